@@ -1,0 +1,608 @@
+"""The ALBERT encoder (https://arxiv.org/abs/1909.11942).
+
+It knows no task, no file layout and no device. Variable names are those of the official
+checkpoints, such as `bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias`.
+
+Letters in shape comments: B batch, S sequence length, E embedding size, H hidden size, N attention
+heads, D = H / N, I intermediate size. Inside the encoder activations are matrices of shape
+[B * S, H]: on every device one matrix product per dense layer, and one for its gradient.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from runtime.checkpoints import resolve_checkpoint
+from runtime.errors import UserError
+
+# Added to the attention scores of masked positions, as the reference does: exp(-10000) is 0 in
+# float32 and bfloat16 alike.
+_MASKED_SCORE = -10000.0
+_LAYER_NORM_EPSILON = 1e-12
+_POSITIVE_INTEGERS = (
+    "vocab_size",
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_hidden_groups",
+    "num_attention_heads",
+    "intermediate_size",
+    "inner_group_num",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+
+
+class AlbertConfig:
+    """Sizes and rates of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1.
+
+    Attributes have the names of the keys in `albert_config.json`. Keys that this project does not
+    use are kept, so that `to_dict` gives back what was read.
+    """
+
+    def __init__(
+        self,
+        vocab_size,
+        embedding_size=128,
+        hidden_size=4096,
+        num_hidden_layers=12,
+        num_hidden_groups=1,
+        num_attention_heads=64,
+        intermediate_size=16384,
+        inner_group_num=1,
+        down_scale_factor=1,
+        hidden_act="gelu",
+        hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0,
+        max_position_embeddings=512,
+        type_vocab_size=2,
+        initializer_range=0.02,
+    ):
+        """Builds a configuration.
+
+        Args:
+          vocab_size: number of word pieces.
+          embedding_size: width E of the embedding tables.
+          hidden_size: width H of the encoder; a multiple of `num_attention_heads`.
+          num_hidden_layers: how many times a transformer layer is applied.
+          num_hidden_groups: how many sets of weights the layers share.
+          num_attention_heads: attention heads N of a layer.
+          intermediate_size: width I of the feed-forward layer.
+          inner_group_num: attention and feed-forward blocks in a layer.
+          down_scale_factor: kept for compatibility, not used (nor is it in the reference).
+          hidden_act: name of the activation, see `get_activation`.
+          hidden_dropout_prob: dropout rate of embeddings and dense outputs.
+          attention_probs_dropout_prob: dropout rate of attention probabilities.
+          max_position_embeddings: the longest sequence.
+          type_vocab_size: number of segment ids.
+          initializer_range: standard deviation of the weights' truncated normal initializer.
+        """
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_hidden_groups = num_hidden_groups
+        self.num_attention_heads = num_attention_heads
+        self.inner_group_num = inner_group_num
+        self.down_scale_factor = down_scale_factor
+        self.hidden_act = hidden_act
+        self.intermediate_size = intermediate_size
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.attention_probs_dropout_prob = attention_probs_dropout_prob
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.initializer_range = initializer_range
+
+    @classmethod
+    def from_dict(cls, json_object: dict) -> AlbertConfig:
+        """A configuration with the given values; keys left out have their defaults."""
+        config = cls(vocab_size=None)
+        config.__dict__.update(json_object)
+        return config
+
+    @classmethod
+    def from_json_file(cls, json_file: str) -> AlbertConfig:
+        """Reads and validates a configuration.
+
+        Raises:
+          UserError: the file is missing, is no JSON object, or holds impossible values.
+        """
+        try:
+            with open(json_file, encoding="utf-8") as reader:
+                values = json.load(reader)
+        except OSError as e:
+            raise UserError(
+                f"{json_file}: cannot read the ALBERT configuration: {e.strerror}"
+            ) from e
+        except ValueError as e:
+            raise UserError(f"{json_file}: the ALBERT configuration is not JSON: {e}") from e
+        if not isinstance(values, dict):
+            raise UserError(f"{json_file}: the ALBERT configuration is not a JSON object")
+        config = cls.from_dict(values)
+        try:
+            config.validate()
+        except UserError as e:
+            raise UserError(f"{json_file}: {e}") from e
+        return config
+
+    def validate(self) -> None:
+        """Raises a `UserError` that names the first value no model can be built from."""
+        for name in _POSITIVE_INTEGERS:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UserError(f"{name} must be a positive integer, not {value!r}")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value < 1:
+                raise UserError(f"{name} must be a number from 0 to below 1, not {value!r}")
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise UserError(
+                f"num_hidden_groups {self.num_hidden_groups} is more than "
+                f"num_hidden_layers {self.num_hidden_layers}"
+            )
+        get_activation(self.hidden_act)
+
+    def to_dict(self) -> dict:
+        """All values, as a dictionary."""
+        return copy.deepcopy(self.__dict__)
+
+    def to_json_string(self) -> str:
+        """All values, as indented JSON with sorted keys."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+class AlbertModel:
+    """The encoder and its pooler, built into the current graph.
+
+    Example:
+      model = AlbertModel(config, is_training=True, input_ids=ids, input_mask=mask,
+                          token_type_ids=segments)
+      logits = tf.matmul(model.get_pooled_output(), weights)
+    """
+
+    def __init__(
+        self,
+        config,
+        is_training,
+        input_ids,
+        input_mask=None,
+        token_type_ids=None,
+        use_one_hot_embeddings=False,
+        use_einsum=True,
+        scope=None,
+    ):
+        """Builds the graph.
+
+        Args:
+          config: an `AlbertConfig`.
+          is_training: whether dropout is applied.
+          input_ids: int32 [B, S].
+          input_mask: int32 [B, S], 1 where a token may be attended to, 0 elsewhere (anywhere, not
+            only at the end); None for all ones.
+          token_type_ids: int32 [B, S] segment ids; None for all zeros.
+          use_one_hot_embeddings: look words up by a product with a one-hot matrix.
+          use_einsum: dense layers through `tf.einsum` instead of `tf.matmul`.
+          scope: name of the variable scope, "bert" if None.
+
+        Raises:
+          UserError: the configuration or the sequence length is impossible.
+        """
+        config.validate()
+        hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
+        attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
+        batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
+        if isinstance(seq_length, int) and seq_length > config.max_position_embeddings:
+            raise UserError(
+                f"the sequence length {seq_length} is more than the configuration's "
+                f"max_position_embeddings {config.max_position_embeddings}"
+            )
+        if input_mask is None:
+            input_mask = tf.ones([batch_size, seq_length], tf.int32)
+        if token_type_ids is None:
+            token_type_ids = tf.zeros([batch_size, seq_length], tf.int32)
+
+        with tf.variable_scope(scope, default_name="bert"):
+            with tf.variable_scope("embeddings"):
+                self.output_embedding_table = _table(
+                    "word_embeddings", config.vocab_size, config.embedding_size, config
+                )
+                self.word_embedding_output = _look_up(
+                    self.output_embedding_table, input_ids, use_one_hot_embeddings
+                )
+                self.embedding_output = _embed(
+                    self.word_embedding_output,
+                    token_type_ids,
+                    config,
+                    hidden_dropout,
+                    use_one_hot_embeddings,
+                )
+            with tf.variable_scope("encoder"):
+                self.all_encoder_layers = _encode(
+                    self.embedding_output,
+                    input_mask,
+                    config,
+                    hidden_dropout,
+                    attention_dropout,
+                    use_einsum,
+                )
+            self.sequence_output = self.all_encoder_layers[-1]
+            with tf.variable_scope("pooler"):
+                self.pooled_output = tf.tanh(
+                    dense(self.sequence_output[:, 0], config.hidden_size, config.initializer_range)
+                )
+
+    def get_pooled_output(self) -> tf.Tensor:
+        """float32 [B, H]: the first token's last state through a dense layer and tanh."""
+        return self.pooled_output
+
+    def get_sequence_output(self) -> tf.Tensor:
+        """float32 [B, S, H]: the last layer's states."""
+        return self.sequence_output
+
+    def get_all_encoder_layers(self) -> list[tf.Tensor]:
+        """The states after every block, float32 [B, S, H] each."""
+        return self.all_encoder_layers
+
+    def get_word_embedding_output(self) -> tf.Tensor:
+        """float32 [B, S, E]: the word embeddings alone."""
+        return self.word_embedding_output
+
+    def get_embedding_output(self) -> tf.Tensor:
+        """float32 [B, S, E]: words, segments and positions summed and normalized."""
+        return self.embedding_output
+
+    def get_embedding_table(self) -> tf.Variable:
+        """float32 [vocab_size, E]: the word embedding table."""
+        return self.output_embedding_table
+
+
+def _table(name: str, rows: int, width: int, config: AlbertConfig) -> tf.Variable:
+    return tf.get_variable(
+        name, [rows, width], initializer=create_initializer(config.initializer_range)
+    )
+
+
+def _look_up(table: tf.Variable, ids: tf.Tensor, one_hot: bool) -> tf.Tensor:
+    """Rows of `table` [V, E] for `ids` [B, S]: [B, S, E]."""
+    if not one_hot:
+        return tf.nn.embedding_lookup(table, ids)
+    rows, width = get_shape_list(table)
+    flat = tf.matmul(tf.one_hot(tf.reshape(ids, [-1]), depth=rows), table)
+    return tf.reshape(flat, [*get_shape_list(ids), width])
+
+
+def _embed(
+    words: tf.Tensor,
+    token_type_ids: tf.Tensor,
+    config: AlbertConfig,
+    dropout_prob: float,
+    one_hot: bool,
+) -> tf.Tensor:
+    """Adds segments and positions to the word embeddings [B, S, E]; layer norm, dropout."""
+    seq_length = get_shape_list(words, expected_rank=3)[1]
+    types = _table("token_type_embeddings", config.type_vocab_size, config.embedding_size, config)
+    positions = _table(
+        "position_embeddings", config.max_position_embeddings, config.embedding_size, config
+    )
+    total = words + _look_up(types, token_type_ids, one_hot) + positions[:seq_length]
+    return dropout(layer_norm(total), dropout_prob)
+
+
+def _encode(
+    embeddings: tf.Tensor,
+    input_mask: tf.Tensor,
+    config: AlbertConfig,
+    hidden_dropout: float,
+    attention_dropout: float,
+    use_einsum: bool,
+) -> list[tf.Tensor]:
+    """The transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
+    batch_size, seq_length, width = get_shape_list(embeddings, expected_rank=3)
+    # [B, 1, 1, S], broadcast over heads and query positions.
+    bias = (1.0 - tf.cast(input_mask, tf.float32))[:, None, None, :] * _MASKED_SCORE
+    state = tf.reshape(embeddings, [-1, width])
+    if width != config.hidden_size:
+        state = dense(
+            state,
+            config.hidden_size,
+            config.initializer_range,
+            use_einsum=use_einsum,
+            name="embedding_hidden_mapping_in",
+        )
+    states = []
+    with tf.variable_scope("transformer", reuse=tf.AUTO_REUSE):
+        for layer in range(config.num_hidden_layers):
+            group = layer * config.num_hidden_groups // config.num_hidden_layers
+            with tf.variable_scope(f"group_{group}"), tf.name_scope(f"layer_{layer}"):
+                for inner in range(config.inner_group_num):
+                    with tf.variable_scope(f"inner_group_{inner}"):
+                        state = _block(
+                            state,
+                            bias,
+                            [batch_size, seq_length],
+                            config,
+                            hidden_dropout,
+                            attention_dropout,
+                            use_einsum,
+                        )
+                    states.append(tf.reshape(state, [batch_size, seq_length, config.hidden_size]))
+    return states
+
+
+def _block(
+    state: tf.Tensor,
+    bias: tf.Tensor,
+    batch_shape: list,
+    config: AlbertConfig,
+    hidden_dropout: float,
+    attention_dropout: float,
+    use_einsum: bool,
+) -> tf.Tensor:
+    """Self-attention and feed-forward, each with residual and layer norm: [B*S, H] to the same."""
+
+    def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
+        return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)
+
+    with tf.variable_scope("attention_1"):
+        with tf.variable_scope("self"):
+            query, key, value = (
+                _split_heads(layer(state, config.hidden_size, name), batch_shape, config)
+                for name in ("query", "key", "value")
+            )
+            context = _attend(query, key, value, bias, attention_dropout)
+            context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, config.hidden_size])
+        with tf.variable_scope("output"):
+            attention = dropout(layer(context, config.hidden_size), hidden_dropout)
+    attention = layer_norm(attention + state, "LayerNorm")
+    with tf.variable_scope("ffn_1"), tf.variable_scope("intermediate"):
+        wide = layer(attention, config.intermediate_size)
+        activation = get_activation(config.hidden_act)
+        wide = activation(wide) if activation else wide
+        with tf.variable_scope("output"):
+            output = dropout(layer(wide, config.hidden_size), hidden_dropout)
+    return layer_norm(output + attention, "LayerNorm_1")
+
+
+def _split_heads(x: tf.Tensor, batch_shape: list, config: AlbertConfig) -> tf.Tensor:
+    """[B*S, H] to [B, N, S, D]."""
+    heads = config.num_attention_heads
+    x = tf.reshape(x, [*batch_shape, heads, config.hidden_size // heads])
+    return tf.transpose(x, [0, 2, 1, 3])
+
+
+def _attend(
+    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, bias: tf.Tensor, dropout_prob: float
+) -> tf.Tensor:
+    """Scaled dot-product attention on [B, N, S, D]; `bias` [B, 1, 1, S] is added to the scores."""
+    # Scaling the query instead of the scores touches S / D times fewer numbers.
+    query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
+    scores = tf.matmul(query, key, transpose_b=True) + bias
+    probabilities = dropout(tf.nn.softmax(scores, name="attention_probs"), dropout_prob)
+    return tf.matmul(probabilities, value)
+
+
+def dense(
+    x: tf.Tensor,
+    size: int,
+    initializer_range: float,
+    use_einsum: bool = False,
+    name: str = "dense",
+) -> tf.Tensor:
+    """`x` [M, K] through a kernel [K, `size`] and a bias [`size`], variables in scope `name`."""
+    with tf.variable_scope(name):
+        kernel = tf.get_variable(
+            "kernel", [x.shape[-1], size], initializer=create_initializer(initializer_range)
+        )
+        bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
+        product = tf.einsum("mk,kn->mn", x, kernel) if use_einsum else tf.matmul(x, kernel)
+        return tf.nn.bias_add(product, bias)
+
+
+def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
+    """Layer normalization over the last axis (https://arxiv.org/abs/1607.06450), epsilon 1e-12.
+
+    Variables `gamma` and `beta` live in scope `name` ("LayerNorm", made unique, if None).
+    """
+    width = input_tensor.shape[-1]
+    with tf.variable_scope(name, default_name="LayerNorm"):
+        beta = tf.get_variable("beta", [width], initializer=tf.zeros_initializer())
+        gamma = tf.get_variable("gamma", [width], initializer=tf.ones_initializer())
+        centered = input_tensor - tf.reduce_mean(input_tensor, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+        return centered * tf.rsqrt(variance + _LAYER_NORM_EPSILON) * gamma + beta
+
+
+def dropout(input_tensor: tf.Tensor, dropout_prob: float | None) -> tf.Tensor:
+    """Sets elements to 0 with probability `dropout_prob` and scales the others by 1 / (1 - p).
+
+    In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the place
+    in the graph and of the global step alone, so that a resumed run draws what an uninterrupted
+    one would have drawn.
+    """
+    if not dropout_prob:
+        return input_tensor
+    graph_seed, op_seed = tf.get_seed(None)
+    if graph_seed is None:
+        return tf.nn.dropout(input_tensor, rate=dropout_prob)
+    step = tf.cast(tf.train.get_or_create_global_step(), tf.int32)
+    seed = tf.stack([(graph_seed * 1000003 + op_seed) % (2**31 - 1), step])
+    return tf.nn.experimental.stateless_dropout(input_tensor, rate=dropout_prob, seed=seed)
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Gaussian Error Linear Unit, the tanh form of https://arxiv.org/abs/1606.08415."""
+    # x * x * x: a general power costs many times more, forward and backward.
+    return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+
+def get_activation(activation_string: str | Callable | None) -> Callable | None:
+    """The function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
+
+    Anything that is not a string is taken for a function and returned.
+
+    Raises:
+      UserError (a ValueError): no activation has that name.
+    """
+    if not isinstance(activation_string, str):
+        return activation_string
+    known = {"": None, "linear": None, "relu": tf.nn.relu, "gelu": gelu, "tanh": tf.tanh}
+    name = activation_string.lower()
+    if name not in known:
+        raise UserError(f"Unsupported activation: {name} (known: gelu, relu, tanh, linear)")
+    return known[name]
+
+
+def create_initializer(initializer_range: float = 0.02):
+    """A truncated normal initializer with that standard deviation."""
+    return tf.truncated_normal_initializer(stddev=initializer_range)
+
+
+def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int) -> tf.Tensor:
+    """Contracts the last axes of `input_tensor` with the first of `w`, by one matrix product.
+
+    Args:
+      input_tensor: float [<batch axes>, <inner axes>].
+      w: float [<inner axes>, <outer axes>].
+      num_inner_dims: how many axes are contracted.
+
+    Returns:
+      float [<batch axes>, <outer axes>].
+    """
+    batch_dims = get_shape_list(input_tensor)[:-num_inner_dims]
+    w_dims = get_shape_list(w)
+    inner, outer = math.prod(w_dims[:num_inner_dims]), w_dims[num_inner_dims:]
+    product = tf.matmul(
+        tf.reshape(input_tensor, [-1, inner]), tf.reshape(w, [inner, math.prod(outer)])
+    )
+    return tf.reshape(product, batch_dims + outer)
+
+
+def get_shape_list(
+    tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
+) -> list:
+    """The tensor's dimensions: integers where they are static, scalar tensors elsewhere.
+
+    Raises:
+      ValueError: the rank is not (one of) `expected_rank`.
+    """
+    if expected_rank is not None:
+        ranks = [expected_rank] if isinstance(expected_rank, int) else list(expected_rank)
+        if tensor.shape.ndims not in ranks:
+            raise ValueError(
+                f"Tensor `{name or tensor.name}` in scope `{tf.get_variable_scope().name}` has "
+                f"rank {tensor.shape.ndims} (shape {tensor.shape}), expected {expected_rank}"
+            )
+    static = tensor.shape.as_list()
+    if None not in static:
+        return static
+    dynamic = tf.shape(tensor)
+    return [dynamic[i] if size is None else size for i, size in enumerate(static)]
+
+
+def get_assignment_map_from_checkpoint(
+    tvars: Sequence[tf.Variable], init_checkpoint: str, num_of_group: int = 0
+) -> tuple:
+    """Pairs the graph's variables with a checkpoint's, by name.
+
+    Args:
+      tvars: variables of the graph.
+      init_checkpoint: a checkpoint's path.
+      num_of_group: if more than 1, variables of further groups, feed-forward and attention blocks
+        are taken from the first where the checkpoint lacks their own.
+
+    Returns:
+      (map from checkpoint name to variable name, names that are initialized as a dictionary to 1,
+      with and without ":0"). With `num_of_group` above 0 the map is a list of maps, one a group,
+      because one name of the checkpoint then serves several variables.
+    """
+    in_checkpoint = {name for name, _ in tf.train.list_variables(init_checkpoint)}
+    maps = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
+    initialized = {}
+    for variable in tvars:
+        name = variable.op.name
+        source = _name_in_checkpoint(name, in_checkpoint, shared=num_of_group > 1)
+        if source is None:
+            tf.logging.debug("%s: not in %s", name, init_checkpoint)
+            continue
+        group = next(
+            (
+                g
+                for g in range(1, num_of_group)
+                if any(f"/{part}_{g}/" in name for part in ("group", "ffn", "attention"))
+            ),
+            0,
+        )
+        maps[group][source] = name
+        initialized[name] = 1
+        initialized[name + ":0"] = 1
+    return (maps if num_of_group > 0 else maps[0]), initialized
+
+
+def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | None:
+    """What the checkpoint calls variable `name`, or None."""
+    candidates = [name]
+    if shared:
+        candidates += [
+            re.sub(pattern, replacement, name)
+            for pattern, replacement in (
+                (r"/group_\d+/", "/group_0/"),
+                (r"/ffn_\d+/", "/ffn_1/"),
+                (r"/attention_\d+/", "/attention_1/"),
+            )
+        ]
+    return next((c for c in candidates if c in in_checkpoint), None)
+
+
+def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: str) -> dict:
+    """Makes the variables start from a checkpoint's values; optimizer slots are not among them.
+
+    Args:
+      tvars: the trainable variables.
+      init_checkpoint: a path with or without `.index`, or a folder with one checkpoint.
+
+    Returns:
+      A summary: "checkpoint", and lists of variable names "taken", "new" (not in the checkpoint)
+      and "unused" (in the checkpoint only, optimizer slots left out).
+
+    Raises:
+      UserError: no variable matches, or a shape differs.
+    """
+    checkpoint = resolve_checkpoint(init_checkpoint)
+    assignment, initialized = get_assignment_map_from_checkpoint(tvars, checkpoint)
+    shapes = dict(tf.train.list_variables(checkpoint))
+    if not assignment:
+        raise UserError(
+            f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
+            f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
+        )
+    wanted = {v.op.name: v.shape.as_list() for v in tvars}
+    differ = [
+        f"{name} {shapes[source]} (the model has {wanted[name]})"
+        for source, name in assignment.items()
+        if list(shapes[source]) != wanted[name]
+    ]
+    if differ:
+        raise UserError(
+            f"{checkpoint}: {len(differ)} variables have other shapes than the configuration: "
+            + ", ".join(differ[:3])
+        )
+    tf.train.init_from_checkpoint(checkpoint, assignment)
+    slots = ("/adam_m", "/adam_v")
+    return {
+        "checkpoint": checkpoint,
+        "taken": list(assignment.values()),
+        "new": [name for name in wanted if name not in initialized],
+        "unused": sorted(n for n in shapes if n not in assignment and not n.endswith(slots)),
+    }

@@ -1,0 +1,213 @@
+"""Optimizers with decoupled weight decay, and the training op around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+# Collection that holds the learning rate of the current step, for logs.
+LEARNING_RATE = "learning_rate"
+# How the error of a step begins whose gradients are not finite.
+NOT_FINITE = "the gradients' global norm"
+_NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
+
+
+def create_optimizer(
+    loss,
+    init_lr,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    optimizer="adamw",
+    poly_power=1.0,
+    start_warmup_step=0,
+    colocate_gradients_with_ops=False,
+):
+    """Builds the op of one optimizer step: gradients, clipping, update, and the step counter.
+
+    Gradients are clipped to a global norm of 1. Step k, counted from 0, uses the learning rate of
+    step k: the counter moves only after the update. A global norm that is not finite raises
+    `InvalidArgumentError` before any variable changes.
+
+    Args:
+      loss: scalar tensor.
+      init_lr: the highest learning rate.
+      num_train_steps: the step at which the polynomial decay reaches 0.
+      num_warmup_steps: steps of linear warmup; 0 or None for none.
+      use_tpu: must be false.
+      optimizer: "adamw" or "lamb".
+      poly_power: exponent of the decay, 1 for linear.
+      start_warmup_step: the step at which the warmup begins.
+      colocate_gradients_with_ops: as in `tf.gradients`.
+
+    Returns:
+      The training op.
+    """
+    if use_tpu:
+        raise ValueError("create_optimizer: this project does not run on TPU")
+    global_step = tf.train.get_or_create_global_step()
+    learning_rate = _schedule(
+        init_lr, global_step, num_train_steps, num_warmup_steps, poly_power, start_warmup_step
+    )
+    tf.add_to_collection(LEARNING_RATE, learning_rate)
+    tf.summary.scalar("learning_rate", learning_rate)
+    optimizer = _make_optimizer(optimizer, learning_rate)
+
+    variables = tf.trainable_variables()
+    gradients = tf.gradients(
+        loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
+    )
+    # Everything that follows depends on the check, so that no NaN ever reaches a variable.
+    norm = tf.debugging.check_numerics(tf.global_norm(gradients), NOT_FINITE)
+    gradients, _ = tf.clip_by_global_norm(gradients, clip_norm=1.0, use_norm=norm)
+    update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
+    with tf.control_dependencies([update]):
+        return tf.assign_add(global_step, 1, name="train_op").op
+
+
+def _schedule(
+    init_lr: float,
+    global_step: tf.Variable,
+    num_train_steps: int,
+    num_warmup_steps: int | None,
+    poly_power: float,
+    start_warmup_step: int,
+) -> tf.Tensor:
+    """Polynomial decay to 0 from the first step on; during the warmup a linear rise instead."""
+    step = tf.identity(global_step)
+    rate = tf.train.polynomial_decay(
+        tf.constant(init_lr, tf.float32),
+        step,
+        num_train_steps,
+        end_learning_rate=0.0,
+        power=poly_power,
+        cycle=False,
+    )
+    if not num_warmup_steps:
+        return rate
+    warmed = tf.cast(step - start_warmup_step, tf.float32)
+    warmup_rate = init_lr * (warmed / float(num_warmup_steps))
+    return tf.where(warmed < float(num_warmup_steps), warmup_rate, rate)
+
+
+def _make_optimizer(name: str, learning_rate: tf.Tensor) -> AdamWeightDecayOptimizer:
+    classes = {"adamw": AdamWeightDecayOptimizer, "lamb": LAMBOptimizer}
+    if name not in classes:
+        raise ValueError(f"Not supported optimizer: {name} (known: {', '.join(classes)})")
+    return classes[name](
+        learning_rate=learning_rate,
+        weight_decay_rate=0.01,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        exclude_from_weight_decay=list(_NOT_DECAYED),
+    )
+
+
+class AdamWeightDecayOptimizer(tf.train.Optimizer):
+    """Adam without bias correction, with weight decay apart from the gradient.
+
+    The decay is that of AdamW (https://arxiv.org/abs/1711.05101); moments are kept in variables
+    `<name>/adam_m` and `<name>/adam_v`.
+    """
+
+    def __init__(
+        self,
+        learning_rate,
+        weight_decay_rate=0.0,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        exclude_from_weight_decay=None,
+        name="AdamWeightDecayOptimizer",
+    ):
+        """`exclude_from_weight_decay`: regular expressions searched in variable names."""
+        super().__init__(False, name)
+        self.learning_rate = learning_rate
+        self.weight_decay_rate = weight_decay_rate
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.exclude_from_weight_decay = exclude_from_weight_decay
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
+        """The op that updates variables and moments. As in the reference, `global_step` stays."""
+        assignments = []
+        for gradient, variable in grads_and_vars:
+            if gradient is not None and variable is not None:
+                assignments += self._assignments(tf.convert_to_tensor(gradient), variable)
+        return tf.group(*assignments, name=name)
+
+    def _assignments(self, gradient: tf.Tensor, variable: tf.Variable) -> list:
+        m, v = (self._slot(variable, slot) for slot in ("adam_m", "adam_v"))
+        next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
+        next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
+        update = next_m / (tf.sqrt(next_v) + self.epsilon)
+        if self.weight_decay_rate and not _matches(
+            variable.op.name, self.exclude_from_weight_decay
+        ):
+            update += self.weight_decay_rate * variable
+        rate = self._rate(variable, update)
+        return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
+
+    def _rate(self, variable: tf.Variable, update: tf.Tensor):
+        """The learning rate of one variable."""
+        return self.learning_rate
+
+    @staticmethod
+    def _slot(variable: tf.Variable, slot: str) -> tf.Variable:
+        return tf.get_variable(
+            f"{variable.op.name}/{slot}",
+            shape=variable.shape.as_list(),
+            dtype=tf.float32,
+            trainable=False,
+            initializer=tf.zeros_initializer(),
+        )
+
+
+class LAMBOptimizer(AdamWeightDecayOptimizer):
+    """LAMB (https://arxiv.org/abs/1904.00962): a trust ratio scales the rate of each variable."""
+
+    def __init__(
+        self,
+        learning_rate,
+        weight_decay_rate=0.0,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-6,
+        exclude_from_weight_decay=None,
+        exclude_from_layer_adaptation=None,
+        name="LAMBOptimizer",
+    ):
+        """Without `exclude_from_layer_adaptation`, `exclude_from_weight_decay` serves for both."""
+        super().__init__(
+            learning_rate,
+            weight_decay_rate,
+            beta_1,
+            beta_2,
+            epsilon,
+            exclude_from_weight_decay,
+            name,
+        )
+        self.exclude_from_layer_adaptation = (
+            exclude_from_layer_adaptation or exclude_from_weight_decay
+        )
+
+    def _rate(self, variable: tf.Variable, update: tf.Tensor):
+        """The learning rate times |variable| / |update|; times 1 where a norm is 0, or excluded."""
+        if _matches(variable.op.name, self.exclude_from_layer_adaptation):
+            return self.learning_rate
+        weight_norm, update_norm = tf.norm(variable), tf.norm(update)
+        ratio = tf.where((weight_norm > 0) & (update_norm > 0), weight_norm / update_norm, 1.0)
+        return ratio * self.learning_rate
+
+
+def _matches(name: str, patterns: Sequence[str] | None) -> bool:
+    return any(re.search(pattern, name) for pattern in patterns or ())

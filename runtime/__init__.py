@@ -1,0 +1,1 @@
+"""Where the program meets hardware, cluster and disk."""

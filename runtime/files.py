@@ -1,0 +1,105 @@
+"""Files that are whole or absent: what is written appears under its name in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from runtime.errors import UserError
+
+
+@contextlib.contextmanager
+def temporary_name(path: str) -> Iterator[str]:
+    """A temporary name beside `path`, renamed to it at the end, removed if the block raises.
+
+    Whoever writes the file is to close it before the block ends.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    os.close(handle)
+    try:
+        yield temporary
+        _flush(temporary)
+        _give_usual_mode(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def open_atomically(path: str, mode: str = "w") -> Iterator[IO]:
+    """Opens `path` for writing ("w" or "wb"); the old content stays until the block ends well."""
+    encoding = None if "b" in mode else "utf-8"
+    with temporary_name(path) as temporary, open(temporary, mode, encoding=encoding) as file:
+        yield file
+
+
+def write_json(path: str, value: Any, indent: int | None = 2) -> None:
+    """Writes a value as JSON, atomically."""
+    with open_atomically(path) as file:
+        file.write(json.dumps(value, indent=indent) + "\n")
+
+
+def copy_atomically(source: str, target: str) -> None:
+    """Copies a file; where the file system can, by a hard link, which costs no space or time."""
+    with temporary_name(target) as temporary:
+        try:
+            os.remove(temporary)
+            os.link(source, temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+def sha256_of(path: str) -> str:
+    """The SHA-256 of a file's content, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_readable(path: str, what: str) -> None:
+    """Raises a `UserError` that says what is missing, unless `path` is a file that can be read."""
+    if os.path.isdir(path):
+        raise UserError(f"{what} {path} is a folder, not a file")
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as e:
+        raise UserError(f"{what} {path} cannot be read: {e.strerror}") from e
+
+
+def make_writable_folder(path: str, what: str) -> None:
+    """Makes a folder and tries to write in it.
+
+    Raises:
+      UserError: it cannot be made or written.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as e:
+        raise UserError(f"{what} {path} cannot be written: {e.strerror}") from e
+
+
+def _flush(path: str) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _give_usual_mode(path: str) -> None:
+    """mkstemp makes files for their owner alone; what stays has the mode that `open` would give."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
