@@ -7,10 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-# Collection that holds the learning rate of the current step, for logs.
-LEARNING_RATE = "learning_rate"
-# How the error of a step begins whose gradients are not finite.
-NOT_FINITE = "the gradients' global norm"
+from runtime import graph_keys
+
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
 
@@ -51,7 +49,7 @@ def create_optimizer(
     learning_rate = _schedule(
         init_lr, global_step, num_train_steps, num_warmup_steps, poly_power, start_warmup_step
     )
-    tf.add_to_collection(LEARNING_RATE, learning_rate)
+    tf.add_to_collection(graph_keys.LEARNING_RATE, learning_rate)
     tf.summary.scalar("learning_rate", learning_rate)
     optimizer = _make_optimizer(optimizer, learning_rate)
 
@@ -60,7 +58,7 @@ def create_optimizer(
         loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
     )
     # Everything that follows depends on the check, so that no NaN ever reaches a variable.
-    norm = tf.debugging.check_numerics(tf.global_norm(gradients), NOT_FINITE)
+    norm = tf.debugging.check_numerics(tf.global_norm(gradients), graph_keys.NOT_FINITE)
     gradients, _ = tf.clip_by_global_norm(gradients, clip_norm=1.0, use_norm=norm)
     update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
     with tf.control_dependencies([update]):

@@ -1,0 +1,114 @@
+"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
+
+  python run_squad_v1.py --albert_config_file=albert_base_v2/albert_config.json \
+    --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+    --train_file=squad/train-v1.1.json --predict_file=squad/dev-v1.1.json --output_dir=out
+
+The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from modeling import AlbertConfig
+from runtime import app
+from runtime.errors import FlagError
+from runtime.evaluation import Scored
+from runtime.flags import (
+    FLAGS,
+    check_run_flags,
+    define_ignored_flags,
+    define_run_flags,
+    require,
+    wanted,
+)
+from squad.examples import SquadExample
+from squad.feature_files import PredictionFeature
+from squad.flags import define_squad_flags
+from squad.model import v1_model_fn_builder
+from squad.predictions import (
+    RawResult,
+    accumulate_predictions_v1,
+    best_texts,
+    nbest_predictions,
+    write_nbest,
+)
+from squad.run import SquadRun
+from squad.scoring import evaluate_v1
+
+define_run_flags()
+define_squad_flags()
+define_ignored_flags()
+
+
+def main(argv: list[str]) -> None:
+    """The whole run: checks, training, prediction, export."""
+    del argv
+    check_run_flags()
+    require("albert_config_file", "spm_model_file", "output_dir")
+    do_train = wanted("do_train", "train_file")
+    do_predict = wanted("do_predict", "predict_file")
+    if not (do_train or do_predict or FLAGS.export_dir):
+        raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
+    run = SquadRun(make_model_fn, is_v2=False)
+    if do_train:
+        run.train()
+    if do_predict:
+        run.predict(score, key="f1", outputs=output_files())
+    if FLAGS.export_dir:
+        run.export()
+
+
+def make_model_fn(
+    config: AlbertConfig, num_train_steps: int | None, num_warmup_steps: int | None
+) -> Callable:
+    """The model under the flags."""
+    return v1_model_fn_builder(
+        albert_config=config,
+        init_checkpoint=FLAGS.init_checkpoint,
+        learning_rate=FLAGS.learning_rate,
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_warmup_steps,
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        use_einsum=FLAGS.use_einsum,
+        hub_module=None,
+        mask_padding_in_loss=FLAGS.mask_padding_in_loss,
+    )
+
+
+def score(
+    articles: list[dict],
+    examples: list[SquadExample],
+    features: list[PredictionFeature],
+    outputs: list[dict[str, np.ndarray]],
+) -> Scored:
+    """Answers and their scores from what the model gave for each feature."""
+    results = [
+        RawResult(int(o["unique_ids"]), o["start_log_prob"], o["end_log_prob"]) for o in outputs
+    ]
+    spans = {}
+    accumulate_predictions_v1(
+        spans, examples, features, results, FLAGS.n_best_size, FLAGS.max_answer_length
+    )
+    nbest = nbest_predictions(spans, examples, features, FLAGS.n_best_size, no_answer="")
+    scores = evaluate_v1(articles, best_texts(nbest))
+    return Scored(scores, lambda: write_nbest(nbest, *output_files()))
+
+
+def output_files() -> tuple[str, str]:
+    """Where the answers and the n-best lists go."""
+    return (
+        os.path.join(FLAGS.output_dir, "predictions.json"),
+        os.path.join(FLAGS.output_dir, "nbest_predictions.json"),
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)

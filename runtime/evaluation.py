@@ -1,0 +1,169 @@
+"""Scoring every checkpoint of a run and keeping the best.
+
+`eval_results.json` is the record: what was scored with which settings. A checkpoint that is in it
+is not scored again, so that a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from runtime.checkpoints import (
+    BEST,
+    checkpoint_step,
+    copy_checkpoint,
+    list_checkpoints,
+    resolve_checkpoint,
+)
+from runtime.errors import UserError
+from runtime.files import open_atomically, write_json
+
+_VERSION = 1
+
+
+class Scored(NamedTuple):
+    """A checkpoint's scores by name, and what writes its predictions if it is the best."""
+
+    scores: dict[str, float]
+    write_outputs: Callable[[], None]
+
+
+class Evaluation:
+    """The scores of a folder's checkpoints.
+
+    Attributes:
+      best: the best entry of the history: "global_step", "checkpoint" and the scores.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        key: str,
+        settings: dict,
+        outputs: Sequence[str],
+        init_checkpoint: str | None,
+    ):
+        """Reads what was scored before with the same settings.
+
+        Args:
+          output_dir: folder of the checkpoints and results.
+          key: the score that tells which checkpoint is best.
+          settings: JSON object, everything that scores are a function of besides the checkpoint.
+          outputs: files that the best checkpoint's predictions are written to.
+          init_checkpoint: scored if the folder has no checkpoint; recorded.
+        """
+        self._folder = output_dir
+        self._key = key
+        self._settings = settings
+        self._init_checkpoint = init_checkpoint
+        self._record_path = os.path.join(output_dir, "eval_results.json")
+        self._history = self._recorded() if all(map(os.path.exists, outputs)) else []
+
+    @property
+    def best(self) -> dict:
+        """The first of the best checkpoints."""
+        return max(self._history, key=lambda entry: entry[self._key])
+
+    def score_all(self, score: Callable[[str], Scored]) -> dict:
+        """Scores what has no scores yet and returns the best entry.
+
+        Raises:
+          UserError: there is no checkpoint at all.
+        """
+        checkpoints = self._checkpoints()
+        scored = {entry["checkpoint"] for entry in self._history}
+        todo = [c for c in checkpoints if os.path.basename(c) not in scored]
+        if not todo:
+            tf.logging.info("All %d checkpoints are scored already", len(checkpoints))
+        for checkpoint in todo:
+            self._add(checkpoint, score(checkpoint))
+        return self.best
+
+    def _checkpoints(self) -> list[str]:
+        """The checkpoints to score: numbered ones, else the best one, else the initial one."""
+        numbered = list(list_checkpoints(self._folder).values())
+        if numbered:
+            return numbered
+        best = os.path.join(self._folder, BEST)
+        if os.path.exists(best + ".index"):
+            return [best]
+        if self._init_checkpoint:
+            return [resolve_checkpoint(self._init_checkpoint)]
+        raise UserError(
+            f"{self._folder} has no checkpoint to score; train first, or give --init_checkpoint"
+        )
+
+    def _add(self, checkpoint: str, scored: Scored) -> None:
+        entry = {
+            **scored.scores,
+            "global_step": checkpoint_step(checkpoint),
+            "checkpoint": os.path.basename(checkpoint),
+        }
+        is_best = not self._history or entry[self._key] > self.best[self._key]
+        self._history.append(entry)
+        if is_best:
+            best = os.path.join(self._folder, BEST)
+            if checkpoint != best:
+                copy_checkpoint(checkpoint, best)
+            scored.write_outputs()
+        self._write_curves(entry)
+        with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
+            file.writelines(line + "\n" for line in self._text())
+        # Last, because it is what says that all the above was done.
+        self._write_record()
+        scores = "  ".join(f"{name} {value:.2f}" for name, value in scored.scores.items())
+        mark = " (best so far)" if is_best else ""
+        tf.logging.info("%s: %s%s", entry["checkpoint"], scores, mark)
+
+    def _write_record(self) -> None:
+        record = {
+            **self.best,
+            "init_checkpoint": self._init_checkpoint,
+            "history": self._history,
+            "settings": self._settings,
+            "version": _VERSION,
+        }
+        write_json(self._record_path, record)
+
+    def _recorded(self) -> list[dict]:
+        try:
+            with open(self._record_path, encoding="utf-8") as file:
+                record = json.load(file)
+        except (OSError, ValueError):
+            return []
+        same = record.get("version") == _VERSION and record.get("settings") == self._settings
+        return record["history"] if same else []
+
+    def _text(self) -> Iterator[str]:
+        """The reference's `eval_results.txt`."""
+        best = None
+        for entry in self._history:
+            yield from self._score_lines(entry)
+            if best is None or entry[self._key] > best[self._key]:
+                best = entry
+                yield f"saved {entry['checkpoint']} to {BEST}"
+            yield f"best {self._key} = {best[self._key]}"
+            yield "=" * 50
+        yield from self._score_lines(best)
+        yield f"best perf happened at step: {best['global_step']}"
+
+    @staticmethod
+    def _score_lines(entry: dict) -> Iterator[str]:
+        for name in sorted(entry.keys() - {"global_step", "checkpoint"}):
+            yield f"{name} = {entry[name]}"
+
+    def _write_curves(self, entry: dict) -> None:
+        values = [
+            tf.Summary.Value(tag=name, simple_value=value)
+            for name, value in entry.items()
+            if isinstance(value, float)
+        ]
+        with tf.Graph().as_default():
+            writer = tf.summary.FileWriter(os.path.join(self._folder, "eval"))
+            writer.add_summary(tf.Summary(value=values), entry["global_step"])
+            writer.close()

@@ -1,0 +1,27 @@
+"""SavedModels for serving."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow.compat.v1 as tf
+
+_INPUTS = ("input_ids", "input_mask", "segment_ids")
+
+
+def export_saved_model(estimator: tf.estimator.Estimator, export_dir: str, checkpoint: str) -> str:
+    """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
+
+    Its default signature takes `input_ids`, `input_mask` and `segment_ids`, int32 [B, S] for any B
+    and any S up to the model's longest sequence, and gives the predictions of the `model_fn`.
+    """
+
+    def inputs() -> tf.estimator.export.ServingInputReceiver:
+        tensors = {name: tf.placeholder(tf.int32, [None, None], name) for name in _INPUTS}
+        return tf.estimator.export.ServingInputReceiver(tensors, tensors)
+
+    folder = estimator.export_saved_model(
+        os.path.join(export_dir, "saved_model"), inputs, checkpoint_path=checkpoint
+    ).decode()
+    tf.logging.info("Exported %s to %s", checkpoint, folder)
+    return folder

@@ -1,0 +1,140 @@
+"""Flags that all programs share, and checks of flags."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow.compat.v1 as tf
+from absl import flags
+
+from runtime.errors import FlagError
+
+FLAGS = flags.FLAGS
+
+
+def define_run_flags() -> None:
+    """Where a run reads its model and writes its results, how it trains and how long."""
+    flags.DEFINE_string(
+        "output_dir",
+        os.path.join(os.environ.get("HOME", "."), "tmp"),
+        "Folder of checkpoints and results. The same command with the same folder resumes.",
+    )
+    flags.DEFINE_bool(
+        "overwrite_output_dir",
+        False,
+        "Remove what an earlier run left in --output_dir (feature files stay) and start anew.",
+    )
+    flags.DEFINE_string(
+        "albert_config_file", None, "JSON of the model's sizes; configs/ has the published ones."
+    )
+    flags.DEFINE_string(
+        "init_checkpoint",
+        None,
+        "Checkpoint to start from, usually a pretrained one: a path with or without .index, or a "
+        "folder with one checkpoint.",
+    )
+    flags.DEFINE_string(
+        "export_dir", None, "Write the best model as a SavedModel below this folder."
+    )
+    flags.DEFINE_integer("train_batch_size", 32, "Examples a step of each worker.", lower_bound=1)
+    flags.DEFINE_integer("predict_batch_size", 8, "Examples a batch in prediction.", lower_bound=1)
+    flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", lower_bound=0.0)
+    flags.DEFINE_float(
+        "num_train_epochs", 2.0, "Passes over the training examples.", lower_bound=0.0
+    )
+    flags.DEFINE_integer(
+        "train_steps", -1, "Steps to train, if positive; takes the place of --num_train_epochs."
+    )
+    flags.DEFINE_float(
+        "warmup_proportion",
+        0.1,
+        "Part of the training in which the learning rate rises linearly: 0.1 is 10%.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_integer(
+        "save_checkpoints_steps", 5000, "Steps between checkpoints.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "save_summary_steps", 1, "Steps between points of the TensorBoard curves.", lower_bound=1
+    )
+    flags.DEFINE_integer("log_steps", 100, "Steps between lines of the log.", lower_bound=1)
+    flags.DEFINE_integer(
+        "seed",
+        12345,
+        "Fixes weights, dropout and the order of the data: the same seed, the same run.",
+        lower_bound=0,
+    )
+    flags.DEFINE_bool(
+        "deterministic_run",
+        False,
+        "Same results to the last bit: no dropout, and only operations that are deterministic on "
+        "the device.",
+    )
+    flags.DEFINE_bool(
+        "use_einsum", False, "Dense layers through tf.einsum instead of tf.matmul; same results."
+    )
+    flags.DEFINE_bool("use_horovod", False, "Train with many workers under mpirun.")
+    flags.DEFINE_bool(
+        "enable_scoped_allocator",
+        False,
+        "Let TensorFlow place gradients that Horovod averages together side by side in memory.",
+    )
+
+
+def define_ignored_flags() -> None:
+    """Flags of the reference that have no use here; accepted so that its commands work."""
+    flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.")
+    for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
+        flags.DEFINE_string(name, None, "Of the reference's TPU support; ignored.")
+    flags.DEFINE_integer("num_tpu_cores", 8, "Of the reference's TPU support; ignored.")
+    flags.DEFINE_integer("iterations_per_loop", 1000, "Of the reference's TPU support; ignored.")
+    flags.DEFINE_string(
+        "albert_hub_module_handle", None, "Not supported: give --init_checkpoint instead."
+    )
+
+
+def check_run_flags() -> None:
+    """Raises a `FlagError` for what the reference has and this project has not."""
+    if FLAGS.use_tpu:
+        raise FlagError(
+            "--use_tpu=true: this project does not run on TPU; leave the flag out to run on HPU, "
+            "GPU or CPU"
+        )
+    if FLAGS.albert_hub_module_handle:
+        raise FlagError(
+            "--albert_hub_module_handle is not supported; download the model with "
+            "download/download_pretrained_model.py and give --init_checkpoint, "
+            "--albert_config_file and --spm_model_file"
+        )
+    if FLAGS.use_horovod:
+        raise FlagError("--use_horovod=true is not supported yet; leave it out to run one worker")
+    if os.environ.get("TF_BF16_CONVERSION", "0").lower() not in ("", "0", "false"):
+        tf.logging.warning(
+            "TF_BF16_CONVERSION is for the HPU and has no effect here: this run is in float32"
+        )
+
+
+def require(*names: str) -> None:
+    """Raises a `FlagError` for the first of the flags that has no value."""
+    for name in names:
+        if not getattr(FLAGS, name):
+            raise FlagError(f"--{name} is required")
+
+
+def wanted(task: str, file_flag: str) -> bool:
+    """Whether a task such as "do_train" is to be done: it is on, and its file is given.
+
+    A task that is on by default is off, with a log line, if its file is not given.
+
+    Raises:
+      FlagError: the task was asked for without its file.
+    """
+    if not getattr(FLAGS, task):
+        return False
+    if getattr(FLAGS, file_flag):
+        return True
+    if FLAGS[task].present:
+        raise FlagError(f"--{task} needs --{file_flag}")
+    tf.logging.info("--%s is off, because --%s is not given", task, file_flag)
+    return False

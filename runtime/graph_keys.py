@@ -1,0 +1,8 @@
+"""Collections in which a model leaves the tensors that hooks report."""
+
+LOSS = "training_loss"
+LEARNING_RATE = "learning_rate"
+# Tokens of the batch that are not padding.
+TOKENS = "tokens_in_batch"
+# How the error of a step begins whose gradients are not finite.
+NOT_FINITE = "the gradients' global norm"

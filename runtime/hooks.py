@@ -1,0 +1,159 @@
+"""What happens between training steps: the log, the curves, the checkpoints."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from runtime import graph_keys
+
+
+class SaveCheckpoints(tf.train.SessionRunHook):
+    """Saves `model.ckpt-N` every so many steps and at the end, never at the beginning."""
+
+    def __init__(self, folder: str, every_steps: int):
+        """Saves into `folder` at every step that is a multiple of `every_steps`."""
+        self._prefix = os.path.join(folder, "model.ckpt")
+        self._every = every_steps
+
+    def begin(self) -> None:
+        self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord) -> None:
+        self._step = self._saved = session.run(self._global_step)
+
+    def after_run(self, run_context, run_values) -> None:
+        self._step += 1
+        if self._step % self._every == 0:
+            self._save(run_context.session)
+
+    def end(self, session) -> None:
+        if self._step != self._saved:
+            self._save(session)
+
+    def _save(self, session) -> None:
+        saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
+        path = saver.save(session, self._prefix, global_step=self._step)
+        self._saved = self._step
+        tf.logging.info("Saved %s", path)
+
+
+class Throughput(NamedTuple):
+    """How much was done in some time."""
+
+    steps: int
+    tokens: int
+    seconds: float
+
+    def __sub__(self, other: Throughput) -> Throughput:
+        return Throughput(*(a - b for a, b in zip(self, other, strict=True)))
+
+    def per_second(self, batch_size: int) -> float:
+        """Examples per second."""
+        return self.steps * batch_size / max(self.seconds, 1e-9)
+
+
+class TrainingLog(tf.train.SessionRunHook):
+    """Logs progress every so many steps, and statistics at the end."""
+
+    def __init__(self, folder: str, total_steps: int, batch_size: int, every_steps: int):
+        """Writes curves to `folder`; `batch_size` is that of all workers together."""
+        self._folder = folder
+        self._total = total_steps
+        self._batch_size = batch_size
+        self._every = every_steps
+
+    def begin(self) -> None:
+        self._fetches = {
+            name: tf.get_collection(name)[0]
+            for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
+        }
+        self._global_step = tf.train.get_global_step()
+        self._writer = tf.summary.FileWriterCache.get(self._folder)
+
+    def after_create_session(self, session, coord) -> None:
+        self._first_step = session.run(self._global_step)
+        self._done = self._logged = self._after_first = Throughput(0, 0, 0.0)
+        self._started = time.perf_counter()
+
+    @property
+    def step(self) -> int:
+        """The step that is being run, or was the last."""
+        return self._first_step + self._done.steps
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values) -> None:
+        values = run_values.results
+        self._done = Throughput(
+            self._done.steps + 1,
+            self._done.tokens + int(values[graph_keys.TOKENS]),
+            time.perf_counter() - self._started,
+        )
+        if self._done.steps == 1:
+            self._after_first = self._done
+        step = self.step
+        if step % self._every == 0 or step >= self._total or self._done.steps == 1:
+            self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
+
+    def end(self, session) -> None:
+        total, later = self._done, self._done - self._after_first
+        if not total.steps:
+            return
+        rows = {
+            "steps": total.steps,
+            "global batch": self._batch_size,
+            "time": format_seconds(total.seconds),
+            "first step": format_seconds(self._after_first.seconds),
+            "examples/s, mean": f"{total.per_second(self._batch_size):.2f}",
+            "examples/s, without the first step": f"{later.per_second(self._batch_size):.2f}",
+            "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
+            "peak memory": f"{peak_memory_gb():.2f} GB",
+        }
+        tf.logging.info("Training statistics")
+        for name, value in rows.items():
+            tf.logging.info("  %-36s %s", name, value)
+
+    def _log(self, step: int, loss: float, learning_rate: float) -> None:
+        recent = self._done - self._logged
+        steady = self._done - self._after_first
+        mean = steady if steady.steps else self._done
+        left = (self._total - step) * mean.seconds / mean.steps
+        rate = recent.per_second(self._batch_size)
+        tf.logging.info(
+            "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
+            "%.0f tokens/s  peak memory %.2f GB  %s left",
+            step,
+            self._total,
+            100.0 * step / self._total,
+            loss,
+            learning_rate,
+            rate,
+            mean.per_second(self._batch_size),
+            recent.tokens / max(recent.seconds, 1e-9),
+            peak_memory_gb(),
+            format_seconds(left),
+        )
+        value = tf.Summary.Value(tag="examples_per_second", simple_value=rate)
+        self._writer.add_summary(tf.Summary(value=[value]), step)
+        self._logged = self._done
+
+
+def peak_memory_gb() -> float:
+    """The largest resident memory this process has had, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,1 @@
+"""SQuAD: question answering by a span of the paragraph."""

@@ -1,0 +1,201 @@
+"""SQuAD JSON to examples, one a question."""
+
+from __future__ import annotations
+
+import collections
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from runtime.errors import UserError
+
+_NAMED = 3  # how many left-out questions a log line names
+
+
+class SquadExample:
+    """A question on a paragraph; in training also its answer.
+
+    Attributes:
+      qas_id: the question's id.
+      question_text, paragraph_text: as in the file.
+      orig_answer_text: the answer, "" if there is none; None outside training.
+      start_position: the answer's first character, -1 if there is none; None outside training.
+      end_position: not used, as in the reference.
+      is_impossible: whether the question has no answer (SQuAD 2.0).
+    """
+
+    def __init__(
+        self,
+        qas_id,
+        question_text,
+        paragraph_text,
+        orig_answer_text=None,
+        start_position=None,
+        end_position=None,
+        is_impossible=False,
+    ):
+        self.qas_id = qas_id
+        self.question_text = question_text
+        self.paragraph_text = paragraph_text
+        self.orig_answer_text = orig_answer_text
+        self.start_position = start_position
+        self.end_position = end_position
+        self.is_impossible = is_impossible
+
+    def __repr__(self) -> str:
+        return (
+            f"SquadExample(qas_id={self.qas_id!r}, question_text={self.question_text!r}, "
+            f"paragraph_text={self.paragraph_text[:60]!r}, "
+            f"orig_answer_text={self.orig_answer_text!r}, start_position={self.start_position!r}, "
+            f"is_impossible={self.is_impossible!r})"
+        )
+
+
+class LeftOut:
+    """Counts the questions that training leaves out, by reason, and remembers the first ids."""
+
+    def __init__(self):
+        self._ids = collections.defaultdict(list)
+
+    def add(self, reason: str, qas_id: str) -> None:
+        """Leaves a question out."""
+        self._ids[reason].append(qas_id)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many questions were left out, by reason."""
+        return {reason: len(ids) for reason, ids in self._ids.items()}
+
+    def log(self, input_file: str) -> None:
+        """A warning for every reason that occurred."""
+        for reason, ids in self._ids.items():
+            first = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
+            tf.logging.warning(
+                "%s: %d questions left out: %s: %s", input_file, len(ids), reason, first
+            )
+
+
+def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
+    """Reads a SQuAD 1.1 or 2.0 file.
+
+    In training a question that cannot be learned from is left out with a warning: an empty
+    paragraph, question or answer, no answer, or one that is not at its `answer_start`.
+
+    Raises:
+      UserError: the file cannot be read, is not SQuAD, has several answers for a question
+        (`is_training`), or no question that can be used.
+    """
+    examples, left_out = read_examples(load_squad(input_file), input_file, is_training)
+    left_out.log(input_file)
+    return examples
+
+
+def load_squad(input_file: str) -> list[dict]:
+    """The articles of a SQuAD file: what it has under "data".
+
+    Raises:
+      UserError: the file cannot be read or parsed.
+    """
+    try:
+        with open(input_file, encoding="utf-8") as reader:
+            content = json.load(reader)
+    except OSError as e:
+        raise UserError(f"SQuAD file {input_file} cannot be read: {e.strerror}") from e
+    except UnicodeDecodeError as e:
+        raise UserError(f"{input_file} is not UTF-8: byte {e.start}") from e
+    except ValueError as e:
+        raise UserError(f"{input_file} is not JSON: {e}") from e
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise UserError(f'{input_file} is not SQuAD: no list "data" at the top')
+    return content["data"]
+
+
+def read_examples(
+    articles: list[dict], input_file: str, is_training: bool
+) -> tuple[list[SquadExample], LeftOut]:
+    """Examples from what `load_squad` returned, and what training leaves out.
+
+    Args:
+      articles: the articles.
+      input_file: their file's name, for messages.
+      is_training: whether each question is to have one answer.
+    """
+    examples, left_out = [], LeftOut()
+    for paragraph_text, question in _questions(articles, input_file):
+        example = SquadExample(question["id"], question["question"], paragraph_text)
+        if is_training:
+            _set_answer(example, question, input_file)
+            reason = _why_useless(example)
+            if reason:
+                left_out.add(reason, example.qas_id)
+                continue
+        examples.append(example)
+    if not examples:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.counts.items())
+        raise UserError(f"{input_file}: no question that can be used ({reasons or 'it has none'})")
+    return examples, left_out
+
+
+def _questions(articles: list[dict], input_file: str) -> Iterator[tuple[str, dict]]:
+    """Every question of the file with its paragraph's text, their form checked."""
+    seen = set()
+    for a, article in enumerate(articles):
+        for p, paragraph in enumerate(_get(article, "paragraphs", list, input_file, f"data[{a}]")):
+            place = f"data[{a}].paragraphs[{p}]"
+            text = _get(paragraph, "context", str, input_file, place)
+            for q, question in enumerate(_get(paragraph, "qas", list, input_file, place)):
+                here = f"{place}.qas[{q}]"
+                _get(question, "question", str, input_file, here)
+                for answer in question.get("answers") or []:
+                    _get(answer, "text", str, input_file, here + ".answers")
+                    _get(answer, "answer_start", int, input_file, here + ".answers")
+                qas_id = _get(question, "id", str, input_file, here)
+                if qas_id in seen:
+                    raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")
+                seen.add(qas_id)
+                yield text, question
+
+
+def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
+    """`owner[key]`, which must be of that kind."""
+    value = owner.get(key) if isinstance(owner, dict) else None
+    if not isinstance(value, kind):
+        raise UserError(f'{input_file} is not SQuAD: {place} has no {kind.__name__} "{key}"')
+    return value
+
+
+def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
+    """Sets the training answer; a question without one keeps None unless it is impossible."""
+    example.is_impossible = bool(question.get("is_impossible", False))
+    if example.is_impossible:
+        example.start_position, example.orig_answer_text = -1, ""
+        return
+    answers = question.get("answers") or []
+    if len(answers) > 1:
+        raise UserError(
+            f"{input_file}: question {example.qas_id} has {len(answers)} answers; training needs "
+            "exactly 1 answer a question: is this a dev file? Give the train file"
+        )
+    for answer in answers:
+        example.orig_answer_text = answer["text"]
+        example.start_position = answer["answer_start"]
+
+
+def _why_useless(example: SquadExample) -> str | None:
+    """Why training cannot use an example, or None."""
+    if not example.paragraph_text.strip():
+        return "the paragraph is empty"
+    if not example.question_text.strip():
+        return "the question is empty"
+    if example.is_impossible:
+        return None
+    if example.orig_answer_text is None:
+        return "there is no answer"
+    if not example.orig_answer_text.strip():
+        return "the answer is empty"
+    start, text = example.start_position, example.orig_answer_text
+    if start < 0 or example.paragraph_text[start : start + len(text)] != text:
+        return "the answer is not at its answer_start"
+    return None

@@ -1,0 +1,137 @@
+"""The flags of SQuAD, and their checks."""
+
+from __future__ import annotations
+
+import os
+
+from absl import flags
+
+import tokenization
+from modeling import AlbertConfig
+from runtime.errors import FlagError, UserError
+from runtime.files import check_readable
+from runtime.flags import FLAGS
+from squad.feature_files import FeatureOptions
+
+# [CLS], [SEP] and [SEP].
+_SPECIAL_TOKENS = 3
+
+
+def define_squad_flags() -> None:
+    """Data, features and answers."""
+    flags.DEFINE_bool("do_train", True, "Train on --train_file.")
+    flags.DEFINE_bool(
+        "do_predict", True, "Answer --predict_file with every checkpoint and score it."
+    )
+    flags.DEFINE_string("train_file", None, "SQuAD JSON to train on, such as train-v1.1.json.")
+    flags.DEFINE_string("predict_file", None, "SQuAD JSON to answer, such as dev-v1.1.json.")
+    flags.DEFINE_string(
+        "train_feature_file",
+        None,
+        "Training features: read if made from the same input, else written. Default: "
+        "train.tf_record in --output_dir.",
+    )
+    flags.DEFINE_string(
+        "predict_feature_file",
+        None,
+        "Prediction features, likewise. Default: eval.tf_record in --output_dir.",
+    )
+    flags.DEFINE_string(
+        "predict_feature_left_file",
+        None,
+        "What prediction needs besides its features, likewise. Default: eval_left.npz in "
+        "--output_dir.",
+    )
+    flags.DEFINE_string(
+        "input_file",
+        None,
+        "Folder with a ready train.tf_record, which takes the place of --train_feature_file; "
+        "where it has none, one is made in --output_dir.",
+    )
+    flags.DEFINE_string("spm_model_file", None, "SentencePiece model of the pretrained ALBERT.")
+    flags.DEFINE_string(
+        "vocab_file", None, "Vocabulary that belongs to --spm_model_file; not needed with it."
+    )
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
+    flags.DEFINE_integer("max_seq_length", 384, "Tokens of a feature.", lower_bound=1)
+    flags.DEFINE_integer(
+        "doc_stride", 128, "Tokens between two windows on a long paragraph.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "max_query_length", 64, "Tokens of a question; the rest is cut off.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "n_best_size", 20, "Answers in nbest_predictions.json a question.", lower_bound=1
+    )
+    flags.DEFINE_integer("max_answer_length", 30, "Tokens of an answer at most.", lower_bound=1)
+    flags.DEFINE_bool(
+        "mask_padding_in_loss",
+        True,
+        "Leave padding out of the softmax over positions. The reference does not, so that its "
+        "loss depends on how far features are padded.",
+    )
+    flags.DEFINE_bool(
+        "trim_batches",
+        True,
+        "Cut batches to their longest feature, rounded up to 16 tokens: same results, less work. "
+        "Needs --mask_padding_in_loss.",
+    )
+
+
+def feature_options() -> FeatureOptions:
+    """The flags that shape features."""
+    return FeatureOptions(
+        FLAGS.max_seq_length, FLAGS.doc_stride, FLAGS.max_query_length, FLAGS.do_lower_case
+    )
+
+
+def check_squad_flags(config: AlbertConfig) -> None:
+    """Raises a `FlagError` if the lengths do not fit each other or the model."""
+    if FLAGS.max_seq_length > config.max_position_embeddings:
+        raise FlagError(
+            f"--max_seq_length {FLAGS.max_seq_length} is more than the "
+            f"{config.max_position_embeddings} positions of {FLAGS.albert_config_file}"
+        )
+    room = FLAGS.max_seq_length - FLAGS.max_query_length - _SPECIAL_TOKENS
+    if room <= 0:
+        raise FlagError(
+            f"--max_seq_length {FLAGS.max_seq_length} must be more than --max_query_length "
+            f"{FLAGS.max_query_length} + {_SPECIAL_TOKENS}"
+        )
+    if FLAGS.doc_stride > room:
+        raise FlagError(
+            f"--doc_stride {FLAGS.doc_stride} is more than the {room} tokens of a window beside "
+            "the longest question: text would be skipped"
+        )
+
+
+def load_tokenizer(config: AlbertConfig) -> tokenization.FullTokenizer:
+    """The tokenizer of the flags, which must have the model's vocabulary."""
+    if FLAGS.vocab_file:
+        check_readable(FLAGS.vocab_file, "--vocab_file")
+    tokenizer = tokenization.FullTokenizer(
+        FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.spm_model_file
+    )
+    if len(tokenizer.vocab) != config.vocab_size:
+        raise UserError(
+            f"{FLAGS.spm_model_file} has {len(tokenizer.vocab)} pieces, "
+            f"{FLAGS.albert_config_file} a vocab_size of {config.vocab_size}: they must be of the "
+            "same model"
+        )
+    return tokenizer
+
+
+def training_feature_path() -> str:
+    """Where the training features are or will be."""
+    ready = os.path.join(FLAGS.input_file or "", "train.tf_record")
+    if FLAGS.input_file and os.path.exists(ready):
+        return ready
+    return FLAGS.train_feature_file or os.path.join(FLAGS.output_dir, "train.tf_record")
+
+
+def prediction_feature_paths() -> tuple[str, str]:
+    """Where the prediction features and their left file are or will be."""
+    return (
+        FLAGS.predict_feature_file or os.path.join(FLAGS.output_dir, "eval.tf_record"),
+        FLAGS.predict_feature_left_file or os.path.join(FLAGS.output_dir, "eval_left.npz"),
+    )

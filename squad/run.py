@@ -1,0 +1,251 @@
+"""The steps of a SQuAD run under the flags; what differs between 1.1 and 2.0 is handed in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from modeling import AlbertConfig
+from runtime.checkpoints import BEST, resolve_checkpoint
+from runtime.errors import UserError
+from runtime.evaluation import Evaluation, Scored
+from runtime.export import export_saved_model
+from runtime.files import make_writable_folder, sha256_of
+from runtime.flags import FLAGS
+from runtime.progress import progress
+from runtime.run_record import begin_run
+from runtime.training import make_deterministic, make_estimator, predict, steps_done, train
+from squad.examples import SquadExample, load_squad, read_examples
+from squad.feature_files import FeatureMaker, PredictionFeature
+from squad.flags import (
+    check_squad_flags,
+    feature_options,
+    load_tokenizer,
+    prediction_feature_paths,
+    training_feature_path,
+)
+from squad.input_pipeline import input_fn_builder
+from squad.scoring import questions_of
+
+# From the flags and the numbers of training and warmup steps (None in prediction) to a model_fn.
+ModelFnMaker = Callable[[AlbertConfig, int | None, int | None], Callable]
+# From articles, examples, their features and the model's outputs to scores and files.
+Scorer = Callable[
+    [list[dict], list[SquadExample], list[PredictionFeature], list[dict[str, np.ndarray]]], Scored
+]
+
+
+class SquadRun:
+    """Training, prediction and export into one output folder."""
+
+    def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool):
+        """Checks the flags against the model and its tokenizer, and the folder.
+
+        Args:
+          make_model_fn: the model.
+          is_v2: whether the model needs `p_mask`.
+
+        Raises:
+          UserError: something does not fit.
+        """
+        self._make_model_fn = make_model_fn
+        self._is_v2 = is_v2
+        self._config = _load_config()
+        check_squad_flags(self._config)
+        tokenizer = load_tokenizer(self._config)
+        if FLAGS.init_checkpoint:
+            resolve_checkpoint(FLAGS.init_checkpoint)
+        make_writable_folder(FLAGS.output_dir, "--output_dir")
+        self._maker = FeatureMaker(tokenizer, feature_options())
+        if FLAGS.deterministic_run:
+            make_deterministic()
+
+    def train(self) -> None:
+        """Trains on --train_file up to the last step, from where an earlier run stopped."""
+        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
+        features = self._maker.training_features(FLAGS.train_file, training_feature_path())
+        num_steps = _num_train_steps(features.num_examples)
+        num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
+        done = steps_done(FLAGS.output_dir)
+        if done >= num_steps:
+            tf.logging.info("Training is done already: step %d of %d", done, num_steps)
+            return
+        tf.logging.info(
+            "Training from step %d to %d, %d of them warmup, batch size %d",
+            done,
+            num_steps,
+            num_warmup_steps,
+            FLAGS.train_batch_size,
+        )
+        input_fn = self._input_fn(
+            features.path, FLAGS.train_batch_size, is_training=True, start_step=done
+        )
+        train(
+            self._estimator(num_steps, num_warmup_steps),
+            input_fn,
+            num_steps,
+            FLAGS.train_batch_size,
+            FLAGS.save_checkpoints_steps,
+            FLAGS.log_steps,
+        )
+
+    def predict(self, scorer: Scorer, key: str, outputs: Sequence[str]) -> dict:
+        """Answers --predict_file with every checkpoint that has no scores yet.
+
+        Args:
+          scorer: from the model's outputs to scores.
+          key: the score by which the best checkpoint is chosen.
+          outputs: files that the scorer writes for the best checkpoint.
+
+        Returns:
+          The best entry of `Evaluation`.
+        """
+        articles = load_squad(FLAGS.predict_file)
+        examples, _ = read_examples(articles, FLAGS.predict_file, is_training=False)
+        if not any(question.get("answers") for question in questions_of(articles)):
+            tf.logging.warning("%s has no answers: there will be no scores", FLAGS.predict_file)
+            key = "global_step"
+        file, features = self._maker.prediction_features(
+            FLAGS.predict_file, examples, *prediction_feature_paths()
+        )
+        input_fn = self._input_fn(file.path, FLAGS.predict_batch_size, is_training=False)
+        estimator = self._estimator(None, None)
+
+        def score(checkpoint: str) -> Scored:
+            results = progress(
+                predict(estimator, input_fn, checkpoint), len(features), "prediction", "features"
+            )
+            return scorer(articles, examples, features, list(results))
+
+        evaluation = Evaluation(
+            FLAGS.output_dir, key, self._scoring_settings(), outputs, FLAGS.init_checkpoint
+        )
+        best = evaluation.score_all(score)
+        _report(best, outputs)
+        return best
+
+    def export(self) -> str:
+        """Writes the best checkpoint, or else the newest or the initial one, as a SavedModel."""
+        make_writable_folder(FLAGS.export_dir, "--export_dir")
+        best = os.path.join(FLAGS.output_dir, BEST)
+        checkpoint = best if os.path.exists(best + ".index") else None
+        checkpoint = checkpoint or tf.train.latest_checkpoint(FLAGS.output_dir)
+        if not (checkpoint or FLAGS.init_checkpoint):
+            raise UserError(f"{FLAGS.output_dir} has no checkpoint to export; train first")
+        checkpoint = resolve_checkpoint(checkpoint or FLAGS.init_checkpoint)
+        return export_saved_model(self._estimator(None, None), FLAGS.export_dir, checkpoint)
+
+    def _estimator(
+        self, num_train_steps: int | None, num_warmup_steps: int | None
+    ) -> tf.estimator.Estimator:
+        return make_estimator(
+            self._make_model_fn(self._config, num_train_steps, num_warmup_steps),
+            FLAGS.output_dir,
+            FLAGS.seed,
+            FLAGS.save_summary_steps,
+            FLAGS.enable_scoped_allocator,
+        )
+
+    def _input_fn(
+        self, path: str, batch_size: int, is_training: bool, start_step: int = 0
+    ) -> Callable:
+        return input_fn_builder(
+            path,
+            FLAGS.max_seq_length,
+            is_training,
+            drop_remainder=is_training,
+            use_tpu=False,
+            bsz=batch_size,
+            is_v2=self._is_v2,
+            seed=FLAGS.seed,
+            start_step=start_step,
+            trim_padding=FLAGS.trim_batches and FLAGS.mask_padding_in_loss,
+        )
+
+    def _training_settings(self) -> dict:
+        """What the trained weights are a function of, by flag name."""
+        names = (
+            "train_batch_size",
+            "learning_rate",
+            "num_train_epochs",
+            "train_steps",
+            "warmup_proportion",
+            "seed",
+            "deterministic_run",
+            "mask_padding_in_loss",
+        )
+        return {
+            **{name: getattr(FLAGS, name) for name in names},
+            **feature_options()._asdict(),
+            "albert_config_file": self._config.to_dict(),
+            "train_file": _content(FLAGS.train_file),
+            "spm_model_file": _content(FLAGS.spm_model_file),
+            "init_checkpoint": _checkpoint_content(),
+        }
+
+    def _scoring_settings(self) -> dict:
+        """What scores are a function of besides the checkpoint's name."""
+        run = os.path.join(FLAGS.output_dir, "run.json")
+        return {
+            **feature_options()._asdict(),
+            "n_best_size": FLAGS.n_best_size,
+            "max_answer_length": FLAGS.max_answer_length,
+            "mask_padding_in_loss": FLAGS.mask_padding_in_loss,
+            "predict_file": _content(FLAGS.predict_file),
+            "spm_model_file": _content(FLAGS.spm_model_file),
+            "init_checkpoint": _checkpoint_content(),
+            "run": _content(run) if os.path.exists(run) else None,
+        }
+
+
+def _report(best: dict, outputs: Sequence[str]) -> None:
+    """Logs the best checkpoint's scores and where everything is."""
+    tf.logging.info("Results in %s", FLAGS.output_dir)
+    scores = {name: f"{value:.2f}" for name, value in best.items() if isinstance(value, float)}
+    files = [*map(os.path.basename, outputs), "eval_results.json", "eval_results.txt"]
+    rows = {
+        **scores,
+        "checkpoint": f"{BEST} (step {best['global_step']})",
+        "files": ", ".join(files),
+    }
+    for name, value in rows.items():
+        tf.logging.info("  %-12s %s", name, value)
+
+
+def _load_config() -> AlbertConfig:
+    config = AlbertConfig.from_json_file(FLAGS.albert_config_file)
+    if FLAGS.deterministic_run:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    return config
+
+
+def _num_train_steps(num_examples: int) -> int:
+    """As in the reference the length follows the examples, not their features."""
+    if FLAGS.train_steps > 0:
+        return FLAGS.train_steps
+    steps = int(num_examples / FLAGS.train_batch_size * FLAGS.num_train_epochs)
+    if not steps:
+        raise UserError(
+            f"{FLAGS.train_file}: {num_examples} examples are less than one step of "
+            f"--train_batch_size {FLAGS.train_batch_size} in --num_train_epochs "
+            f"{FLAGS.num_train_epochs:g}"
+        )
+    return steps
+
+
+def _content(path: str) -> str:
+    """A file by its content, so that it may be moved."""
+    try:
+        return "sha256:" + sha256_of(path)[:16]
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def _checkpoint_content() -> str | None:
+    """The initial checkpoint by its index, which holds a checksum of every variable."""
+    if not FLAGS.init_checkpoint:
+        return None
+    return _content(resolve_checkpoint(FLAGS.init_checkpoint) + ".index")
