@@ -1,0 +1,50 @@
+# The first Python that this project supports; another with `make PYTHON=...`.
+PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null \
+	&& echo $$p && break; done)
+VENV := .venv
+RUN := $(VENV)/bin/python
+WORKERS ?= 2
+
+.PHONY: help install install-dev demo test lint format bench-step clean
+
+help:
+	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
+	@echo "make test        install, then check the style and run all tests (10 minutes)"
+	@echo "make install     make .venv with requirements.txt"
+	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
+	@echo "make clean       remove .venv and what the demo wrote"
+
+$(VENV)/installed: requirements.txt requirements-common.txt
+	@test -n "$(PYTHON)" || { echo "make: error: needs Python 3.10 or 3.11, see README.md"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
+	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+install: $(VENV)/installed
+
+install-dev: $(VENV)/installed-dev
+
+demo: install
+	$(RUN) sample/demo.py
+
+lint: install-dev
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+format: install-dev
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+test: lint
+	$(RUN) -m pytest -n $(WORKERS) --dist loadscope
+
+bench-step: install-dev
+	$(RUN) benchmarks/step.py
+
+clean:
+	rm -rf $(VENV) demo_output build
