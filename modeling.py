@@ -16,6 +16,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -565,16 +566,38 @@ def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | No
     return next((c for c in candidates if c in in_checkpoint), None)
 
 
-def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: str) -> dict:
+class Initialized(NamedTuple):
+    """What was taken from a checkpoint, by variable name.
+
+    Attributes:
+      checkpoint: its path.
+      taken: variables that start from its values.
+      new: variables of the model that it does not have.
+      unused: its variables that the model does not have, but for optimizer slots.
+    """
+
+    checkpoint: str
+    taken: list[str]
+    new: list[str]
+    unused: list[str]
+
+    def log(self) -> None:
+        """Logs how many variables were taken, and which were not."""
+        tf.logging.info(
+            "Starting from %s: %d variables taken; new: %s; unused: %s",
+            self.checkpoint,
+            len(self.taken),
+            ", ".join(self.new) or "none",
+            ", ".join(self.unused) or "none",
+        )
+
+
+def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: str) -> Initialized:
     """Makes the variables start from a checkpoint's values; optimizer slots are not among them.
 
     Args:
       tvars: the trainable variables.
       init_checkpoint: a path with or without `.index`, or a folder with one checkpoint.
-
-    Returns:
-      A summary: "checkpoint", and lists of variable names "taken", "new" (not in the checkpoint)
-      and "unused" (in the checkpoint only, optimizer slots left out).
 
     Raises:
       UserError: no variable matches, or a shape differs.
@@ -600,9 +623,9 @@ def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: st
         )
     tf.train.init_from_checkpoint(checkpoint, assignment)
     slots = ("/adam_m", "/adam_v")
-    return {
-        "checkpoint": checkpoint,
-        "taken": list(assignment.values()),
-        "new": [name for name in wanted if name not in initialized],
-        "unused": sorted(n for n in shapes if n not in assignment and not n.endswith(slots)),
-    }
+    return Initialized(
+        checkpoint,
+        taken=list(assignment.values()),
+        new=[name for name in wanted if name not in initialized],
+        unused=sorted(n for n in shapes if n not in assignment and not n.endswith(slots)),
+    )

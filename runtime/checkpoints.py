@@ -6,9 +6,11 @@ and perhaps `.meta`. TensorFlow writes the index last, by renaming; what has one
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
+from collections.abc import Iterator
 
 import tensorflow.compat.v1 as tf
 
@@ -88,6 +90,17 @@ def remove_checkpoint(prefix: str) -> None:
     files = sorted(glob.glob(glob.escape(prefix) + ".*"), key=lambda f: not f.endswith(".index"))
     for file in files:
         os.remove(file)
+
+
+@contextlib.contextmanager
+def restoring(checkpoint: str) -> Iterator[None]:
+    """Turns TensorFlow's errors of restoring a checkpoint into a `UserError` that names it."""
+    try:
+        yield
+    except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as e:
+        key = re.search(r"Key (\S+) not found", e.message)
+        reason = f"it has no variable {key.group(1)}" if key else _first_line(e)
+        raise UserError(f"{checkpoint} does not fit the model or is damaged: {reason}") from e
 
 
 def _first_line(error: Exception) -> str:

@@ -6,6 +6,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
+from runtime.checkpoints import restoring
+
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 
@@ -20,8 +22,8 @@ def export_saved_model(estimator: tf.estimator.Estimator, export_dir: str, check
         tensors = {name: tf.placeholder(tf.int32, [None, None], name) for name in _INPUTS}
         return tf.estimator.export.ServingInputReceiver(tensors, tensors)
 
-    folder = estimator.export_saved_model(
-        os.path.join(export_dir, "saved_model"), inputs, checkpoint_path=checkpoint
-    ).decode()
+    target = os.path.join(export_dir, "saved_model")
+    with restoring(checkpoint):
+        folder = estimator.export_saved_model(target, inputs, checkpoint_path=checkpoint).decode()
     tf.logging.info("Exported %s to %s", checkpoint, folder)
     return folder

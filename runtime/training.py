@@ -9,7 +9,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from runtime import graph_keys
-from runtime.checkpoints import checkpoint_step, resolve_checkpoint
+from runtime.checkpoints import checkpoint_step, resolve_checkpoint, restoring
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
 
@@ -118,7 +118,7 @@ def predict(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields the predictions of one example after the other, from a checkpoint."""
     batches = estimator.predict(input_fn, checkpoint_path=checkpoint, yield_single_examples=False)
-    for batch in batches:
-        keys = list(batch)
-        for values in zip(*batch.values(), strict=True):
-            yield dict(zip(keys, values, strict=True))
+    with restoring(checkpoint):
+        for batch in batches:
+            for values in zip(*batch.values(), strict=True):
+                yield dict(zip(batch, values, strict=True))

@@ -107,7 +107,11 @@ def v1_model_fn_builder(
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
         if init_checkpoint:
-            modeling.initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint)
+            initialized = modeling.initialize_from_checkpoint(
+                tf.trainable_variables(), init_checkpoint
+            )
+            if mode == tf.estimator.ModeKeys.TRAIN:
+                initialized.log()
 
         if mode == tf.estimator.ModeKeys.PREDICT:
             predictions = {"start_log_prob": start_logits, "end_log_prob": end_logits}
