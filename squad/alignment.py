@@ -60,7 +60,7 @@ class Aligner:
         # Where in `text` each normalized character begins, and the first place after it.
         begins = origin[np.asarray(offsets, np.int64)]
         after = _next_larger(begins)
-        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         if any(map(tokenization.ends_in_digit_comma, pieces)):
             return self._with_comma_rule(pieces, bounds, begins, after)
         ids = np.asarray(self._model.piece_to_id(pieces), np.int32)
