@@ -44,7 +44,7 @@ test: lint
 	$(RUN) -m pytest -n $(WORKERS) --dist loadscope
 
 bench-step: install-dev
-	$(RUN) benchmarks/step.py
+	$(RUN) -m benchmarks.step
 
 clean:
 	rm -rf $(VENV) demo_output build

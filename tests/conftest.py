@@ -18,13 +18,21 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
+def fail_if_skipped_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
     """In CI nothing may be missing: a skip is a failure there."""
-    report = (yield).get_result()
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which is a failure in CI: {report.longrepr}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    fail_if_skipped_in_ci((yield).get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector):
+    fail_if_skipped_in_ci((yield).get_result())
 
 
 @pytest.fixture(scope="session")
