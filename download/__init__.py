@@ -1,0 +1,1 @@
+"""Commands that fetch pretrained models and datasets; they need no TensorFlow."""

@@ -1,0 +1,294 @@
+"""extract_tar() with archives that are damaged or mean harm."""
+
+import io
+import os
+import random
+import stat
+import tarfile
+
+import pytest
+
+from download.archive import ArchiveError, extract_tar
+from download.command import FetchError
+
+DATA = random.Random(2).randbytes(200_000)
+
+
+def member(name, kind=tarfile.REGTYPE, data=b"", link="", mode=0o644):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.mode, info.size = kind, link, mode, len(data)
+    info.uid = info.gid = 4242
+    return info, data
+
+
+def folder(name, mode=0o755):
+    return member(name, tarfile.DIRTYPE, mode=mode)
+
+
+def symlink(name, link):
+    return member(name, tarfile.SYMTYPE, link=link)
+
+
+def hardlink(name, link):
+    return member(name, tarfile.LNKTYPE, link=link)
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(*members, mode="w:gz"):
+        # Level 1 of bzip2 has short blocks: damage is met while a file is written.
+        options = {"compresslevel": 1} if mode == "w:bz2" else {}
+        with tarfile.open(tmp_path / "archive", mode, **options) as tar:
+            for info, data in members:
+                tar.addfile(info, io.BytesIO(data))
+        return tmp_path / "archive"
+
+    return make
+
+
+def refused(archive, place, match, **options):
+    """Asserts that the archive is refused with one line and that nothing is left."""
+    before = sorted(place.parent.iterdir())
+    with pytest.raises(ArchiveError, match=match) as caught:
+        extract_tar(archive, place / "model", **options)
+    assert str(archive) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert os.listdir(place) == []
+    assert sorted(place.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_the_top_folder_is_stripped(make, place, mode):
+    members = [folder("top"), member("top/a", data=b"1"), member("./top/sub/b", data=DATA)]
+    extract_tar(make(*members, mode=mode), place / "model")
+    assert os.listdir(place) == ["model"]
+    assert (place / "model" / "a").read_bytes() == b"1"
+    assert (place / "model" / "sub" / "b").read_bytes() == DATA
+
+
+def test_any_number_of_folders_can_be_stripped(make, place):
+    archive = make(member("a/b/c", data=b"1"), member("a/d", data=b"2"))
+    extract_tar(archive, place / "none", strip_components=0)
+    extract_tar(archive, place / "two", strip_components=2)
+    assert (place / "none" / "a" / "b" / "c").read_bytes() == b"1"
+    assert [p.name for p in (place / "two").rglob("*")] == ["c"]
+
+
+def test_modes_and_owners_are_those_of_new_files(make, place):
+    extract_tar(make(folder("t/d", 0o7777), member("t/d/f", mode=0o6777)), place / "model")
+    (place / "file").touch()
+    (place / "folder").mkdir()
+    for made, like in [("d/f", "file"), ("d", "folder"), ("", "folder")]:
+        made, like = os.stat(place / "model" / made), os.stat(place / like)
+        assert stat.filemode(made.st_mode) == stat.filemode(like.st_mode)
+        assert (made.st_uid, made.st_gid) == (like.st_uid, like.st_gid)
+
+
+def test_links_inside_are_kept(make, place):
+    archive = make(
+        symlink("t/before", "d/f"),
+        member("t/d/f", data=b"1"),
+        symlink("t/d/up", "../d/f"),
+        hardlink("t/same", "t/d/f"),
+    )
+    extract_tar(archive, place / "model")
+    for name in ("before", "d/up", "same"):
+        assert (place / "model" / name).read_bytes() == b"1"
+    assert os.readlink(place / "model" / "before") == "d/f"
+
+
+GOOD = member("t/good", data=b"1")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [member("../evil", data=b"1")],
+        [member("t/../../evil", data=b"1")],
+        [member("t/x/../../../evil", data=b"1")],
+        [folder("../evil")],
+        [symlink("../evil", "t")],
+        [hardlink("../evil", "t/good")],
+    ],
+    ids=["parent", "through the top", "deep", "folder", "symlink", "hardlink"],
+)
+def test_a_name_that_leaves_the_folder_is_refused(make, place, bad):
+    refused(make(GOOD, *bad), place, "evil' leaves the folder")
+
+
+def test_an_absolute_name_is_refused(make, place, tmp_path):
+    refused(make(GOOD, member(f"{tmp_path}/evil", data=b"1")), place, "evil' leaves the folder")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [symlink("t/out", "../../evil")],
+        [symlink("t/out", "..")],
+        [symlink("t/out", "/etc/passwd")],
+        [symlink("t/d/out", "a/../.."), symlink("t/d/a", "..")],
+        [symlink("t/d/b", "a/../.."), symlink("t/d/a", ".."), symlink("t/d/b/evil", "x")],
+        [folder("t/d/e"), symlink("t/l", "d/e"), symlink("t/d/e/up", "../../..")],
+    ],
+    ids=["file", "parent", "absolute", "by a later link", "link by a link", "in a linked folder"],
+)
+def test_a_symlink_that_leads_outside_is_refused(make, place, bad):
+    refused(make(GOOD, *bad), place, "not unpacked")
+
+
+def test_nothing_is_written_through_a_symlink(make, place, tmp_path):
+    (tmp_path / "victim").mkdir()
+    archive = make(GOOD, symlink("t/d", "../../../victim"), member("t/d/evil", data=b"1"))
+    refused(archive, place, "'t/d' is in it twice")
+    assert os.listdir(tmp_path / "victim") == []
+
+
+def test_a_file_does_not_replace_what_a_symlink_leads_to(make, place, tmp_path):
+    (tmp_path / "victim").write_text("mine")
+    refused(make(symlink("t/f", "../../../victim"), member("t/f", data=b"1")), place, "twice")
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+@pytest.mark.parametrize("link", ["../secret", "t/../../secret", "t/absent", "t", "/etc/passwd"])
+def test_a_hardlink_to_what_is_not_in_the_archive_is_refused(make, place, tmp_path, link):
+    (tmp_path / "secret").write_text("mine")
+    refused(make(GOOD, hardlink("t/l", link)), place, "leaves the folder|which is not in it")
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, b"?"], ids=repr
+)
+@pytest.mark.parametrize("name", ["t/special", "special"])
+def test_devices_and_fifos_are_refused(make, place, kind, name):
+    refused(make(GOOD, member(name, kind)), place, "special' is neither file, folder nor link")
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [member("t/a", data=b"1"), member("u/a", data=b"2")],
+        [member("t/a"), folder("t/a")],
+        [folder("t/a"), member("t/a")],
+        [member("t/a"), member("t/a/b")],
+    ],
+    ids=["file file", "file folder", "folder file", "file as folder"],
+)
+def test_a_name_that_comes_twice_is_refused(make, place, twice):
+    refused(make(*twice), place, "twice")
+
+
+@pytest.mark.parametrize("members", [[], [folder("t")], [member("file", data=b"1")]])
+def test_an_archive_without_files_below_its_top_is_refused(make, place, members):
+    refused(make(*members), place, "no files")
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+@pytest.mark.parametrize("kept", [0.999, 0.5, 0.02, 0.0])
+def test_a_truncated_archive_is_refused(make, place, mode, kept):
+    archive = make(member("t/a", data=DATA), member("t/b", data=b"2" * 9), mode=mode)
+    content = archive.read_bytes().rstrip(b"\0")
+    archive.write_bytes(content[: int(len(content) * kept)])
+    refused(archive, place, "damaged")
+
+
+def test_a_tar_that_ends_between_two_members_is_refused(make, place):
+    archive = make(member("t/a", data=bytes(512)), member("t/b"), mode="w")
+    os.truncate(archive, 1024)
+    refused(archive, place, "mark of its end is missing")
+
+
+def test_a_damaged_header_is_not_taken_for_the_end(make, place):
+    archive = make(member("t/a", data=bytes(512)), member("t/b"), mode="w")
+    content = bytearray(archive.read_bytes())
+    content[1024 + 150] ^= 1  # in the checksum of the second header
+    archive.write_bytes(content)
+    refused(archive, place, "mark of its end is missing")
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
+def test_a_damaged_compressed_stream_is_refused(make, place, mode):
+    archive = make(member("t/a", data=b" ".join(b"%d" % i for i in range(50_000))), mode=mode)
+    content = bytearray(archive.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 100] = b"\xff" * 100
+    archive.write_bytes(content)
+    refused(archive, place, "damaged")
+
+
+def test_the_checksum_of_the_compressed_stream_is_read(make, place):
+    archive = make(member("t/a", data=DATA))
+    content = bytearray(archive.read_bytes())
+    content[-6] ^= 1
+    archive.write_bytes(content)
+    refused(archive, place, "CRC")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>please log in</html>", bytes(10_000)])
+def test_what_is_no_archive_is_refused(place, tmp_path, content):
+    (tmp_path / "archive").write_bytes(content)
+    refused(tmp_path / "archive", place, "no tar archive|no files")
+
+
+@pytest.mark.parametrize("size", [-512, 2**70], ids=["negative", "huge"])
+@pytest.mark.parametrize("name", ["t/a", "left_out"])
+def test_an_impossible_size_is_refused_and_does_not_hang(make, place, name, size):
+    info, _ = member(name)
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = (size % 2**96).to_bytes(12, "big")
+    header[124] |= 0x80  # the mark of a binary number
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    archive = make(GOOD, mode="w")
+    archive.write_bytes(archive.read_bytes()[:1024] + header + bytes(1024))
+    refused(archive, place, "damaged|negative size")
+
+
+def test_no_damaged_byte_makes_a_traceback(make, tmp_path, place):
+    """Whatever one byte says: all right, or one error; and never a file elsewhere."""
+    members = [member("t/" + "n" * 120, data=b"1" * 600), symlink("t/l", "x"), folder("t/d")]
+    whole = make(*members, mode="w").read_bytes()
+    source = random.Random(3)
+    refusals = 0
+    for count in range(100):
+        content = bytearray(whole)
+        content[source.randrange(len(whole) // 4)] = source.choice(b"\0\xff/.-079x")
+        (tmp_path / "archive").write_bytes(content)
+        try:
+            extract_tar(tmp_path / "archive", place / str(count))
+        except FetchError:
+            refusals += 1
+            assert not (place / str(count)).exists()
+    assert 20 < refusals < 100
+    assert sorted(os.listdir(tmp_path)) == ["archive", "out"]
+    assert len(os.listdir(place)) == 100 - refusals
+
+
+def test_an_absent_archive_is_one_clear_line(place, tmp_path):
+    with pytest.raises(FetchError, match="cannot read .*nothing: No such file"):
+        extract_tar(tmp_path / "nothing", place / "model")
+    assert os.listdir(place) == []
+
+
+def test_a_folder_with_something_in_it_is_left_alone(make, place):
+    (place / "model").mkdir()
+    (place / "model" / "mine").touch()
+    with pytest.raises(FetchError, match="cannot write .*model: Directory not empty"):
+        extract_tar(make(GOOD), place / "model")
+    assert [p.name for p in place.rglob("*")] == ["model", "mine"]
+
+
+def test_a_failure_of_the_last_step_leaves_nothing(make, place):
+    def fail(folder):
+        assert (folder / "good").exists()
+        assert not (place / "model").exists()
+        raise FetchError("no")
+
+    with pytest.raises(FetchError, match="^no$"):
+        extract_tar(make(GOOD), place / "model", finish=fail)
+    assert os.listdir(place) == []

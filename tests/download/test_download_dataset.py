@@ -1,0 +1,241 @@
+"""The command download_dataset.py, run as its users run it."""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from download.download_dataset import SQUAD_FILES, SQUAD_URL, main
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "download" / "download_dataset.py"
+FILES = {
+    name: random.Random(name).randbytes(length)
+    for name, length in [("train-v1.1.json", 400_000), ("dev-v1.1.json", 5_000)]
+}
+
+# The published hashes belong to files that no test has: this runs the command with its own.
+STAND_IN = """
+import json, sys
+import download.download_dataset as command
+table = json.loads(sys.argv[1])
+command.SQUAD_FILES = {"1.1": [command.DataFile(*row) for row in table]}
+sys.argv = ["download_dataset.py", *sys.argv[2:]]
+sys.exit(command.run_command(command.main))
+"""
+TABLE = json.dumps([(n, hashlib.sha256(c).hexdigest(), len(c)) for n, c in FILES.items()])
+
+
+@pytest.fixture
+def arguments(server, tmp_path):
+    server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
+    mirror = f"{server.url}mirror"
+    return ["squad", "--data_dir", tmp_path / "data", "--base_url", mirror, "--retry_wait", "0.01"]
+
+
+@pytest.fixture
+def squad(run, arguments):
+    def squad(*more):
+        return run("-c", STAND_IN, TABLE, *arguments, *more)
+
+    return squad
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def one_error_line(done, code=1):
+    """Returns the error, which must be the one line that is not a log line."""
+    assert done.returncode == code, done.stderr
+    lines = [s for s in done.stderr.splitlines() if s.startswith("download_dataset.py: ")]
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == lines[0]
+    return lines[0]
+
+
+def test_the_files_arrive(squad, tmp_path, server):
+    done = squad()
+    assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "data") == FILES
+    assert [r.path for r in server.requests] == ["mirror/train-v1.1.json", "mirror/dev-v1.1.json"]
+
+
+def test_right_files_are_kept_with_a_message(squad, tmp_path, server):
+    squad()
+    before = (tmp_path / "data" / "dev-v1.1.json").stat()
+    done = squad()
+    assert done.returncode == 0
+    assert done.stderr.count("already there") == 2
+    assert len(server.requests) == 2
+    after = (tmp_path / "data" / "dev-v1.1.json").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_a_wrong_file_ends_it_before_anything_is_fetched(squad, tmp_path, server):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dev-v1.1.json").write_text("mine")
+    line = one_error_line(squad())
+    assert str(tmp_path / "data" / "dev-v1.1.json") in line
+    assert hashlib.sha256(b"mine").hexdigest() in line
+    assert "--force" in line
+    assert content(tmp_path / "data") == {"dev-v1.1.json": b"mine"}
+    assert server.requests == []
+
+
+def test_force_replaces_what_is_wrong_and_nothing_else(squad, tmp_path, server):
+    squad()
+    (tmp_path / "data" / "dev-v1.1.json").write_text("mine")
+    done = squad("--force")
+    assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "data") == FILES
+    assert [r.path for r in server.requests[2:]] == ["mirror/dev-v1.1.json"]
+
+
+def test_force_keeps_the_old_file_until_the_new_one_is_whole(squad, tmp_path, server):
+    squad()
+    (tmp_path / "data" / "dev-v1.1.json").write_text("mine")
+    del server.files["mirror/dev-v1.1.json"]
+    one_error_line(squad("--force"))
+    assert (tmp_path / "data" / "dev-v1.1.json").read_text() == "mine"
+
+
+def test_faults_of_the_network_are_overcome(squad, tmp_path, server, fault):
+    server.faults += [
+        fault(status=500),
+        fault(cut_after=123_456),
+        fault(status=429, headers={"Retry-After": "0"}),
+        fault(cut_after=100_000),
+    ]
+    done = squad()
+    assert done.returncode == 0, done.stderr
+    assert content(tmp_path / "data") == FILES
+    assert sum(r.sent for r in server.requests) == sum(map(len, FILES.values()))
+
+
+def test_retry_after_is_waited_for(squad, server, fault):
+    server.faults += [fault(status=429, headers={"Retry-After": "1"})]
+    done = squad()
+    assert done.returncode == 0
+    assert "HTTP 429 Too Many Requests; trying again in 1 s" in done.stderr
+
+
+def test_a_missing_file_is_one_error_without_a_second_try(squad, tmp_path, server):
+    del server.files["mirror/train-v1.1.json"]
+    line = one_error_line(squad())
+    assert f"error: {server.url}mirror/train-v1.1.json: HTTP 404" in line
+    assert len(server.requests) == 1
+    assert content(tmp_path / "data") == {}
+
+
+def test_another_content_of_the_same_length_is_refused(squad, tmp_path, server):
+    server.files["mirror/dev-v1.1.json"] = FILES["dev-v1.1.json"][::-1]
+    line = one_error_line(squad())
+    for part in (FILES["dev-v1.1.json"], FILES["dev-v1.1.json"][::-1]):
+        assert hashlib.sha256(part).hexdigest() in line
+    assert list(content(tmp_path / "data")) == ["train-v1.1.json"]
+
+
+def test_the_real_command_refuses_what_was_not_published(run, arguments, tmp_path):
+    line = one_error_line(run(SCRIPT, *arguments))
+    assert "announces 400000 bytes, expected 30288272" in line
+    assert content(tmp_path / "data") == {}
+
+
+def test_version_2_0_has_its_own_files(run, arguments, server):
+    line = one_error_line(run(SCRIPT, *arguments, "--version", "2.0"))
+    assert "mirror/train-v2.0.json: HTTP 404" in line
+
+
+def test_a_server_that_is_down_is_one_error_line(run, tmp_path, server):
+    server.server_close()
+    more = ["--data_dir", tmp_path, "--base_url", server.url, "--retry_wait", "0"]
+    line = one_error_line(run(SCRIPT, "squad", *more))
+    assert "Connection refused; gave up after 6 tries" in line
+
+
+def test_a_data_dir_that_is_a_file_is_one_error_line(run, arguments, tmp_path):
+    (tmp_path / "data").touch()
+    line = one_error_line(run(SCRIPT, *arguments))
+    assert f"cannot write {tmp_path / 'data'}" in line
+
+
+def test_a_folder_under_a_files_name_is_one_error_line(run, arguments, tmp_path):
+    (tmp_path / "data" / "dev-v1.1.json").mkdir(parents=True)
+    line = one_error_line(run(SCRIPT, *arguments))
+    assert "dev-v1.1.json: Is a directory; move it away" in line
+
+
+def test_a_link_to_nothing_is_not_replaced(run, arguments, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dev-v1.1.json").symlink_to("unmounted/dev-v1.1.json")
+    line = one_error_line(run(SCRIPT, *arguments))
+    assert "dev-v1.1.json: No such file or directory; move it away" in line
+    assert (tmp_path / "data" / "dev-v1.1.json").is_symlink()
+
+
+def test_interrupt_is_one_line_and_keeps_the_part(
+    squad, start, arguments, tmp_path, server, fault, wait_for_bytes
+):
+    server.faults += [fault(hold_after=200_000)]
+    child = start("-c", STAND_IN, TABLE, *arguments, cwd=ROOT)
+    part = tmp_path / "data" / "train-v1.1.json.part"
+    wait_for_bytes(part, 150_000)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=10)
+    done = subprocess.CompletedProcess(child.args, child.returncode, "", err)
+    assert "interrupted" in one_error_line(done, code=130)
+    had = part.stat().st_size
+    assert squad().returncode == 0
+    assert server.requests[1].range == f"bytes={had}-"
+    assert content(tmp_path / "data") == FILES
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        ["squad"],
+        ["squad", "--data_dir", "x", "--version", "all"],
+        ["squad", "--data_dir", "x", "--version", "3.0"],
+        ["squad", "--data_dir", "x", "--base_url", "ftp://host/"],
+        ["squad", "--data_dir", "x", "--base_url", "no address"],
+        ["glue", "--data_dir", "x"],
+    ],
+    ids=lambda wrong: " ".join(wrong[::2]) or "none",
+)
+def test_wrong_arguments_end_with_code_2(monkeypatch, capsys, wrong):
+    monkeypatch.setattr(sys, "argv", [SCRIPT.name, *wrong])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert "error: " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_script_passes_on_code_2(run, tmp_path):
+    done = run(SCRIPT, "squad", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--data_dir" in done.stderr.splitlines()[-1]
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["squad", "--help"]])
+def test_help_has_an_example(run, arguments):
+    done = run(SCRIPT, *arguments)
+    assert done.returncode == 0
+    assert "download_dataset.py squad --version 1.1 --data_dir" in done.stdout
+    assert "retry_wait" not in done.stdout
+
+
+def test_the_table_is_complete():
+    assert SQUAD_URL == "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
+    for version, files in SQUAD_FILES.items():
+        assert [f.name for f in files] == [f"train-v{version}.json", f"dev-v{version}.json"]
+        assert all(len(bytes.fromhex(f.sha256)) == 32 and f.size > 4_000_000 for f in files)

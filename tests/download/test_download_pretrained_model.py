@@ -1,0 +1,297 @@
+"""The command download_pretrained_model.py, run as its users run it."""
+
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from download.download_pretrained_model import archive_address, main
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "download" / "download_pretrained_model.py"
+NAME = "albert_test_v2"
+FILES = {
+    "albert_config.json": b"{}",
+    "30k-clean.model": random.Random(4).randbytes(3_000),
+    "model.ckpt-best.index": b"index",
+    "model.ckpt-best.data-00000-of-00001": random.Random(5).randbytes(500_000),
+}
+
+
+def packed(files, top="albert_test"):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(f"{top}/{name}")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+ARCHIVE = packed(FILES)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def arguments(server, out):
+    server.files[f"albert_models/{NAME}.tar.gz"] = ARCHIVE
+    return [f"{server.url}albert_models/", NAME, "--output_dir", out, "--retry_wait", "0.01"]
+
+
+@pytest.fixture
+def download(run, arguments):
+    return lambda: run(SCRIPT, *arguments)
+
+
+def visible(folder):
+    """Returns the files that a user sees, by name."""
+    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(".")}
+
+
+def one_error_line(done, code=1):
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("download_pretrained_model.py: ")
+    return line
+
+
+def test_the_archive_becomes_the_folder(download, out, server):
+    done = download()
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(out) == [NAME]
+    assert visible(out / NAME) == FILES
+    assert [r.path for r in server.requests] == [f"albert_models/{NAME}.tar.gz"]
+
+
+def test_the_default_place_is_beside_the_project_files(run, server, tmp_path):
+    """As in the fork: NAME/ lies in the parent of download/."""
+    shutil.copytree(ROOT / "download", tmp_path / "project" / "download")
+    server.files[f"{NAME}.tar.gz"] = ARCHIVE
+    script = tmp_path / "project" / "download" / SCRIPT.name
+    assert run(script, server.url, NAME, cwd=tmp_path).returncode == 0
+    assert visible(tmp_path / "project" / NAME) == FILES
+
+
+def test_the_module_can_be_run_too(run, arguments, out):
+    done = run("-m", "download.download_pretrained_model", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert visible(out / NAME) == FILES
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://h/m/", "http://h/m/name.tar.gz"),
+        ("http://h/m", "http://h/m/name.tar.gz"),
+        ("http://h/m/other.tar.gz", "http://h/m/other.tar.gz"),
+        ("http://h/m/other.tgz", "http://h/m/other.tgz"),
+    ],
+)
+def test_the_address(url, address):
+    assert archive_address(url, "name") == address
+
+
+def test_a_whole_address_is_taken_as_it_is(run, server, out):
+    server.files["elsewhere/some.tgz"] = ARCHIVE
+    done = run(SCRIPT, f"{server.url}elsewhere/some.tgz", NAME, "--output_dir", out)
+    assert done.returncode == 0, done.stderr
+    assert visible(out / NAME) == FILES
+
+
+def test_a_complete_folder_is_kept(download, out, server):
+    download()
+    (out / NAME / "albert_config.json").write_text("edited")
+    done = download()
+    assert done.returncode == 0
+    assert f"{out / NAME}: already there" in done.stderr
+    assert (out / NAME / "albert_config.json").read_text() == "edited"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_complete_folder_from_elsewhere_is_kept(download, out, server, files):
+    (out / NAME).mkdir(parents=True)
+    (out / NAME / "model.index").touch()
+    for i in range(files):
+        (out / NAME / f"model.data-{i:05d}-of-{files:05d}").touch()
+    assert download().returncode == 0
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("present", "missing"),
+    [
+        (["albert_config.json"], "a checkpoint"),
+        (["m.index"], "m.data-00000-of-00001"),
+        (["m.index", "m.data-00000-of-00002"], "m.data-00001-of-00002"),
+        (["m.data-00000-of-00001"], "a checkpoint"),
+    ],
+)
+def test_half_a_folder_from_elsewhere_is_an_error(download, out, present, missing):
+    (out / NAME).mkdir(parents=True)
+    for name in present:
+        (out / NAME / name).touch()
+    assert f"{out / NAME}: is there but not complete, without {missing}" in one_error_line(
+        download()
+    )
+    assert sorted(os.listdir(out / NAME)) == sorted(present)
+
+
+def test_a_folder_that_lost_a_file_is_an_error(download, out):
+    download()
+    (out / NAME / "30k-clean.model").unlink()
+    line = one_error_line(download())
+    assert "without 30k-clean.model; move it away" in line
+
+
+def test_an_empty_folder_is_filled(download, out):
+    (out / NAME).mkdir(parents=True)
+    assert download().returncode == 0
+    assert visible(out / NAME) == FILES
+
+
+def test_a_file_in_the_way_is_an_error(download, out):
+    out.mkdir()
+    (out / NAME).write_text("mine")
+    assert f"{out / NAME}: is there and no folder" in one_error_line(download())
+    assert (out / NAME).read_text() == "mine"
+
+
+def test_an_archive_put_there_by_hand_is_unpacked_and_kept(download, out, server):
+    out.mkdir()
+    (out / f"{NAME}.tar.gz").write_bytes(ARCHIVE)
+    done = download()
+    assert done.returncode == 0, done.stderr
+    assert server.requests == []
+    assert visible(out / NAME) == FILES
+    assert (out / f"{NAME}.tar.gz").read_bytes() == ARCHIVE
+
+
+def test_a_damaged_archive_put_there_by_hand_is_named_and_kept(download, out):
+    out.mkdir()
+    (out / f"{NAME}.tar.gz").write_bytes(ARCHIVE[:-9])
+    line = one_error_line(download())
+    assert f"{out / NAME}.tar.gz" in line
+    assert "remove it and run again" in line
+    assert os.listdir(out) == [f"{NAME}.tar.gz"]
+
+
+def evil():
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("top/good"))
+        tar.addfile(tarfile.TarInfo("top/../../../evil"))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (ARCHIVE[: len(ARCHIVE) // 2], "damaged"),
+        (b"<html>log in</html>", "no tar archive"),
+        (evil(), "leaves the folder"),
+    ],
+    ids=["truncated", "page", "evil"],
+)
+def test_what_cannot_be_unpacked_leaves_nothing(download, out, server, tmp_path, content, problem):
+    server.files[f"albert_models/{NAME}.tar.gz"] = content
+    line = one_error_line(download())
+    assert problem in line
+    assert f"check the address {server.url}albert_models/{NAME}.tar.gz" in line
+    assert os.listdir(out) == []
+    assert os.listdir(tmp_path) == ["models"]
+
+
+def test_a_model_that_is_not_there_is_one_error(download, out, server):
+    server.files.clear()
+    assert f"/albert_models/{NAME}.tar.gz: HTTP 404" in one_error_line(download())
+    assert os.listdir(out) == []
+    assert len(server.requests) == 1
+
+
+def test_killed_while_fetching_the_same_command_goes_on(
+    download, start, arguments, out, server, fault, wait_for_bytes
+):
+    server.faults += [fault(hold_after=300_000)]
+    child = start(SCRIPT, *arguments)
+    part = out / f"{NAME}.tar.gz.part"
+    wait_for_bytes(part, 250_000)
+    child.kill()
+    assert child.wait(10) == -signal.SIGKILL
+    assert sorted(os.listdir(out)) == [part.name, f"{part.name}.json"]
+    had = part.stat().st_size
+    done = download()
+    assert done.returncode == 0, done.stderr
+    assert [r.range for r in server.requests] == [None, f"bytes={had}-"]
+    assert server.requests[1].sent == len(ARCHIVE) - had
+    assert os.listdir(out) == [NAME]
+    assert visible(out / NAME) == FILES
+
+
+def test_interrupted_it_says_so_in_one_line(start, arguments, out, server, fault, wait_for_bytes):
+    server.faults += [fault(hold_after=300_000)]
+    child = start(SCRIPT, *arguments)
+    wait_for_bytes(out / f"{NAME}.tar.gz.part", 250_000)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=10)
+    done = subprocess.CompletedProcess(child.args, child.returncode, "", err)
+    assert "interrupted" in one_error_line(done, code=130)
+    assert not (out / NAME).exists()
+
+
+def test_two_at_once_make_one_whole_folder(start, arguments, out, server, fault):
+    server.faults += [fault(hold_after=100_000)]
+    children = [start(SCRIPT, *arguments) for _ in range(2)]
+    waiting = None
+    while waiting is None:
+        for child in children:
+            line = child.stderr.readline()
+            if "waiting" in line:
+                waiting = child
+                break
+    server.release.set()
+    for child in children:
+        _, err = child.communicate(timeout=10)
+        assert child.returncode == 0, err
+    assert os.listdir(out) == [NAME]
+    assert visible(out / NAME) == FILES
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../up", "a/b", "/abs", "a\\b", "a..b", ".hidden", "a b", "a\nb"]
+)
+def test_a_name_that_is_not_simple_ends_with_code_2(monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, "argv", [SCRIPT.name, "http://127.0.0.1:9/", name])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    assert "is not a simple name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [[], ["http://127.0.0.1:9/"], ["no_address", NAME], ["file:///tmp/", NAME], ["http://", NAME]],
+)
+def test_wrong_arguments_end_with_code_2(run, wrong):
+    done = run(SCRIPT, *wrong)
+    assert done.returncode == 2
+    assert "error: " in done.stderr.splitlines()[-1]
+
+
+def test_help_has_an_example(run):
+    done = run(SCRIPT, "--help")
+    assert done.returncode == 0
+    assert "https://storage.googleapis.com/albert_models/ albert_base_v2" in done.stdout
+    assert "retry_wait" not in done.stdout
