@@ -1,0 +1,73 @@
+"""The house rules that a machine can check: imports run downward, names are re-exported only."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+import pytest
+
+from tests.conftest import ROOT
+
+TASKS = ("squad", "glue", "pretraining")
+MODEL = ("modeling", "optimization", "tokenization")
+# What each floor may import of this project; an entry point may import anything.
+MAY_IMPORT = {
+    "runtime": {"runtime"},
+    "model": {"runtime", *MODEL},
+    **{task: {"runtime", *MODEL, task} for task in TASKS},
+}
+OURS = {
+    "runtime",
+    *MODEL,
+    *TASKS,
+    "squad_utils",
+    "classifier_utils",
+    "sample",
+    "benchmarks",
+    "tests",
+}
+
+
+def imported(path: pathlib.Path) -> set[str]:
+    """Top-level names of the modules that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def floor_of(path: pathlib.Path) -> str | None:
+    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    return "model" if top in MODEL else top if top in MAY_IMPORT else None
+
+
+def sources() -> list[pathlib.Path]:
+    folders = [ROOT / "runtime", *(ROOT / task for task in TASKS)]
+    return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_run_downward(path):
+    floor = floor_of(path)
+    if floor:
+        assert imported(path) & OURS <= MAY_IMPORT[floor]
+    if floor != "runtime":
+        assert not imported(path) & {"horovod", "habana_frameworks"}
+    assert not imported(path) & {"torch", "transformers", "six"}
+
+
+@pytest.mark.parametrize("name", ["squad_utils"])
+def test_reference_modules_only_name_things(name):
+    tree = ast.parse((ROOT / f"{name}.py").read_text(encoding="utf-8"))
+    kinds = {type(node) for node in tree.body[1:]}
+    assert kinds <= {ast.ImportFrom, ast.Assign}
+
+
+def test_modules_stay_readable():
+    """Past some 500 lines a module is two."""
+    long = {p.name: n for p in sources() if (n := len(p.read_text().splitlines())) > 550}
+    assert not long
