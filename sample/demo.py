@@ -1,0 +1,152 @@
+"""The main job on the sample, from nothing to a score, each step by its command.
+
+    make demo        or: python -m sample.demo [--output_dir demo_output] [--seed 1]
+
+Writes the sample, trains a SentencePiece model on it, and fine-tunes a small ALBERT from scratch
+with `run_squad_v1.py`. A second run with the same folder reuses what the first has made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+
+import sentencepiece as spm
+
+from runtime.files import temporary_name, write_json
+from sample.generate import DEV_FILE, TRAIN_FILE
+from tokenization import preprocess_text
+
+LEAST_F1 = 80.0
+VOCAB_SIZE = 1200
+# Small and shallow, with wide initial weights: it has to learn from nothing within two minutes.
+CONFIG = {
+    "vocab_size": VOCAB_SIZE,
+    "embedding_size": 64,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_hidden_groups": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 256,
+    "max_position_embeddings": 160,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "initializer_range": 0.15,
+}
+RUN_FLAGS = {
+    "max_seq_length": 144,
+    "max_query_length": 24,
+    "doc_stride": 64,
+    "train_batch_size": 32,
+    "predict_batch_size": 64,
+    "learning_rate": 2e-3,
+    "train_steps": 1000,
+    "save_checkpoints_steps": 500,
+    "save_summary_steps": 10,
+}
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def main() -> int:
+    """Runs the steps; returns the exit code."""
+    flags = _parse_flags()
+    started = time.monotonic()
+    folder = os.path.abspath(flags.output_dir)
+    data, model, out = (os.path.join(folder, name) for name in ("data", "model", "run"))
+    try:
+        _run("-m", "sample.generate", f"--output_dir={data}", f"--seed={flags.seed}")
+        _make_model(data, model)
+        paths = {
+            "albert_config_file": os.path.join(model, "albert_config.json"),
+            "spm_model_file": os.path.join(model, "spm.model"),
+            "train_file": os.path.join(data, TRAIN_FILE),
+            "predict_file": os.path.join(data, DEV_FILE),
+            "output_dir": out,
+        }
+        options = {**paths, **RUN_FLAGS}
+        _run("run_squad_v1.py", *(f"--{name}={value}" for name, value in options.items()))
+    except subprocess.CalledProcessError as e:
+        print(f"demo: error: {e.cmd[1]} ended with code {e.returncode}, see above", file=sys.stderr)
+        return 1
+    return _report(os.path.join(data, DEV_FILE), out, folder, time.monotonic() - started)
+
+
+def _parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    return parser.parse_args()
+
+
+def _run(*arguments: str) -> None:
+    """Prints a command and runs it in the project's folder."""
+    print("\n$ python " + " \\\n    ".join(arguments), flush=True)
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
+
+
+def _make_model(data: str, folder: str) -> None:
+    """Writes the configuration and trains the SentencePiece model on the training split."""
+    target = os.path.join(folder, "spm.model")
+    print(f"\nTraining a SentencePiece model of {VOCAB_SIZE} pieces: {target}", flush=True)
+    with open(os.path.join(data, TRAIN_FILE), encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    os.makedirs(folder, exist_ok=True)
+    write_json(os.path.join(folder, "albert_config.json"), CONFIG)
+    with temporary_name(target) as temporary, open(temporary, "wb") as writer:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=_texts(articles),
+            model_writer=writer,
+            vocab_size=VOCAB_SIZE,
+            model_type="unigram",
+            # ALBERT's layout: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4.
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+            num_threads=1,
+            minloglevel=1,
+        )
+
+
+def _texts(articles: list[dict]) -> Iterator[str]:
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            for text in (paragraph["context"], *(q["question"] for q in paragraph["qas"])):
+                yield preprocess_text(text, lower=True)
+
+
+def _report(dev_file: str, out: str, folder: str, seconds: float) -> int:
+    """Prints the score, a few answers and where everything is; 0 if the score is good enough."""
+    with open(os.path.join(out, "eval_results.json"), encoding="utf-8") as file:
+        results = json.load(file)
+    with open(os.path.join(out, "predictions.json"), encoding="utf-8") as file:
+        predictions = json.load(file)
+    with open(dev_file, encoding="utf-8") as file:
+        paragraphs = [p for article in json.load(file)["data"] for p in article["paragraphs"]]
+    print(f"\nOn {len(predictions)} questions about articles that were not trained on:")
+    print(f"  exact match {results['exact_match']:.1f}   F1 {results['f1']:.1f}\n")
+    print(textwrap.fill(paragraphs[0]["context"], 96, initial_indent="  ", subsequent_indent="  "))
+    print(f"\n  {'question':<56}{'answer':<24}true answer")
+    for paragraph in paragraphs[:2]:
+        for question in paragraph["qas"]:
+            true, answer = question["answers"][0]["text"], predictions[question["id"]]
+            print(f"  {question['question'][:54]:<56}{answer[:22]:<24}{true}")
+    print(f"\n  data, model and run: {folder}")
+    print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
+    print(f"  curves:              tensorboard --logdir {out}")
+    print(f"  took {seconds:.0f} s")
+    if results["f1"] < LEAST_F1:
+        print(f"demo: error: F1 is below {LEAST_F1:g}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Generates a small reading-comprehension data set about invented things, in SQuAD 1.1 format.
+
+    python -m sample.generate --output_dir DIR [--seed 1] [--train_articles N] [--dev_articles M]
+
+writes `train-v1.1.json` and `dev-v1.1.json`: the same bytes for the same arguments, on any machine
+and any Python. An article is about an invented region, a paragraph about a thing found there.
+Which facts are told of it, in which order and in which of their wordings, is drawn by lot; so is
+which questions are asked, and how.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from runtime.files import write_json
+from sample.relations import (
+    ASIDES,
+    FAMILY_ENDINGS,
+    FIRST_NAMES,
+    NOUNS,
+    PAIRS,
+    PLACE_ENDINGS,
+    RELATIONS,
+    SETTLEMENTS,
+    SYLLABLES,
+    TITLES,
+    TRIPLES,
+    TWO_WORDS,
+    UNITS,
+    Relation,
+)
+
+T = TypeVar("T")
+
+TRAIN_FILE = "train-v1.1.json"
+DEV_FILE = "dev-v1.1.json"
+TRAIN_ARTICLES = 600
+DEV_ARTICLES = 20
+_PARAGRAPHS = 3
+_MAX_REFERENCE_ANSWERS = 3
+
+
+class Fact(NamedTuple):
+    """A relation with the value it has for a thing; all `answers` are right, the first is told."""
+
+    relation: Relation
+    answers: tuple[str, ...]
+
+
+class Lot:
+    """Draws by lot, from `Random.random` alone: the method whose sequence Python guarantees."""
+
+    def __init__(self, seed: str):
+        digest = hashlib.sha256(seed.encode()).digest()
+        self._random = random.Random(int.from_bytes(digest[:8], "big"))
+
+    def below(self, limit: int) -> int:
+        """An integer in [0, limit)."""
+        return int(self._random.random() * limit)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """One of the items."""
+        return items[self.below(len(items))]
+
+    def some(self, items: Sequence[T], count: int) -> list[T]:
+        """`count` different items in random order."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in range(count)]
+
+
+class Writer:
+    """Writes articles; no name is given twice, whatever it is the name of."""
+
+    def __init__(self, lot: Lot):
+        self._lot = lot
+        self._used = set()
+
+    def article(self, number: str, all_answers: bool) -> dict:
+        """An article of a few paragraphs.
+
+        Args:
+          number: begins the ids of its questions.
+          all_answers: give questions all their reference answers, as development files do.
+        """
+        title = self._name()
+        paragraphs = [
+            self._paragraph(title, f"{number}-{p}", all_answers) for p in range(_PARAGRAPHS)
+        ]
+        return {"title": title, "paragraphs": paragraphs}
+
+    def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
+        """A name that was not given before."""
+        while True:
+            name = self._lot.pick(SYLLABLES) + self._lot.pick(endings)
+            if name not in self._used:
+                self._used.add(name)
+                return name.capitalize()
+
+    def _value(self, value_type: str) -> tuple[str, ...]:
+        """A value of a type: the text as it is told, and other right answers."""
+        lot = self._lot
+        if value_type == "year":
+            return (str(1100 + lot.below(900)),)
+        if value_type in UNITS:
+            number = str(3 + lot.below(300))
+            return f"{number} {lot.pick(UNITS[value_type])}", number
+        if value_type in TWO_WORDS:
+            first, second = (lot.pick(words) for words in TWO_WORDS[value_type])
+            return f"{first} {second}", second
+        if value_type == "place":
+            before, name = lot.pick(SETTLEMENTS), self._name(PLACE_ENDINGS)
+        else:
+            before = lot.pick(("", "", *TITLES))
+            name = f"{lot.pick(FIRST_NAMES)} {self._name(FAMILY_ENDINGS)}"
+        return (before + name, name) if before else (name,)
+
+    def _paragraph(self, region: str, number: str, all_answers: bool) -> dict:
+        lot = self._lot
+        noun = lot.pick(NOUNS)
+        name = self._name()
+        thing = lot.pick((f"the {name} {noun}", name))
+        told = [Fact(r, self._value(r.value_type)) for r in lot.some(RELATIONS, 4 + lot.below(2))]
+        sentences = [*self._sentences(told, thing, noun), self._aside(thing)]
+        sentences = lot.some(sentences, len(sentences))
+        sentences.insert(0, f"{region} has a {noun} called {name}.")
+        context = " ".join(sentences)
+        asked = lot.some(told, 4)
+        questions = [
+            self._question(fact, thing, context, f"{number}-{q}", all_answers)
+            for q, fact in enumerate(asked)
+        ]
+        return {"context": context, "qas": questions}
+
+    def _sentences(self, facts: list[Fact], thing: str, noun: str) -> list[str]:
+        """The facts in sentences of two or three."""
+        sentences, left = [], list(facts)
+        while left:
+            size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.below(2)
+            group, left = left[:size], left[size:]
+            clauses = [self._lot.pick(f.relation.clauses).format(v=f.answers[0]) for f in group]
+            pattern = self._lot.pick(PAIRS if size == 2 else TRIPLES)
+            subject = self._lot.pick((thing, f"the {noun}", f"this {noun}"))
+            words = dict(zip("abc", clauses, strict=False))
+            text = pattern.format(s=subject, t=subject, **words)
+            sentences.append(text[0].upper() + text[1:])
+        return sentences
+
+    def _aside(self, thing: str) -> str:
+        """A sentence with the words of two questions and the answer of none."""
+        topics = [self._lot.pick(r.topics).format(e=thing) for r in self._lot.some(RELATIONS, 2)]
+        return self._lot.pick(ASIDES).format(x=topics[0], y=topics[1])
+
+    def _question(
+        self, fact: Fact, thing: str, context: str, number: str, all_answers: bool
+    ) -> dict:
+        text = self._lot.pick(fact.relation.questions).format(e=thing)
+        start = context.index(fact.answers[0])
+        answers = [
+            {"text": answer, "answer_start": start + fact.answers[0].index(answer)}
+            for answer in fact.answers[: _MAX_REFERENCE_ANSWERS if all_answers else 1]
+        ]
+        return {"id": f"sample-{number}", "question": text, "answers": answers}
+
+
+def generate(
+    seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
+) -> tuple[dict, dict]:
+    """The training and the development file, as JSON objects; they share no name."""
+    writer = Writer(Lot(f"sample {seed}"))
+    files = []
+    for split, count in (("train", train_articles), ("dev", dev_articles)):
+        data = [writer.article(f"{seed}-{split}-{i}", split == "dev") for i in range(count)]
+        files.append({"version": "1.1", "data": data})
+    return files[0], files[1]
+
+
+def main() -> None:
+    """Writes the files that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--train_articles", type=int, default=TRAIN_ARTICLES)
+    parser.add_argument("--dev_articles", type=int, default=DEV_ARTICLES)
+    flags = parser.parse_args()
+    files = generate(flags.seed, flags.train_articles, flags.dev_articles)
+    for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
+        write_json(os.path.join(flags.output_dir, name), content, indent=None)
+
+
+if __name__ == "__main__":
+    main()
