@@ -153,7 +153,12 @@ class AlbertConfig:
                 f"num_hidden_groups {self.num_hidden_groups} is more than "
                 f"num_hidden_layers {self.num_hidden_layers}"
             )
-        get_activation(self.hidden_act)
+        if not isinstance(self.initializer_range, int | float) or self.initializer_range <= 0:
+            raise UserError(f"initializer_range must be positive, not {self.initializer_range!r}")
+        act = self.hidden_act
+        if not (act is None or isinstance(act, str) or callable(act)):
+            raise UserError(f"hidden_act must be a name or a function, not {act!r}")
+        get_activation(act)
 
     def to_dict(self) -> dict:
         """All values, as a dictionary."""
@@ -214,6 +219,9 @@ class AlbertModel:
         if token_type_ids is None:
             token_type_ids = tf.zeros([batch_size, seq_length], tf.int32)
 
+        if is_training:
+            # Dropout depends on it. Made here, it does not end up in a scope of the model.
+            tf.train.get_or_create_global_step()
         with tf.variable_scope(scope, default_name="bert"):
             with tf.variable_scope("embeddings"):
                 self.output_embedding_table = _table(

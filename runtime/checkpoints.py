@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +19,12 @@ from runtime.errors import UserError
 from runtime.files import copy_atomically
 
 BEST = "model.ckpt-best"
+_RESTORE_ERRORS = (
+    tf.errors.NotFoundError,
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.OutOfRangeError,
+)
 
 
 def resolve_checkpoint(path: str) -> str:
@@ -56,6 +63,14 @@ def _check_whole(prefix: str) -> None:
         ) from e
     if not shapes:
         raise UserError(f"{prefix}: the checkpoint holds no variables")
+    dtypes = reader.get_variable_to_dtype_map()
+    wanted = sum(math.prod(shape) * dtypes[name].size for name, shape in shapes.items())
+    found = sum(map(os.path.getsize, glob.glob(glob.escape(prefix) + ".data-*")))
+    if found < wanted:
+        raise UserError(
+            f"checkpoint {prefix} is damaged or incomplete: its data files have {found} bytes of "
+            f"at least {wanted}"
+        )
 
 
 def checkpoint_step(prefix: str) -> int:
@@ -79,6 +94,9 @@ def list_checkpoints(folder: str) -> dict[int, str]:
 
 def copy_checkpoint(source: str, target: str) -> None:
     """Copies a checkpoint to another prefix; at every moment, a target with an index is whole."""
+    if source == target:
+        return
+    resolve_checkpoint(source)
     remove_checkpoint(target)
     files = sorted(glob.glob(glob.escape(source) + ".*"), key=lambda f: f.endswith(".index"))
     for file in files:
@@ -97,7 +115,7 @@ def restoring(checkpoint: str) -> Iterator[None]:
     """Turns TensorFlow's errors of restoring a checkpoint into a `UserError` that names it."""
     try:
         yield
-    except (tf.errors.NotFoundError, tf.errors.DataLossError, tf.errors.InvalidArgumentError) as e:
+    except _RESTORE_ERRORS as e:
         key = re.search(r"Key (\S+) not found", e.message)
         reason = f"it has no variable {key.group(1)}" if key else _first_line(e)
         raise UserError(f"{checkpoint} does not fit the model or is damaged: {reason}") from e

@@ -26,7 +26,7 @@ def get_assignment_map_from_checkpoint(
 
     Returns:
       (map from checkpoint name to variable name, names that are initialized as a dictionary to 1,
-      with and without ":0"). With `num_of_group` above 0 the map is a list of maps, one a group,
+      with and without ":0"). With `num_of_group` above 0 the map is a list of so many maps,
       because one name of the checkpoint then serves several variables.
     """
     in_checkpoint = {name for name, _ in tf.train.list_variables(init_checkpoint)}
@@ -38,15 +38,7 @@ def get_assignment_map_from_checkpoint(
         if source is None:
             tf.logging.debug("%s: not in %s", name, init_checkpoint)
             continue
-        group = next(
-            (
-                g
-                for g in range(1, num_of_group)
-                if any(f"/{part}_{g}/" in name for part in ("group", "ffn", "attention"))
-            ),
-            0,
-        )
-        maps[group][source] = name
+        next(m for m in maps if source not in m)[source] = name
         initialized[name] = 1
         initialized[name + ":0"] = 1
     return (maps if num_of_group > 0 else maps[0]), initialized

@@ -1,0 +1,245 @@
+"""Files that are whole or absent."""
+
+import errno
+import hashlib
+import json
+import os
+import random
+import stat
+
+import pytest
+
+from runtime.errors import UserError
+from runtime.files import (
+    check_readable,
+    copy_atomically,
+    make_writable_folder,
+    open_atomically,
+    sha256_of,
+    temporary_name,
+    write_json,
+)
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with one file, `file`."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("old")
+    return tmp_path / "folder"
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+
+
+def write_with_name(path, content):
+    with temporary_name(path) as name, open(name, "w") as file:
+        file.write(content)
+
+
+def write_with_open(path, content):
+    with open_atomically(path) as file:
+        file.write(content)
+
+
+@pytest.fixture(params=[write_with_name, write_with_open], ids=["temporary_name", "open"])
+def write(request):
+    return request.param
+
+
+class TestWriting:
+    @pytest.mark.parametrize("name", ["file", "new"])
+    def test_new_content(self, folder, write, name):
+        write(str(folder / name), "new")
+        assert contents(folder) == {"file": b"old", name: b"new"}
+
+    @pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt(), OSError("full")], ids=type)
+    def test_an_error_leaves_everything_as_it_was(self, folder, error):
+        def broken(path):
+            with open_atomically(path) as file:
+                file.write("half")
+                raise error
+
+        for name in ("file", "new"):
+            with pytest.raises(type(error)):
+                broken(str(folder / name))
+        assert contents(folder) == {"file": b"old"}
+
+    def test_an_error_after_the_name_has_gone(self, folder):
+        with pytest.raises(Broken), temporary_name(str(folder / "file")) as name:
+            os.remove(name)
+            raise Broken
+        assert contents(folder) == {"file": b"old"}
+
+    def test_old_content_stays_until_the_end(self, folder):
+        path = folder / "file"
+        with open_atomically(str(path)) as file:
+            file.write("new")
+            file.flush()
+            assert path.read_text() == "old"
+        assert path.read_text() == "new"
+
+    def test_the_temporary_file_is_beside_and_hidden(self, folder):
+        """So that renaming it never copies, and no pattern for results finds it."""
+        with temporary_name(str(folder / "file")) as name:
+            assert os.path.dirname(name) == str(folder)
+            assert os.path.basename(name).startswith(".")
+
+    def test_many_at_once_do_not_meet(self, folder):
+        path = str(folder / "file")
+        with open_atomically(path) as one, open_atomically(path) as other:
+            one.write("one")
+            other.write("other")
+        assert contents(folder) == {"file": b"one"}  # the first to begin is the last to end
+
+    @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002, 0o000])
+    def test_mode_follows_the_umask(self, folder, write, mask):
+        before = os.umask(mask)
+        try:
+            write(str(folder / "new"), "x")
+            assert os.umask(mask) == mask
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((folder / "new").stat().st_mode) == 0o666 & ~mask
+
+    def test_content_is_on_disk_before_it_has_its_name(self, folder, write, monkeypatch):
+        events = []
+        fsync, replace = os.fsync, os.replace
+
+        def watch_fsync(handle):
+            info = os.fstat(handle)
+            events.append(("fsync", info.st_ino, info.st_size))
+            fsync(handle)
+
+        def watch_replace(source, target):
+            events.append(("replace", os.stat(source).st_ino, os.stat(source).st_size))
+            replace(source, target)
+
+        monkeypatch.setattr(os, "fsync", watch_fsync)
+        monkeypatch.setattr(os, "replace", watch_replace)
+        write(str(folder / "file"), "new")
+        inode = (folder / "file").stat().st_ino
+        assert events[:2] == [("fsync", inode, 3), ("replace", inode, 3)]
+
+    def test_folders_are_made(self, folder):
+        write_json(str(folder / "a" / "b" / "c.json"), 1)
+        assert (folder / "a" / "b" / "c.json").read_text() == "1\n"
+
+    def test_relative_path(self, folder, monkeypatch):
+        monkeypatch.chdir(folder)
+        write_json("here.json", [])
+        assert sorted(contents(folder)) == ["file", "here.json"]
+
+    def test_text_is_utf8_and_bytes_are_bytes(self, folder):
+        with open_atomically(str(folder / "text")) as file:
+            file.write("é中")
+        with open_atomically(str(folder / "bytes"), "wb") as file:
+            file.write(b"\xff\x00")
+        assert (folder / "text").read_bytes() == "é中".encode()
+        assert (folder / "bytes").read_bytes() == b"\xff\x00"
+
+    def test_json(self, folder):
+        value = {"b": [1, 2.5, None], "a": "é\ud800"}
+        write_json(str(folder / "j"), value, indent=4)
+        text = (folder / "j").read_text(encoding="utf-8")
+        assert json.loads(text) == value and list(json.loads(text)) == ["b", "a"]
+        assert text.startswith('{\n    "b"') and text.endswith("}\n")
+
+    def test_json_that_cannot_be_written(self, folder):
+        with pytest.raises(TypeError):
+            write_json(str(folder / "file"), {"x": object()})
+        assert contents(folder) == {"file": b"old"}
+
+
+class TestCopy:
+    @pytest.fixture(params=[True, False], ids=["link", "no links"])
+    def links(self, request, monkeypatch):
+        """With and without a file system that has hard links."""
+
+        def refuse(*args, **kwargs):
+            raise OSError(errno.EPERM, "no links here")
+
+        if not request.param:
+            monkeypatch.setattr(os, "link", refuse)
+        return request.param
+
+    @pytest.mark.parametrize("target", ["new", "other"])
+    def test_content(self, folder, links, target):
+        (folder / "other").write_text("in the way")
+        copy_atomically(str(folder / "file"), str(folder / target))
+        expected = {"file": b"old", "other": b"in the way", target: b"old"}
+        assert contents(folder) == expected
+
+    def test_space_is_saved_where_it_can_be(self, folder, links):
+        copy_atomically(str(folder / "file"), str(folder / "new"))
+        same = (folder / "file").stat().st_ino == (folder / "new").stat().st_ino
+        assert same == links
+
+    def test_a_new_version_of_the_source_leaves_the_copy(self, folder, links):
+        copy_atomically(str(folder / "file"), str(folder / "copy"))
+        write_with_open(str(folder / "file"), "newer")
+        assert contents(folder) == {"file": b"newer", "copy": b"old"}
+
+    @pytest.mark.parametrize("mode", [0o400, 0o444, 0o600])
+    def test_the_source_keeps_its_mode(self, folder, links, mode):
+        """It may be a pretrained checkpoint that somebody protects from being written."""
+        (folder / "file").chmod(mode)
+        copy_atomically(str(folder / "file"), str(folder / "copy"))
+        assert stat.S_IMODE((folder / "file").stat().st_mode) == mode
+
+    def test_no_source(self, folder, links):
+        with pytest.raises(FileNotFoundError):
+            copy_atomically(str(folder / "none"), str(folder / "file"))
+        assert contents(folder) == {"file": b"old"}
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000])
+def test_sha256(tmp_path, size):
+    content = random.Random(size).randbytes(size)
+    (tmp_path / "f").write_bytes(content)
+    assert sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
+
+
+class TestReadable:
+    def test_a_file(self, folder):
+        check_readable(str(folder / "file"), "--some_flag")
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("none", "cannot be read: No such file or directory"),
+            ("", "is a folder, not a file"),
+            ("file/below", "cannot be read: Not a directory"),
+        ],
+    )
+    def test_anything_else(self, folder, name, message):
+        path = os.path.join(folder, name)
+        with pytest.raises(UserError) as caught:
+            check_readable(path, "--some_flag")
+        assert str(caught.value) == f"--some_flag {path} {message}"
+
+
+class TestWritableFolder:
+    @pytest.mark.parametrize("name", ["", "new", "new/deep/er"])
+    def test_is_made_and_stays_empty(self, folder, name):
+        path = folder / name
+        make_writable_folder(str(path), "--output_dir")
+        assert path.is_dir()
+        assert contents(path) == ({} if name else {"file": b"old"})
+
+    @pytest.mark.parametrize("name", ["file", "file/below"])
+    def test_that_cannot_be_made(self, folder, name):
+        path = os.path.join(folder, name)
+        with pytest.raises(UserError) as caught:
+            make_writable_folder(path, "--output_dir")
+        assert str(caught.value).startswith(f"--output_dir {path} cannot be written: ")
+        assert contents(folder) == {"file": b"old"}
+
+    def test_that_cannot_be_written(self):
+        with pytest.raises(UserError, match="--export_dir /proc/self cannot be written"):
+            make_writable_folder("/proc/self", "--export_dir")

@@ -1,0 +1,494 @@
+"""The optimizers against golden training runs and against NumPy in float64."""
+
+import os
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import modeling
+import optimization
+import squad_utils
+from runtime import graph_keys
+
+BATCH = 8
+INPUTS = ("input_ids", "input_mask", "segment_ids")
+POSITIONS = ("start_positions", "end_positions")
+
+
+# Golden runs: 20 steps of the SQuAD head.
+
+
+def head_by_hand(config, features):
+    """Start and end logits [2, B, S] and the mean of both cross-entropies."""
+    model = modeling.AlbertModel(config, True, *(features[name] for name in INPUTS))
+    weights = tf.get_variable("cls/squad/output_weights", [2, config.hidden_size])
+    bias = tf.get_variable("cls/squad/output_bias", [2], initializer=tf.zeros_initializer())
+    logits = tf.einsum("bsh,ch->cbs", model.get_sequence_output(), weights) + bias[:, None, None]
+    labels = tf.stack([features[name] for name in POSITIONS])
+    log_probs = tf.nn.log_softmax(logits)
+    return logits, -tf.reduce_mean(tf.gather(log_probs, labels, axis=2, batch_dims=2))
+
+
+def build_by_hand(folder, config, features, curve, optimizer):
+    """Loss, logits and training op, from the public functions."""
+    logits, loss = head_by_hand(config, features)
+    checkpoint = str(folder / "model.ckpt-best")
+    modeling.initialize_from_checkpoint(tf.trainable_variables(), checkpoint)
+    train_op = optimization.create_optimizer(
+        loss,
+        float(curve["learning_rate"]),
+        int(curve["num_train_steps"]),
+        int(curve["num_warmup_steps"]),
+        False,
+        optimizer,
+    )
+    return loss, logits, train_op
+
+
+def build_by_model_fn(folder, config, features, curve, optimizer):
+    """The same through the task's model_fn, which has AdamW only."""
+    assert optimizer == "adamw"
+    model_fn = squad_utils.v1_model_fn_builder(
+        albert_config=config,
+        init_checkpoint=str(folder),
+        learning_rate=float(curve["learning_rate"]),
+        num_train_steps=int(curve["num_train_steps"]),
+        num_warmup_steps=int(curve["num_warmup_steps"]),
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        use_einsum=False,
+        hub_module=None,
+    )
+    spec = model_fn(features=features, labels=None, mode=tf.estimator.ModeKeys.TRAIN, params={})
+    graph = tf.get_default_graph()
+    logits = [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
+    return spec.loss, tf.stack(logits), spec.train_op
+
+
+def replay(fetches, features, curve):
+    """One session through all the steps: losses, rates, first logits, and variables at the end."""
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        weights = next(v for v in tf.trainable_variables() if v.op.name.endswith("output_weights"))
+        weights.load(curve["output_weights"], session)
+        steps = []
+        for k in range(int(curve["num_train_steps"])):
+            batch = slice(k * BATCH, (k + 1) * BATCH)
+            steps.append(session.run(fetches, {t: curve[n][batch] for n, t in features.items()}))
+        final = {v.op.name: v for v in tf.trainable_variables()}
+        return types.SimpleNamespace(
+            losses=[step["loss"] for step in steps],
+            rates=[step["rate"] for step in steps],
+            logits=steps[0]["logits"],
+            final=session.run(final),
+            global_step=session.run(tf.train.get_global_step()),
+        )
+
+
+def golden_runs(shared, optimizer, build, times=1):
+    """The golden figures, and as many runs of the product."""
+    folder = shared / "golden" / "albert_tiny"
+    curve = np.load(folder / f"squad_v1_{optimizer}.npz")
+    curve = {name: curve[name] for name in curve.files}
+    config = modeling.AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    with tf.Graph().as_default():
+        features = {
+            name: tf.placeholder(tf.int32, [BATCH, *curve[name].shape[1:]])
+            for name in (*INPUTS, *POSITIONS)
+        }
+        loss, logits, train_op = build(folder, config, features, curve, optimizer)
+        (rate,) = tf.get_collection(graph_keys.LEARNING_RATE)
+        fetches = {"loss": loss, "logits": logits, "rate": rate, "train": train_op}
+        return curve, [replay(fetches, features, curve) for _ in range(times)]
+
+
+@pytest.fixture(scope="module")
+def adamw_twice(shared):
+    return golden_runs(shared, "adamw", build_by_hand, times=2)
+
+
+def assert_golden(curve, run):
+    """Losses, learning rates and final norms are the reference's."""
+    assert run.global_step == curve["num_train_steps"] == len(run.losses)
+    np.testing.assert_allclose(run.losses, curve["losses"], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(run.rates, curve["learning_rates"], rtol=1e-5, atol=0)
+    expected = dict(zip(curve["final_norm_names"], curve["final_norms"], strict=True))
+    norms = {name: np.linalg.norm(value.astype("f8")) for name, value in run.final.items()}
+    assert set(norms) == set(expected)
+    small = [name for name, norm in expected.items() if norm <= 1e-3]
+    assert small == ["cls/squad/output_bias"]
+    assert norms.pop(small[0]) < 1e-4
+    for name, norm in norms.items():
+        np.testing.assert_allclose(norm, expected[name], rtol=1e-4, err_msg=name)
+
+
+def assert_golden_logits(curve, run):
+    for kind, logits in zip(("start", "end"), run.logits, strict=True):
+        np.testing.assert_allclose(logits, curve[f"{kind}_logits_step0"], rtol=0, atol=1e-5)
+
+
+def test_golden_adamw(adamw_twice):
+    curve, (run, _) = adamw_twice
+    assert_golden(curve, run)
+    assert_golden_logits(curve, run)
+
+
+def test_golden_lamb(shared):
+    curve, (run,) = golden_runs(shared, "lamb", build_by_hand)
+    assert_golden(curve, run)
+    assert_golden_logits(curve, run)
+
+
+def test_golden_adamw_through_the_model_fn(shared):
+    curve, (run,) = golden_runs(shared, "adamw", build_by_model_fn)
+    assert_golden(curve, run)
+    assert_golden_logits(curve, run)
+
+
+def test_golden_first_step_has_the_schedules_first_rate(adamw_twice):
+    """The rate is read before the counter moves: 0, not a fourth of the highest."""
+    _, (run, _) = adamw_twice
+    assert run.rates[0] == 0
+    assert run.rates[1] > 0
+
+
+def test_two_runs_are_equal_to_the_bit(adamw_twice):
+    _, (first, second) = adamw_twice
+    assert first.losses == second.losses
+    assert first.final.keys() == second.final.keys()
+    for name, value in first.final.items():
+        np.testing.assert_array_equal(value, second.final[name], err_msg=name)
+
+
+# Small problems. Every one runs with resource variables and with reference variables.
+
+
+@pytest.fixture(params=[True, False], ids=["resource", "reference"])
+def graph(request):
+    """A graph whose variables are all of one kind, which is checked at the end."""
+    with tf.Graph().as_default() as graph:
+        with tf.variable_scope("", use_resource=request.param):
+            yield graph
+        kind = "VarHandleOp" if request.param else "VariableV2"
+        variables = tf.global_variables()
+        assert variables
+        assert {v.op.type for v in variables} == {kind}
+
+
+INITIAL = {
+    "dense/kernel": np.array([[0.5, -1.0], [2.0, 0.3], [-0.7, 1.1]]),
+    "dense/bias": np.array([0.4, -0.2]),
+    "LayerNorm/gamma": np.array([1.0, 0.9]),
+    "layer_norm/scale": np.array([1.5, -0.5, 0.8]),
+    "zeros": np.zeros(3),
+}
+TARGET = {name: np.cos(np.arange(v.size)).reshape(v.shape) for name, v in INITIAL.items()}
+CURVATURE = {name: np.linspace(0.5, 2, v.size).reshape(v.shape) for name, v in INITIAL.items()}
+
+
+def quadratic_problem(scale=1.0):
+    """Variables, and the loss whose gradient at x is scale * curvature * (x - target)."""
+    variables = {
+        name: tf.get_variable(name, initializer=tf.constant(value, tf.float32))
+        for name, value in INITIAL.items()
+    }
+    loss = sum(
+        tf.reduce_sum(CURVATURE[name].astype("f4") * tf.square(v - TARGET[name].astype("f4")))
+        for name, v in variables.items()
+    )
+    return variables, 0.5 * scale * loss
+
+
+def numpy_steps(
+    rates, lamb=False, scale=1.0, decay=0.0, not_decayed=(), not_adapted=(), clip=np.inf
+):
+    """The variables after every step of the quadratic problem, in float64.
+
+    `not_decayed` and `not_adapted` are the names of variables, not patterns.
+    """
+    x = {name: value.copy() for name, value in INITIAL.items()}
+    m = {name: np.zeros_like(value) for name, value in INITIAL.items()}
+    v = {name: np.zeros_like(value) for name, value in INITIAL.items()}
+    history = []
+    for rate in rates:
+        gradients = {n: scale * CURVATURE[n] * (x[n] - TARGET[n]) for n in x}
+        norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
+        for name, gradient in gradients.items():
+            gradient = gradient * min(1, clip / norm)
+            m[name] = 0.9 * m[name] + 0.1 * gradient
+            v[name] = 0.999 * v[name] + 0.001 * gradient**2
+            update = m[name] / (np.sqrt(v[name]) + 1e-6)
+            if name not in not_decayed:
+                update = update + decay * x[name]
+            trust = 1.0
+            if lamb and name not in not_adapted:
+                norms = np.linalg.norm(x[name]), np.linalg.norm(update)
+                trust = norms[0] / norms[1] if min(norms) > 0 else 1.0
+            x[name] = x[name] - rate * trust * update
+        history.append({name: value.copy() for name, value in x.items()})
+    return history
+
+
+def run_steps(variables, train_op, count):
+    """The variables after every step of the product."""
+    history = []
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(count):
+            session.run(train_op)
+            history.append(session.run(variables))
+    return history
+
+
+def assert_same_history(actual, expected):
+    assert len(actual) == len(expected)
+    for step, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
+        for name, value in theirs.items():
+            np.testing.assert_allclose(
+                ours[name], value, rtol=0, atol=2e-6, err_msg=f"{name} after step {step}"
+            )
+
+
+def apply_gradients(optimizer, loss):
+    variables = tf.trainable_variables()
+    return optimizer.apply_gradients(zip(tf.gradients(loss, variables), variables, strict=True))
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_adamw_equals_numpy(graph, decay):
+    variables, loss = quadratic_problem()
+    optimizer = optimization.AdamWeightDecayOptimizer(
+        0.01, weight_decay_rate=decay, exclude_from_weight_decay=["LayerNorm", "^dense/b"]
+    )
+    ours = run_steps(variables, apply_gradients(optimizer, loss), 6)
+    theirs = numpy_steps([0.01] * 6, decay=decay, not_decayed=["LayerNorm/gamma", "dense/bias"])
+    assert_same_history(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "patterns, not_adapted",
+    [
+        (None, ["LayerNorm/gamma", "dense/bias"]),
+        (["scale", "kernel"], ["layer_norm/scale", "dense/kernel"]),
+    ],
+    ids=["as weight decay", "own"],
+)
+def test_lamb_equals_numpy(graph, patterns, not_adapted):
+    """`exclude_from_weight_decay` serves for the trust ratio too, unless that has its own list."""
+    variables, loss = quadratic_problem()
+    optimizer = optimization.LAMBOptimizer(
+        0.01,
+        weight_decay_rate=0.1,
+        exclude_from_weight_decay=["LayerNorm", "bias"],
+        exclude_from_layer_adaptation=patterns,
+    )
+    ours = run_steps(variables, apply_gradients(optimizer, loss), 6)
+    not_decayed = ["LayerNorm/gamma", "dense/bias"]
+    theirs = numpy_steps(
+        [0.01] * 6, lamb=True, decay=0.1, not_decayed=not_decayed, not_adapted=not_adapted
+    )
+    assert_same_history(ours, theirs)
+
+
+@pytest.mark.parametrize("scale", [0.05, 5.0], ids=["norm below 1", "clipped"])
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_create_optimizer_equals_numpy(graph, name, scale):
+    """Schedule, clipping, decay by name and update together, over warmup and decay."""
+    variables, loss = quadratic_problem(scale)
+    train_op = optimization.create_optimizer(loss, 0.02, 8, 3, False, optimizer=name)
+    excluded = ["dense/bias", "LayerNorm/gamma", "layer_norm/scale"]
+    rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]
+    theirs = numpy_steps(
+        rates,
+        lamb=name == "lamb",
+        scale=scale,
+        decay=0.01,
+        not_decayed=excluded,
+        not_adapted=excluded,
+        clip=1.0,
+    )
+    assert_same_history(run_steps(variables, train_op, 9), theirs)
+
+
+def test_lamb_with_an_update_of_zero_keeps_the_weights(graph):
+    weights = tf.get_variable("w", initializer=[1.0, -2.0])
+    train_op = apply_gradients(optimization.LAMBOptimizer(0.1), tf.reduce_sum(weights * 0.0))
+    assert run_steps({"w": weights}, train_op, 2)[-1]["w"].tolist() == [1, -2]
+
+
+def test_quadratic_problem_converges(graph):
+    goal = [0.4, 0.2, -0.5]
+    weights = tf.get_variable("w", initializer=[0.1, -0.2, -0.1])
+    loss = tf.reduce_mean(tf.square(weights - tf.constant(goal)))
+    optimizer = optimization.AdamWeightDecayOptimizer(learning_rate=0.2)
+    result = run_steps({"w": weights}, apply_gradients(optimizer, loss), 100)[-1]["w"]
+    np.testing.assert_allclose(result, goal, rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_names_of_slots(graph, name):
+    variables, loss = quadratic_problem()
+    optimization.create_optimizer(loss, 0.1, 10, 0, False, name)
+    slots = {f"{v}/{slot}" for v in INITIAL for slot in ("adam_m", "adam_v")}
+    assert {v.op.name for v in tf.global_variables()} == {*INITIAL, *slots, "global_step"}
+    assert {v.op.name for v in tf.trainable_variables()} == set(INITIAL)
+
+
+def test_variables_that_the_loss_does_not_need_stay(graph):
+    weights = tf.get_variable("w", initializer=[1.0])
+    other = tf.get_variable("other", initializer=[3.0])
+    frozen = tf.get_variable("frozen", initializer=[5.0], trainable=False)
+    loss = tf.reduce_sum(weights * frozen)
+    train_op = optimization.create_optimizer(loss, 0.1, 10, 0, False)
+    result = run_steps({"w": weights, "other": other, "frozen": frozen}, train_op, 1)[0]
+    assert result["w"] < 0.95
+    assert result["other"] == 3
+    assert result["frozen"] == 5
+    assert not any(v.op.name.startswith(("other/", "frozen/")) for v in tf.global_variables())
+
+
+# Clipping and gradients that are not finite.
+
+
+@pytest.mark.parametrize("scale, norm", [(1 / 8, 0.625), (8.0, 1.0)], ids=["below 1", "above 1"])
+def test_gradients_are_clipped_to_norm_1(graph, scale, norm):
+    """After one step the first moment is a tenth of the gradient that was applied."""
+    a, b = (tf.get_variable(name, initializer=[0.0]) for name in "ab")
+    loss = tf.reduce_sum(scale * (3.0 * a - 4.0 * b))
+    train_op = optimization.create_optimizer(loss, 0.1, 10, 0, False)
+    moments = {v.op.name: v for v in tf.global_variables() if v.op.name.endswith("adam_m")}
+    result = run_steps(moments, train_op, 1)[0]
+    applied = [10 * result["a/adam_m"][0], 10 * result["b/adam_m"][0]]
+    np.testing.assert_allclose(applied, [0.6 * norm, -0.8 * norm], rtol=1e-5)
+
+
+def test_gradients_of_one_row_looked_up_twice_add_up(graph):
+    table = tf.get_variable("table", initializer=tf.ones([4, 2]))
+    rows = tf.nn.embedding_lookup(table, tf.constant([1, 3, 1]))
+    loss = tf.reduce_sum(rows * tf.constant([[0.1, 0.2], [0.3, 0.1], [0.2, 0.1]]))
+    train_op = optimization.create_optimizer(loss, 0.1, 10, 0, False)
+    moments = {v.op.name: v for v in tf.global_variables() if v.op.name == "table/adam_m"}
+    result = run_steps(moments, train_op, 1)[0]["table/adam_m"]
+    expected = [[0, 0], [0.03, 0.03], [0, 0], [0.03, 0.01]]
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("slope", [np.nan, np.inf, -np.inf, 2e38], ids=str)
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_gradients_that_are_not_finite_change_nothing(graph, name, slope):
+    """2e38 is finite, but the norm is not. The step after can be an ordinary one."""
+    bad = tf.get_variable("bad", initializer=[1.0, 2.0])
+    good = tf.get_variable("good", initializer=[3.0])
+    factor = tf.placeholder(tf.float32, [])
+    loss = tf.reduce_sum(bad * factor) + tf.reduce_sum(good)
+    train_op = optimization.create_optimizer(loss, 0.1, 10, 0, False, name)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train_op, {factor: 1.0})
+        everything = {v.op.name: v for v in tf.global_variables()}
+        before = session.run(everything)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=graph_keys.NOT_FINITE):
+            session.run(train_op, {factor: slope})
+        after = session.run(everything)
+        session.run(train_op, {factor: 1.0})
+        later = session.run(everything)
+    assert before["global_step"] == 1
+    assert len(before) == 7
+    for key, value in before.items():
+        np.testing.assert_array_equal(after[key], value, err_msg=key)
+        assert (later[key] != value).all(), key
+
+
+# The schedule.
+
+
+def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
+    """The learning rate of a step, in float64."""
+    if warmup and step - start < warmup:
+        return init_lr * (step - start) / warmup
+    return init_lr * (1 - min(step, train_steps) / train_steps) ** power
+
+
+@pytest.mark.parametrize(
+    "init_lr, train_steps, warmup, power, start",
+    [
+        (5e-5, 20, 4, 1.0, 0),
+        (5e-5, 20, 0, 1.0, 0),
+        (5e-5, 20, None, 1.0, 0),
+        (1e-3, 30, 6, 2.0, 0),
+        (1e-3, 30, 6, 0.5, 0),
+        (2e-3, 40, 10, 1.0, 15),
+        (1e-3, 10, 10, 1.0, 0),
+        (1e-3, 5, 8, 1.0, 0),
+    ],
+)
+def test_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
+    with tf.Graph().as_default(), tf.Session() as session:
+        loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
+        optimization.create_optimizer(
+            loss,
+            init_lr,
+            train_steps,
+            warmup,
+            False,
+            poly_power=power,
+            start_warmup_step=start,
+        )
+        (rate,) = tf.get_collection(graph_keys.LEARNING_RATE)
+        steps = range(start, train_steps + 10)
+        rates = []
+        for step in steps:
+            tf.train.get_global_step().load(step, session)
+            rates.append(session.run(rate))
+    expected = [numpy_rate(k, init_lr, train_steps, warmup, power, start) for k in steps]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6, atol=1e-6 * init_lr)
+
+
+# Arguments, and the older kind of variables throughout.
+
+
+@pytest.mark.parametrize("name", ["sgd", "AdamW", ""])
+def test_unknown_optimizer_is_an_error_that_names_the_known_ones(name):
+    with tf.Graph().as_default():
+        loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
+        with pytest.raises(ValueError, match=f"{name}.*adamw.*lamb"):
+            optimization.create_optimizer(loss, 0.1, 10, 0, False, optimizer=name)
+
+
+def test_tpu_is_an_error():
+    with tf.Graph().as_default():
+        loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
+        with pytest.raises(ValueError, match="TPU"):
+            optimization.create_optimizer(loss, 0.1, 10, 0, use_tpu=True)
+
+
+WITHOUT_RESOURCE_VARIABLES = """
+import tensorflow.compat.v1 as tf
+import optimization
+
+tf.disable_v2_behavior()
+tf.disable_resource_variables()
+weights = tf.get_variable("w", initializer=[0.1, -0.2])
+loss = tf.reduce_mean(tf.square(weights - tf.constant([0.4, 0.2])))
+train_op = optimization.create_optimizer(loss, 0.2, 100, 0, False)
+assert {v.op.type for v in tf.global_variables()} == {"VariableV2"}
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(100):
+        session.run(train_op)
+    print(*session.run(weights), session.run(tf.train.get_global_step()))
+"""
+
+
+def test_program_without_resource_variables():
+    root = os.path.dirname(optimization.__file__)
+    command = [sys.executable, "-c", WITHOUT_RESOURCE_VARIABLES]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    *weights, step = map(float, result.stdout.split())
+    assert step == 100
+    np.testing.assert_allclose(weights, [0.4, 0.2], rtol=0, atol=1e-2)
