@@ -57,15 +57,15 @@ class DerivedFile:
         for path in self.paths:
             if os.path.lexists(path) and not os.path.isfile(path):
                 raise UserError(f"{path} is not a file; give another name")
-        header = self._header() or {"files": {}}
+        files = (self._header() or {}).get("files", {})
         path, *companions = self.paths
         for companion in companions:
-            if os.path.exists(companion) and self._key(companion) not in header["files"]:
+            if os.path.exists(companion) and self._key(companion) not in files:
                 raise UserError(
                     f"{companion} exists and was not written by this program for {path}; it is "
                     "neither read nor replaced: give another name or remove it"
                 )
-        return os.path.exists(path) and self._key(path) not in header["files"]
+        return os.path.exists(path) and self._key(path) not in files
 
     @contextlib.contextmanager
     def building(self) -> Iterator[tuple[list[str], dict]]:

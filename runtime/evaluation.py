@@ -62,7 +62,9 @@ class Evaluation:
         self._settings = settings
         self._init_checkpoint = init_checkpoint
         self._record_path = os.path.join(output_dir, "eval_results.json")
-        self._history = self._recorded() if all(map(os.path.exists, outputs)) else []
+        self._best_path = os.path.join(output_dir, BEST)
+        results = [*outputs, self._best_path + ".index"]
+        self._history = self._recorded() if all(map(os.path.exists, results)) else []
 
     @property
     def best(self) -> dict:
@@ -79,7 +81,7 @@ class Evaluation:
         scored = {entry["checkpoint"] for entry in self._history}
         todo = [c for c in checkpoints if os.path.basename(c) not in scored]
         if not todo:
-            tf.logging.info("All %d checkpoints are scored already", len(checkpoints))
+            tf.logging.info("All %d checkpoints are scored already", len(self._history))
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
         return self.best
@@ -87,11 +89,10 @@ class Evaluation:
     def _checkpoints(self) -> list[str]:
         """The checkpoints to score: numbered ones, else the best one, else the initial one."""
         numbered = list(list_checkpoints(self._folder).values())
-        if numbered:
+        if numbered or self._history:
             return numbered
-        best = os.path.join(self._folder, BEST)
-        if os.path.exists(best + ".index"):
-            return [best]
+        if os.path.exists(self._best_path + ".index"):
+            return [self._best_path]
         if self._init_checkpoint:
             return [resolve_checkpoint(self._init_checkpoint)]
         raise UserError(
@@ -107,9 +108,7 @@ class Evaluation:
         is_best = not self._history or entry[self._key] > self.best[self._key]
         self._history.append(entry)
         if is_best:
-            best = os.path.join(self._folder, BEST)
-            if checkpoint != best:
-                copy_checkpoint(checkpoint, best)
+            copy_checkpoint(checkpoint, self._best_path)
             scored.write_outputs()
         self._write_curves(entry)
         with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
@@ -136,8 +135,9 @@ class Evaluation:
                 record = json.load(file)
         except (OSError, ValueError):
             return []
-        same = record.get("version") == _VERSION and record.get("settings") == self._settings
-        return record["history"] if same else []
+        if not isinstance(record, dict) or record.get("version") != _VERSION:
+            return []
+        return record["history"] if record["settings"] == self._settings else []
 
     def _text(self) -> Iterator[str]:
         """The reference's `eval_results.txt`."""
@@ -164,6 +164,8 @@ class Evaluation:
             if isinstance(value, float)
         ]
         with tf.Graph().as_default():
-            writer = tf.summary.FileWriter(os.path.join(self._folder, "eval"))
+            # File names have the second in them: without the suffix one would replace another.
+            folder, suffix = os.path.join(self._folder, "eval"), f".{entry['checkpoint']}"
+            writer = tf.summary.FileWriter(folder, filename_suffix=suffix)
             writer.add_summary(tf.Summary(value=values), entry["global_step"])
             writer.close()

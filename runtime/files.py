@@ -24,10 +24,10 @@ def temporary_name(path: str) -> Iterator[str]:
     os.makedirs(folder, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
     os.close(handle)
+    _give_usual_mode(temporary)
     try:
         yield temporary
         _flush(temporary)
-        _give_usual_mode(temporary)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -94,8 +94,11 @@ def make_writable_folder(path: str, what: str) -> None:
 
 
 def _flush(path: str) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _give_usual_mode(path: str) -> None:

@@ -151,7 +151,7 @@ def peak_memory_gb() -> float:
 
 def format_seconds(seconds: float) -> str:
     """A duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, seconds = divmod(round(seconds), 60)
     if minutes < 60:

@@ -70,7 +70,7 @@ _WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it a
 def _read(path: str) -> dict:
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)["settings"]
+            return dict(json.load(file)["settings"])
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
 

@@ -25,7 +25,8 @@ class Tokens(NamedTuple):
       ids: int32, their ids.
       starts: int32, first character of the text each token stands for; for the white space before
         a word that is the white space, and its first character where there is a run.
-      ends: int32, last character, `starts - 1` where a token stands for no character.
+      ends: int32, last character; `starts - 1` where a token stands for no character, unless
+        the ends would then run backwards.
     """
 
     pieces: list[str]
@@ -105,7 +106,7 @@ def _spans(
     """Character spans of tokens that are normalized characters `firsts` to before `lasts`."""
     starts = begins[firsts]
     ends = np.where(lasts > firsts, after[np.maximum(lasts - 1, 0)], starts) - 1
-    return starts.astype(np.int32), ends.astype(np.int32)
+    return starts.astype(np.int32), np.maximum.accumulate(ends).astype(np.int32)
 
 
 def _next_larger(begins: np.ndarray) -> np.ndarray:

@@ -148,6 +148,8 @@ def _questions(articles: list[dict], input_file: str) -> Iterator[tuple[str, dic
             for q, question in enumerate(_get(paragraph, "qas", list, input_file, place)):
                 here = f"{place}.qas[{q}]"
                 _get(question, "question", str, input_file, here)
+                if question.get("answers") is not None:
+                    _get(question, "answers", list, input_file, here)
                 for answer in question.get("answers") or []:
                     _get(answer, "text", str, input_file, here + ".answers")
                     _get(answer, "answer_start", int, input_file, here + ".answers")

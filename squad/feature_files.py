@@ -20,7 +20,13 @@ from runtime.files import sha256_of
 from runtime.progress import progress
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
-from squad.records import FeatureWriter, RecordFile, feature_spec, serialize
+from squad.records import (
+    FeatureWriter,
+    RecordFile,
+    count_valid_records,
+    feature_spec,
+    serialize,
+)
 
 
 class FeatureOptions(NamedTuple):
@@ -159,12 +165,10 @@ class FeatureMaker:
 
     def _foreign_file(self, path: str, num_examples: int, is_training: bool) -> FeatureFile:
         """A file without our header, if its records have the reference's keys and our length."""
+        spec = feature_spec(self._options.max_seq_length, is_training, with_p_mask=False)
         try:
-            records = RecordFile([path])
-            with tf.Graph().as_default(), tf.Session() as session:
-                spec = feature_spec(self._options.max_seq_length, is_training, with_p_mask=False)
-                session.run(tf.io.parse_single_example(records.read([0])[0], spec))
-        except (OSError, ValueError, IndexError, tf.errors.OpError) as e:
+            num_features = count_valid_records(path, spec)
+        except (OSError, ValueError, tf.errors.OpError) as e:
             raise UserError(
                 f"{path} exists and is no file of features of length "
                 f"{self._options.max_seq_length}; it is neither read nor replaced: give another "
@@ -174,9 +178,9 @@ class FeatureMaker:
             "%s has no header of ours: its %d records are used as they are; nothing tells what "
             "they were made from",
             path,
-            len(records),
+            num_features,
         )
-        return FeatureFile(path, num_examples, len(records))
+        return FeatureFile(path, num_examples, num_features)
 
     def _left_of_foreign_file(
         self, file: FeatureFile, examples: list[SquadExample]

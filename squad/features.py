@@ -184,6 +184,11 @@ class WindowMaker:
 
 def _window_starts(length: int, room: int, stride: int) -> list[int]:
     """First tokens of the windows over `length` tokens; the last window reaches the end."""
+    if room < 1 or stride < 1:
+        raise UserError(
+            f"windows of {room} tokens every {stride} tokens cover no paragraph; give a larger "
+            "max_seq_length, or a smaller max_query_length"
+        )
     starts = []
     while length and (not starts or starts[-1] + room < length):
         starts.append(starts[-1] + min(room, stride) if starts else 0)

@@ -70,6 +70,24 @@ def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
     return spec
 
 
+def count_valid_records(path: str, spec: dict) -> int:
+    """The number of records of a file, all of which are whole and have the features of `spec`.
+
+    Raises:
+      ValueError: the file has no record.
+      tf.errors.OpError: a record is damaged or lacks a feature.
+    """
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = tf.data.TFRecordDataset(path).batch(256)
+        parsed = batches.map(lambda records: tf.io.parse_example(records, spec)["unique_ids"])
+        count = session.run(
+            parsed.reduce(np.int64(0), lambda total, ids: total + tf.size(ids, out_type=tf.int64))
+        )
+    if not count:
+        raise ValueError(f"{path} has no record")
+    return int(count)
+
+
 class RecordFile:
     """Random access to the records of TFRecord files, through the operating system's cache."""
 

@@ -55,7 +55,7 @@ def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str
         if question["id"] not in predictions:
             print(f"Unanswered question {question['id']} will receive score 0.", file=sys.stderr)
             continue
-        answers = [answer["text"] for answer in question.get("answers", [])]
+        answers = [answer["text"] for answer in question.get("answers") or []]
         prediction = predictions[question["id"]]
         exact_match += best_over_answers(exact_match_score, prediction, answers)
         f1 += best_over_answers(f1_score, prediction, answers)

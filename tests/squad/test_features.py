@@ -1,0 +1,394 @@
+"""convert_examples_to_features(): golden figures, and windows against brute force."""
+
+import fractions
+import gzip
+import json
+import signal
+
+import hypothesis
+import numpy as np
+import pytest
+import sentencepiece as spm
+from hypothesis import strategies as st
+
+import squad_utils
+import tokenization
+from runtime.errors import UserError
+from squad.alignment import Aligner
+from squad.features import WindowMaker
+from squad_utils import SquadExample
+
+# Cases in which a position differs from the reference's: question id, and the text that both
+# positions stand for. There the first token is a "▁" that stands for the answer's first character
+# just as the token after it does; ours begins with it, the reference's with the other.
+KNOWN_DIFFERENCES = {("c8cda58fde0aa9bbf6c22924c", "Citizenship of the EU")}
+
+
+def load_tokenizer(path):
+    return tokenization.FullTokenizer(None, True, str(path))
+
+
+@pytest.fixture(scope="module")
+def en8k(shared):
+    return load_tokenizer(shared / "data" / "spm" / "en8k.model")
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A tokenizer that knows the letters q, x and z and makes every one a piece."""
+    folder = tmp_path_factory.mktemp("letters")
+    special = ["[CLS]", "[SEP]", "[MASK]"]
+    train_model(folder / "tiny", "q x z\n", model_type="char", control_symbols=special)
+    return load_tokenizer(folder / "tiny.model")
+
+
+def train_model(prefix, line, **options):
+    """Trains a SentencePiece model with ALBERT's places of padding and unknown."""
+    text = prefix.with_suffix(".txt")
+    text.write_text(line * 50, encoding="utf-8")
+    ids = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
+    spm.SentencePieceTrainer.train(
+        input=str(text),
+        model_prefix=str(prefix),
+        vocab_size=20,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **ids,
+        **options,
+    )
+
+
+def convert(examples, tokenizer, lengths, training):
+    """The features; `lengths` are max_seq_length, doc_stride and max_query_length."""
+    features = []
+    squad_utils.convert_examples_to_features(
+        examples, tokenizer, *lengths, training, features.append, True
+    )
+    return features
+
+
+def positions(feature):
+    return feature.start_position, feature.end_position, feature.is_impossible
+
+
+class Golden:
+    """Our features and the reference's, in pairs, with the question each is of."""
+
+    def __init__(self, shared, tokenizer, data, golden, lengths, training):
+        path = str(shared / "data" / "squad" / f"{data}.json")
+        examples = squad_utils.read_squad_examples(path, training)
+        self.features = convert(examples, tokenizer, lengths, training)
+        with gzip.open(shared / "golden" / f"{golden}.jsonl.gz", "rt") as lines:
+            self.rows = list(map(json.loads, lines))
+        self.max_seq_length, self.training = lengths[0], training
+        self.examples, number = [], -1
+        for feature in self.features:
+            number += feature.doc_span_index == 0
+            self.examples.append(examples[number])
+
+    def pairs(self):
+        return zip(self.features, self.rows, self.examples, strict=True)
+
+    def differing(self):
+        """Features whose answer is elsewhere than the reference's."""
+        return [
+            (feature, row, example)
+            for feature, row, example in self.pairs()
+            if positions(feature) != (row["start"], row["end"], row["is_impossible"])
+        ]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("train-v1.1", "features-train-v1.1", (384, 128, 64), True),
+        ("dev-v1.1", "features-dev-v1.1", (384, 128, 64), False),
+        ("train-v2.0", "features-train-v2.0-seq128", (128, 48, 24), True),
+    ],
+    ids=lambda case: case[0],
+)
+def golden(request, shared, en8k):
+    return Golden(shared, en8k, *request.param)
+
+
+class TestGolden:
+    def test_model_inputs(self, golden):
+        assert len(golden.features) == len(golden.rows) > 500
+        for feature, row, _ in golden.pairs():
+            length, first = len(row["input_ids"]), row["n_segment0"]
+            padding = [0] * (golden.max_seq_length - length)
+            assert feature.input_ids == row["input_ids"] + padding
+            assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
+            assert feature.input_mask == [1] * length + padding
+            assert feature.p_mask == [*map(int, row["p_mask"]), *(1 for _ in padding)]
+
+    def test_numbers(self, golden):
+        for feature, row, _ in golden.pairs():
+            assert feature.unique_id == row["unique_id"]
+            assert feature.doc_span_index == row["doc_span_index"]
+            assert feature.paragraph_len == len(row["input_ids"]) == len(feature.tokens)
+            assert golden.training == (feature.example_index is None)
+
+    def test_places_in_the_text(self, golden):
+        if golden.training:
+            assert "tok_start_to_orig_index" not in golden.rows[0]
+            return
+        for feature, row, example in golden.pairs():
+            assert (feature.example_index, example.qas_id) == (row["example_index"], row["qas_id"])
+            assert feature.tok_start_to_orig_index == row["tok_start_to_orig_index"]
+            assert feature.tok_end_to_orig_index == row["tok_end_to_orig_index"]
+            best = [i for i, is_best in feature.token_is_max_context.items() if is_best]
+            assert best == row["max_context"]
+
+    def test_answer_positions(self, golden):
+        if not golden.training:
+            assert all(f.start_position is f.end_position is None for f in golden.features)
+            return
+        differing = golden.differing()
+        assert 1000 * len(differing) < len(golden.features)
+        found = set()
+        for feature, row, example in differing:
+            assert not feature.is_impossible and not row["is_impossible"]
+            ours = text_of(feature, example, feature.start_position, feature.end_position)
+            theirs = text_of(feature, example, row["start"], row["end"])
+            assert ours == theirs == example.orig_answer_text
+            found.add((example.qas_id, ours))
+        assert found == KNOWN_DIFFERENCES
+
+    def test_positions_cover_the_true_answer(self, golden):
+        for feature, _, example in golden.pairs():
+            if golden.training and not feature.is_impossible:
+                text = text_of(feature, example, feature.start_position, feature.end_position)
+                assert example.orig_answer_text in text
+
+
+def text_of(feature, example, start, end):
+    """The text that positions of a feature stand for."""
+    offset = feature.segment_ids.index(1)
+    first = feature.tok_start_to_orig_index[start - offset]
+    last = feature.tok_end_to_orig_index[end - offset]
+    return example.paragraph_text[first : last + 1]
+
+
+def brute_force_windows(length, room, stride):
+    """First and end token of every window, by the definition."""
+    windows, start = [], 0
+    while True:
+        windows.append((start, min(start + room, length)))
+        if start + room >= length:
+            return windows
+        start += min(room, stride)
+
+
+def brute_force_best(windows, token):
+    """The window in which a token has the maximum context, by the definition, exactly."""
+    scores = {
+        number: min(token - start, end - 1 - token) + fractions.Fraction(end - start, 100)
+        for number, (start, end) in enumerate(windows)
+        if start <= token < end
+    }
+    return min(number for number, score in scores.items() if score == max(scores.values()))
+
+
+class TestWindows:
+    @hypothesis.given(
+        words=st.integers(1, 60),
+        asked=st.integers(1, 12),
+        room=st.integers(1, 40),
+        stride=st.integers(1, 50),
+        query=st.integers(1, 10),
+    )
+    @hypothesis.settings(
+        max_examples=150,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    )
+    def test_against_brute_force(self, tiny, words, asked, room, stride, query):
+        text = " ".join("qxz"[i % 3] for i in range(words))
+        ids = tokenization.encode_ids(tiny.sp_model, text)
+        question = tokenization.encode_ids(tiny.sp_model, "z" * asked)[:query]
+        # A whole window is `room` long where the question has its full length.
+        lengths = (room + query + 3, stride, query)
+        features = convert([SquadExample("x", "z" * asked, text)], tiny, lengths, False)
+        windows = brute_force_windows(len(ids), room + query - len(question), stride)
+        assert len(features) == len(windows)
+        for number, (feature, (start, end)) in enumerate(zip(features, windows, strict=True)):
+            used = [2, *question, 3, *ids[start:end], 3]
+            assert feature.input_ids == used + [0] * (lengths[0] - len(used))
+            offset = len(question) + 2
+            assert feature.token_is_max_context == {
+                token - start + offset: brute_force_best(windows, token) == number
+                for token in range(start, end)
+            }
+
+    @hypothesis.given(
+        words=st.integers(1, 40),
+        room=st.integers(2, 30),
+        stride=st.integers(1, 30),
+        data=st.data(),
+    )
+    @hypothesis.settings(
+        max_examples=100,
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+    )
+    def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
+        """Every letter is a word; the answer is some of them, in each window or in none."""
+        text = " ".join("qxz"[i % 3] for i in range(words))
+        first = data.draw(st.integers(0, words - 1))
+        last = data.draw(st.integers(first, words - 1))
+        answer = text[2 * first : 2 * last + 1]
+        example = SquadExample("x", "q", text, answer, 2 * first)
+        aligned = Aligner(tiny.sp_model, True).tokenize(text)
+        start, end = aligned.span_of(2 * first, 2 * last)
+        windows = brute_force_windows(len(aligned.ids), room, stride)
+        question = tokenization.encode_ids(tiny.sp_model, "q")
+        offset = len(question) + 2
+        features = convert([example], tiny, (room + offset + 1, stride, 10), True)
+        for feature, (low, high) in zip(features, windows, strict=True):
+            if low <= start and end < high:
+                expected = (start - low + offset, end - low + offset, False)
+            else:
+                expected = (0, 0, True)
+            assert positions(feature) == expected
+
+    @pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
+    def test_lengths_that_leave_no_room_are_an_error(self, tiny, room, stride):
+        """They must not make windows without end."""
+        ask = tokenization.encode_ids(tiny.sp_model, "q")
+        lengths = (room + len(ask) + 3, stride, len(ask))
+        with pytest.raises(ValueError), Alarm(0.3):
+            convert([SquadExample("x", "q", "q x z q x z q x z")], tiny, lengths, False)
+
+
+class Alarm:
+    """Ends the block with an error that is no `ValueError` after some seconds of computing."""
+
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def __enter__(self):
+        self._old = signal.signal(signal.SIGVTALRM, self._ring)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds)
+
+    def __exit__(self, *exception):
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, self._old)
+
+    @staticmethod
+    def _ring(number, frame):
+        raise TimeoutError("it does not end")
+
+
+class TestConvert:
+    def test_a_feature_by_hand(self, tiny):
+        model = tiny.sp_model
+        example = SquadExample("x", "q z", "z  q\tx", "q", 3)
+        (feature,) = convert([example], tiny, (16, 4, 8), True)
+        assert feature.tokens == ["[CLS]", *"▁q▁z", "[SEP]", *"▁z▁q▁x", "[SEP]"]
+        assert feature.input_ids[:13] == [model.piece_to_id(p) for p in feature.tokens]
+        assert feature.input_ids[13:] == feature.input_mask[13:] == [0, 0, 0]
+        assert feature.input_mask[:13] == [1] * 13
+        assert feature.segment_ids == [0] * 6 + [1] * 7 + [0] * 3
+        assert feature.p_mask == [0] + [1] * 5 + [0] * 6 + [1] * 4
+        assert feature.tok_start_to_orig_index == [0, 0, 1, 3, 4, 5]
+        assert feature.tok_end_to_orig_index == [0, 0, 2, 3, 4, 5]
+        assert positions(feature) == (9, 9, False)
+
+    def test_a_question_is_cut(self, tiny):
+        example = SquadExample("x", "q x z q x z", "z")
+        (feature,) = convert([example], tiny, (16, 4, 5), False)
+        assert feature.tokens == ["[CLS]", *"▁q▁x▁", "[SEP]", "▁", "z", "[SEP]"]
+
+    def test_upper_case_is_kept_on_request(self, en8k):
+        def tokens(lower):
+            features = []
+            example = SquadExample("x", "The", "The")
+            squad_utils.convert_examples_to_features(
+                [example], en8k, 16, 4, 8, False, features.append, lower
+            )
+            return features[0].tokens
+
+        assert tokens(True) == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
+        assert tokens(False) == ["[CLS]", *("▁", "<unk>", "he", "[SEP]") * 2]
+
+    def test_an_impossible_question(self, tiny):
+        example = SquadExample("x", "q", "q x z", "", -1, is_impossible=True)
+        (feature,) = convert([example], tiny, (32, 8, 8), True)
+        assert positions(feature) == (0, 0, True)
+
+    def test_a_paragraph_without_tokens_has_no_feature(self, tiny):
+        examples = [SquadExample("a", "q", "q"), SquadExample("b", "q", " ")]
+        examples.append(SquadExample("c", "q", "x"))
+        features = convert(examples, tiny, (32, 8, 8), False)
+        assert [(f.unique_id, f.example_index) for f in features] == [
+            (1000000000, 0),
+            (1000000001, 2),
+        ]
+
+    def test_an_empty_question_in_prediction(self, tiny):
+        (feature,) = convert([SquadExample("x", " ", "q")], tiny, (16, 4, 8), False)
+        assert feature.tokens == ["[CLS]", "[SEP]", "▁", "q", "[SEP]"]
+
+    def test_features_come_while_examples_are_still_read(self, tiny):
+        events = []
+
+        def examples():
+            for name in "abc":
+                events.append(f"read {name}")
+                yield SquadExample(name, "q", "q x z q x z")
+            events.append("end")
+
+        squad_utils.convert_examples_to_features(
+            examples(),
+            tiny,
+            16,
+            4,
+            8,
+            False,
+            lambda f: events.append(f"{f.unique_id - 1000000000}: {'abc'[f.example_index]}"),
+            True,
+        )
+        assert events == [
+            *("read a", "0: a", "1: a"),
+            *("read b", "2: b", "3: b"),
+            *("read c", "4: c", "5: c"),
+            "end",
+        ]
+
+    def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
+        texts = []
+        tokenize = Aligner.tokenize
+        monkeypatch.setattr(
+            Aligner, "tokenize", lambda self, text: texts.append(text) or tokenize(self, text)
+        )
+        examples = [SquadExample(str(i), "q", "q x" if i % 2 else "z q") for i in range(20)]
+        assert len(convert(examples, tiny, (32, 8, 8), False)) == 20
+        assert texts == ["z q", "q x"]
+
+    def test_examples_are_not_changed(self, tiny):
+        example = SquadExample("x", "q", "q x z", "x", 2)
+        before = dict(vars(example))
+        convert([example], tiny, (32, 8, 8), True)
+        assert vars(example) == before
+
+
+class TestModels:
+    def test_a_model_without_cls(self, tmp_path):
+        train_model(tmp_path / "plain", "q x z\n", model_type="char")
+        tokenizer = load_tokenizer(tmp_path / "plain.model")
+        with pytest.raises(UserError, match=r"no piece \[CLS\]"):
+            WindowMaker(tokenizer, 32, 8, 8, True)
+
+    def test_a_vocabulary_without_model(self, tmp_path):
+        (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\nword\n", encoding="utf-8")
+        tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+        with pytest.raises(UserError, match="--spm_model_file"):
+            convert([SquadExample("x", "q", "q")], tokenizer, (32, 8, 8), False)
+
+    def test_special_ids_come_from_the_model(self, tiny):
+        maker = WindowMaker(tiny, 32, 8, 8, True)
+        assert [maker.cls_id, maker.sep_id] == [2, 3]
+        (window,) = maker.windows(SquadExample("x", "q", "x z", "z", 2), 7)
+        assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
+        assert window.answer is not None and window.max_context.dtype == np.bool_

@@ -1,0 +1,363 @@
+"""Answers from the model's outputs: golden figures, and brute force by the documented rules."""
+
+import gzip
+import json
+import math
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import squad_utils
+import tokenization
+from squad.feature_files import PredictionFeature
+from squad.predictions import nbest_predictions
+from squad_utils import InputFeatures, RawResult, SquadExample
+
+LETTERS = "ab cd ef  gh ij"
+
+
+class TestGolden:
+    """The reference's answers for pseudo-random outputs, described in the data's README."""
+
+    @pytest.fixture(scope="class")
+    def golden(self, shared):
+        return shared / "golden" / "predictions_v1"
+
+    @pytest.fixture(scope="class")
+    def answered(self, shared, tmp_path_factory):
+        """Examples, features, and the folder with predictions.json and nbest.json."""
+        path = str(shared / "data" / "squad" / "dev-v1.1.json")
+        model = str(shared / "data" / "spm" / "en8k.model")
+        examples = squad_utils.read_squad_examples(path, is_training=False)
+        features, folder, spans = [], tmp_path_factory.mktemp("answers"), {}
+        tokenizer = tokenization.FullTokenizer(None, True, model)
+        squad_utils.convert_examples_to_features(
+            examples, tokenizer, 384, 128, 64, False, features.append, True
+        )
+        outputs = list(map(pseudo_random_output, features))
+        squad_utils.accumulate_predictions_v1(spans, examples, features, outputs, 20, 30)
+        files = (str(folder / "predictions.json"), str(folder / "nbest.json"))
+        returned = squad_utils.write_predictions_v1(
+            spans, examples, features, outputs, 20, 30, *files
+        )
+        written = [json.loads(open_text(file)) for file in files]
+        assert returned == written[0]
+        return written
+
+    def test_predictions(self, golden, answered):
+        expected = json.loads(open_text(golden / "predictions.json"))
+        assert len(expected) == 608 and answered[0] == expected
+        assert list(answered[0]) == list(expected)
+
+    def test_top_three_of_the_nbest_lists(self, golden, answered):
+        with gzip.open(golden / "nbest_top3.json.gz", "rt", encoding="utf-8") as file:
+            expected = json.load(file)
+        assert answered[1].keys() == expected.keys()
+        for qas_id, entries in expected.items():
+            ours = answered[1][qas_id]
+            assert len(ours) <= 20
+            assert [e["text"] for e in ours[:3]] == [e["text"] for e in entries]
+            for a, b in zip(ours, entries, strict=False):
+                assert a.keys() == b.keys()
+                for key in ("probability", "start_log_prob", "end_log_prob"):
+                    assert a[key] == pytest.approx(b[key], rel=1e-6)
+
+    def test_scores(self, shared, golden, answered):
+        data = json.loads(open_text(shared / "data" / "squad" / "dev-v1.1.json"))["data"]
+        expected = json.loads(open_text(golden / "eval.json"))
+        assert squad_utils.evaluate_v1(data, answered[0]) == pytest.approx(expected, abs=1e-9)
+
+
+def open_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def pseudo_random_output(feature):
+    rng = np.random.RandomState(feature.unique_id % 2**31)
+    start, end = ((2 * rng.standard_normal(384)).astype("f4") for _ in range(2))
+    used = sum(feature.input_mask)
+    k = rng.randint(0, used)
+    start[k] += 5
+    end[min(used - 1, k + rng.randint(0, 6))] += 5
+    return RawResult(feature.unique_id, start, end)
+
+
+def make_feature(unique_id, example_index, offset, spans, best):
+    """A feature whose window begins at `offset`; `spans` are the tokens' characters."""
+    return PredictionFeature(
+        unique_id,
+        example_index,
+        offset,
+        np.array([first for first, _ in spans], np.int32),
+        np.array([last for _, last in spans], np.int32),
+        np.array(best, bool),
+    )
+
+
+def as_input_features(feature, length):
+    """The same as the reference's class has it."""
+    offset, count = feature.doc_offset, len(feature.starts)
+    tokens = ["[CLS]"] + ["q"] * (offset - 2) + ["[SEP]"] + ["w"] * count + ["[SEP]"]
+    nothing = [0] * length
+    return InputFeatures(
+        unique_id=feature.unique_id,
+        example_index=feature.example_index,
+        doc_span_index=0,
+        tok_start_to_orig_index=feature.starts.tolist(),
+        tok_end_to_orig_index=feature.ends.tolist(),
+        token_is_max_context=dict(enumerate(feature.max_context.tolist(), start=offset)),
+        tokens=tokens,
+        input_ids=nothing,
+        input_mask=nothing,
+        segment_ids=nothing,
+        paragraph_len=len(tokens),
+    )
+
+
+class Case:
+    """Some questions, their features, and outputs of one or more models."""
+
+    def __init__(self, texts, features, outputs):
+        self.examples = [SquadExample(f"id{i}", "?", text) for i, text in enumerate(texts)]
+        self.features = features
+        self.models = [
+            [RawResult(f.unique_id, *scores) for f, scores in zip(features, output, strict=True)]
+            for output in outputs
+        ]
+
+    def answers(self, n_best, max_length, features=None, no_answer="-"):
+        spans = {}
+        features = self.features if features is None else features
+        for results in self.models:
+            squad_utils.accumulate_predictions_v1(
+                spans, self.examples, features, results, n_best, max_length
+            )
+        return nbest_predictions(spans, self.examples, features, n_best, no_answer)
+
+
+def brute_force(case, n_best, max_length, no_answer="-"):
+    """The n-best lists by the rules of the docstrings, one span after the other."""
+    return {
+        example.qas_id: ranked(case, index, example.paragraph_text, n_best, max_length)
+        or [(no_answer, 1.0, 0.0, 0.0)]
+        for index, example in enumerate(case.examples)
+    }
+
+
+def ranked(case, index, text, n_best, max_length):
+    spans = []
+    for number, feature in enumerate(case.features):
+        if feature.example_index == index:
+            found = {}
+            for results in case.models:
+                for first, last, scores in candidates(feature, results[number], n_best, max_length):
+                    found.setdefault((first, last), []).append(scores)
+            spans += [(feature, span, np.mean(s, axis=0)) for span, s in found.items()]
+    entries = []
+    # Of equals the first counts, and Python's sort keeps their order.
+    for feature, (first, last), scores in sorted(spans, key=lambda s: -s[2].sum()):
+        answer = text[feature.starts[first] : feature.ends[last] + 1].strip()
+        if len(entries) < n_best and answer not in [e[0] for e in entries]:
+            entries.append((answer, *scores))
+    weights = [math.exp(start + end) for _, start, end in entries]
+    return [(e[0], w / sum(weights), e[1], e[2]) for e, w in zip(entries, weights, strict=True)]
+
+
+def candidates(feature, result, n_best, max_length):
+    """Allowed spans in the order of their starts' and then their ends' scores."""
+    for start in best_positions(result.start_log_prob, n_best):
+        for end in best_positions(result.end_log_prob, n_best):
+            first, last = start - feature.doc_offset, end - feature.doc_offset
+            inside = 0 <= first <= last < len(feature.starts)
+            if inside and feature.max_context[first] and last - first + 1 <= max_length:
+                yield first, last, (result.start_log_prob[start], result.end_log_prob[end])
+
+
+def best_positions(scores, count):
+    return sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:count]
+
+
+def as_tuples(nbest):
+    keys = ("text", "probability", "start_log_prob", "end_log_prob")
+    return {qas_id: [tuple(e[k] for k in keys) for e in nbest[qas_id]] for qas_id in nbest}
+
+
+def assert_same(got, expected):
+    assert got.keys() == expected.keys()
+    for qas_id, entries in expected.items():
+        assert [e[0] for e in got[qas_id]] == [e[0] for e in entries]
+        for a, b in zip(got[qas_id], entries, strict=True):
+            assert a[1:] == pytest.approx(b[1:], abs=1e-12)
+
+
+@st.composite
+def cases(draw):
+    """A few questions on short texts; scores are few multiples of 1/4, so that many are equal."""
+    number = draw(st.integers(1, 3))
+    length = draw(st.integers(4, 12))
+    features = []
+    for index in range(number):
+        for _ in range(draw(st.integers(0, 2))):
+            offset = draw(st.integers(2, length - 2))
+            count = draw(st.integers(1, length - offset))
+            firsts = sorted(draw(st.integers(0, len(LETTERS) - 1)) for _ in range(count))
+            spans = [(f, min(f + draw(st.integers(-1, 2)), len(LETTERS) - 1)) for f in firsts]
+            best = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+            features.append(make_feature(1000 + len(features), index, offset, spans, best))
+    score = st.integers(-4, 4).map(lambda n: n / 4)
+    scores = st.lists(score, min_size=length, max_size=length).map(np.array)
+    pairs = st.tuples(scores, scores)
+    output = st.lists(pairs, min_size=len(features), max_size=len(features))
+    return Case([LETTERS] * number, features, draw(st.lists(output, min_size=1, max_size=3)))
+
+
+@hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
+@hypothesis.settings(max_examples=250, deadline=None)
+def test_against_brute_force(case, n_best, max_length):
+    expected = brute_force(case, n_best, max_length)
+    got = case.answers(n_best, max_length)
+    assert_same(as_tuples(got), expected)
+
+
+@hypothesis.given(case=cases(), n_best=st.integers(1, 8))
+@hypothesis.settings(max_examples=50, deadline=None)
+def test_both_classes_of_features_give_the_same(case, n_best):
+    features = [as_input_features(feature, 12) for feature in case.features]
+    assert case.answers(n_best, 3, features) == case.answers(n_best, 3)
+
+
+def one_feature(*outputs, best=(True,) * 5, text="ab cd ef gh ij"):
+    """A case of one feature: the words of a text are tokens 3 to 7 of 9."""
+    spans = [(3 * i, 3 * i + 1) for i in range(5)]
+    return Case([text], [make_feature(7, 0, 3, spans, best)], [[o] for o in outputs])
+
+
+def peaks(*places, low=-9.0):
+    """Scores of 9 positions: `low` but for pairs of position and score."""
+    scores = np.full(9, low)
+    for position, score in places:
+        scores[position] = score
+    return scores
+
+
+def texts(nbest):
+    return [entry["text"] for entry in nbest["id0"]]
+
+
+class TestRules:
+    def test_by_hand(self):
+        case = one_feature((peaks((3, 2.0), (5, 1.0)), peaks((4, 1.5), (6, 0.5))))
+        entries = case.answers(2, 5)["id0"]
+        # Starts 3 and 5, ends 4 and 6: 3-4 scores 3.5, 3-6 2.5, 5-6 1.5, and 5-4 is none.
+        assert [e["text"] for e in entries] == ["ab cd", "ab cd ef gh"]
+        weights = math.exp(3.5), math.exp(2.5)
+        assert entries[0]["probability"] == pytest.approx(weights[0] / sum(weights))
+        assert entries[1]["probability"] == pytest.approx(weights[1] / sum(weights))
+        assert (entries[1]["start_log_prob"], entries[1]["end_log_prob"]) == (2.0, 0.5)
+
+    def test_no_answer_outside_the_paragraph(self):
+        """[CLS], the question and [SEP] score best, and are none."""
+        scores = peaks((0, 9.0), (2, 8.0), (8, 7.0), (4, 1.0))
+        assert texts(one_feature((scores, scores)).answers(4, 5)) == ["cd"]
+
+    def test_the_longest_answer(self):
+        case = one_feature((peaks((3, 5.0)), peaks((5, 5.0))))
+        assert texts(case.answers(1, 3)) == ["ab cd ef"]
+        assert texts(case.answers(1, 2)) == ["-"]
+
+    def test_the_start_needs_the_maximum_context_and_the_end_does_not(self):
+        output = (peaks((3, 5.0), (4, 1.0)), peaks((5, 5.0)))
+        assert texts(
+            one_feature(output, best=(False, True, False, False, False)).answers(2, 5)
+        ) == ["cd ef"]
+
+    def test_a_text_counts_once_with_its_best_score(self):
+        text = "go go go go go"
+        scores = peaks((3, 3.0), (5, 2.0), (6, 1.0))
+        (entry, *others) = one_feature((scores, scores), text=text).answers(3, 1)["id0"]
+        assert entry["text"] == "go" and not others
+        assert (entry["start_log_prob"], entry["probability"]) == (3.0, 1.0)
+
+    def test_two_models_are_averaged(self):
+        one = (peaks((3, 4.0)), peaks((3, 1.0)))
+        two = (peaks((3, 2.0)), peaks((3, 0.0)))
+        (entry,) = one_feature(one, two).answers(1, 5)["id0"]
+        assert (entry["start_log_prob"], entry["end_log_prob"]) == (3.0, 0.5)
+
+    def test_a_span_of_one_model_keeps_its_score(self):
+        one = (peaks((3, 4.0)), peaks((3, 1.0)))
+        two = (peaks((5, 2.0)), peaks((5, 0.0)))
+        entries = one_feature(one, two).answers(1, 5)["id0"]
+        assert [e["start_log_prob"] for e in entries] == [4.0]
+
+    def test_an_even_score_goes_to_the_first_window(self):
+        spans = [(0, 1)], [(3, 4)]
+        features = [make_feature(i, 0, 3, spans[i], [True]) for i in range(2)]
+        output = (peaks((3, 1.0)), peaks((3, 1.0)))
+        assert texts(Case(["ab cd"], features, [[output] * 2]).answers(5, 5)) == ["ab", "cd"]
+
+    def test_very_large_and_very_small_scores(self):
+        scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
+        probabilities = [e["probability"] for e in one_feature((scores,) * 2).answers(5, 5)["id0"]]
+        assert probabilities[0] == 1.0 and sum(probabilities) == pytest.approx(1)
+
+    def test_results_in_another_order(self):
+        spans = [(0, 1)]
+        features = [make_feature(i, i, 3, spans, [True]) for i in range(2)]
+        outputs = [(peaks((3, float(i))), peaks((3, 0.0))) for i in range(2)]
+        case = Case(["ab", "cd"], features, [outputs])
+        case.models[0].reverse()
+        scores = [entries[0]["start_log_prob"] for entries in case.answers(5, 5).values()]
+        assert scores == [0.0, 1.0]
+
+    def test_the_dictionary_holds_spans_by_example_and_feature(self):
+        case = one_feature((peaks((3, 2.0)), peaks((4, 1.5))))
+        spans = {}
+        squad_utils.accumulate_predictions_v1(
+            spans, case.examples, case.features, case.models[0], 1, 5
+        )
+        assert spans == {0: {7: {(0, 1): [(2.0, 1.5)]}}}
+
+
+class TestWritten:
+    @pytest.fixture
+    def write(self, tmp_path):
+        def write(case, **options):
+            spans, files = {}, [str(tmp_path / name) for name in ("p.json", "n.json")]
+            squad_utils.accumulate_predictions_v1(
+                spans, case.examples, case.features, case.models[0], 3, 5
+            )
+            returned = squad_utils.write_predictions_v1(
+                spans, case.examples, case.features, case.models[0], 3, 5, *files, **options
+            )
+            predictions, nbest = (json.loads(open_text(file)) for file in files)
+            assert returned == predictions
+            return predictions, nbest
+
+        return write
+
+    @pytest.mark.parametrize(
+        ("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")], ids=["default", "given"]
+    )
+    def test_questions_without_a_candidate(self, write, options, answer):
+        """One has no feature; in the other one's no token has its maximum context."""
+        feature = make_feature(1, 1, 3, [(0, 1)], [False])
+        case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
+        predictions, nbest = write(case, **options)
+        assert predictions == {"id0": answer, "id1": answer}
+        entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
+        assert nbest == {"id0": [entry], "id1": [entry]}
+
+    def test_scores_of_numpy_and_other_scripts_are_written(self, write):
+        scores = peaks((3, 1.0)).astype(np.float32)
+        case = one_feature((scores, scores), text="é\ud800 中文 ef gh ij")
+        predictions, nbest = write(case)
+        assert predictions == {"id0": "é\ud800"}
+        assert nbest["id0"][0]["start_log_prob"] == 1.0
+
+    def test_lists_of_numbers_will_do(self, write):
+        case = one_feature((peaks((5, 1.0)).tolist(), peaks((5, 1.0)).tolist()))
+        assert write(case)[0] == {"id0": "ef"}
