@@ -30,7 +30,7 @@ install: $(VENV)/installed
 install-dev: $(VENV)/installed-dev
 
 demo: install
-	$(RUN) sample/demo.py
+	$(RUN) -m sample.demo
 
 lint: install-dev
 	$(RUN) -m ruff check .
