@@ -4,25 +4,28 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
 	&& echo $$p && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
+# Nothing that is added later may change what behaviour depends on.
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c requirements-common.txt
 WORKERS ?= 2
 
-.PHONY: help install install-dev demo test lint format bench-step clean
+.PHONY: help install install-dev demo test lint format bench-features bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
 	@echo "make test        install, then check the style and run all tests (10 minutes)"
 	@echo "make install     make .venv with requirements.txt"
+	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
 	@echo "make clean       remove .venv and what the demo wrote"
 
 $(VENV)/installed: requirements.txt requirements-common.txt
 	@test -n "$(PYTHON)" || { echo "make: error: needs Python 3.10 or 3.11, see README.md"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(PIP) -r requirements.txt
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
-	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(PIP) -r requirements-dev.txt
 	@touch $@
 
 install: $(VENV)/installed
@@ -43,8 +46,15 @@ format: install-dev
 test: lint
 	$(RUN) -m pytest -n $(WORKERS) --dist loadscope
 
+$(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt
+	$(PIP) -r requirements-bench.txt
+	@touch $@
+
+bench-features: $(VENV)/installed-bench
+	$(RUN) -m benchmarks.features $(FLAGS)
+
 bench-step: install-dev
-	$(RUN) -m benchmarks.step
+	$(RUN) -m benchmarks.step $(FLAGS)
 
 clean:
 	rm -rf $(VENV) demo_output build

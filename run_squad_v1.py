@@ -29,8 +29,8 @@ from runtime.flags import (
     wanted,
 )
 from squad.examples import SquadExample
-from squad.feature_files import PredictionFeature
 from squad.flags import define_squad_flags
+from squad.left import PredictionFeature
 from squad.model import v1_model_fn_builder
 from squad.predictions import (
     RawResult,

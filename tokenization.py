@@ -89,6 +89,8 @@ def ends_in_digit_comma(piece: str) -> bool:
 
 def encode_ids(sp_model: spm.SentencePieceProcessor, text: str, sample: bool = False) -> list[int]:
     """The ids of `encode_pieces`."""
+    if not sample and text.isascii() and "," not in text:
+        return sp_model.encode(text)
     return sp_model.piece_to_id(encode_pieces(sp_model, text, sample=sample))
 
 

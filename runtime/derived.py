@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
 from runtime.files import sha256_of, temporary_name, write_json
+from runtime.locks import one_at_a_time
 
 _FORMAT, _VERSION = "albert-derived-file", 1
 
@@ -33,20 +34,25 @@ class DerivedFile:
         self.source = source
         self._header_path = path + ".json"
 
-    def reusable(self) -> dict | None:
-        """The facts of the files if they are whole and made from the source.
+    def reusable(self, explain: bool = True) -> dict | None:
+        """The facts of the files if they are whole and made from the source, else None.
 
-        Otherwise None; where files of ours are there, a log line says why they are not used.
+        Where files of ours are there that cannot be used, a log line says why (`explain`).
         """
         header = self._header()
         if header is None:
             return None
         reason = self._why_not(header)
-        if reason:
+        if reason is None:
+            tf.logging.info("Reusing %s", " and ".join(self.paths))
+            return header["facts"]
+        if explain:
             tf.logging.info("%s is made anew: %s", self.paths[0], reason)
-            return None
-        tf.logging.info("Reusing %s", " and ".join(self.paths))
-        return header["facts"]
+        return None
+
+    def lock(self) -> contextlib.AbstractContextManager:
+        """To be held from asking whether the file is reusable to having built it."""
+        return one_at_a_time(self.paths[0])
 
     def is_foreign(self) -> bool:
         """Whether something stands at the file's own name that this program did not write.

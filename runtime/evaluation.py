@@ -137,7 +137,7 @@ class Evaluation:
             return []
         if not isinstance(record, dict) or record.get("version") != _VERSION:
             return []
-        return record["history"] if record["settings"] == self._settings else []
+        return record["history"] if record.get("settings") == self._settings else []
 
     def _text(self) -> Iterator[str]:
         """The reference's `eval_results.txt`."""

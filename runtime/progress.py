@@ -11,9 +11,15 @@ import tqdm
 T = TypeVar("T")
 
 
-def progress(items: Iterable[T], total: int, what: str, unit: str) -> Iterator[T]:
-    """Yields the items; draws a bar on a terminal and nothing elsewhere, logs included."""
+def progress_bar(total: int, what: str, unit: str) -> tqdm.tqdm:
+    """A bar to `update`; it is drawn on a terminal only, so that logs stay free of it."""
     hidden = not sys.stderr.isatty()
-    yield from tqdm.tqdm(
-        items, total=total, desc=what, unit=f" {unit}", disable=hidden, leave=False
-    )
+    return tqdm.tqdm(total=total, desc=what, unit=f" {unit}", disable=hidden, leave=False)
+
+
+def progress(items: Iterable[T], total: int, what: str, unit: str) -> Iterator[T]:
+    """Yields the items and draws a bar."""
+    with progress_bar(total, what, unit) as bar:
+        for item in items:
+            yield item
+            bar.update()

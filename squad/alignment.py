@@ -9,12 +9,14 @@ linear time; no search is needed.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece as spm
 
 import tokenization
+from runtime.errors import UserError
 
 
 class Tokens(NamedTuple):
@@ -36,8 +38,8 @@ class Tokens(NamedTuple):
 
     def span_of(self, first: int, last: int) -> tuple[int, int]:
         """The first and last token that cover characters `first` to `last`, both included."""
-        start = int(np.searchsorted(self.ends, first))
-        end = int(np.searchsorted(self.starts, last, side="right")) - 1
+        start = int(self.ends.searchsorted(first))
+        end = int(self.starts.searchsorted(last, side="right")) - 1
         start = min(start, len(self.ids) - 1)
         return start, max(end, start)
 
@@ -48,28 +50,37 @@ class Aligner:
     def __init__(self, sp_model: spm.SentencePieceProcessor, do_lower_case: bool):
         self._model = sp_model
         self._lower = do_lower_case
+        vocabulary = map(sp_model.id_to_piece, range(sp_model.get_piece_size()))
+        # To these, and perhaps to pieces that are not in the vocabulary, the comma rule applies.
+        self._comma_pieces = frozenset(filter(tokenization.ends_in_digit_comma, vocabulary))
         self._cut_comma_piece = functools.lru_cache(maxsize=None)(self._cut_comma_piece)
 
     def tokenize(self, text: str) -> Tokens:
         """Tokens equal to `encode_pieces(preprocess_text(text))`, with their characters."""
         prepared, origin = _prepare(text, self._lower)
         pieces = self._model.encode(prepared, out_type=str)
-        normalized, offsets = self._model.normalize(prepared, with_offsets=True)
-        lengths = list(map(len, pieces))
-        if sum(lengths) != len(normalized):
-            raise ValueError("the SentencePiece model's pieces do not spell its normalized text")
-        # Where in `text` each normalized character begins, and the first place after it.
-        begins = origin[np.asarray(offsets, np.int64)]
-        after = _next_larger(begins)
-        bounds = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        if any(map(tokenization.ends_in_digit_comma, pieces)):
-            return self._with_comma_rule(pieces, bounds, begins, after)
-        ids = np.asarray(self._model.piece_to_id(pieces), np.int32)
-        return Tokens(pieces, ids, *_spans(begins, after, bounds[:-1], bounds[1:]))
+        begins = self._begins(prepared, origin, "".join(pieces))
+        bounds = np.fromiter(itertools.accumulate(map(len, pieces), initial=0), np.int64)
+        ids = self._model.piece_to_id(pieces)
+        if not self._comma_pieces.isdisjoint(pieces) or self._model.unk_id() in ids:
+            return self._with_comma_rule(pieces, bounds, begins)
+        ids = np.array(ids, np.int32)
+        return Tokens(pieces, ids, *_spans(begins, bounds[:-1], bounds[1:]))
 
-    def _with_comma_rule(
-        self, pieces: list[str], bounds: np.ndarray, begins: np.ndarray, after: np.ndarray
-    ) -> Tokens:
+    def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
+        """Where in the text each character of `normalized` begins, and where the last one ends."""
+        if normalized == "▁" + prepared.replace(" ", "▁"):
+            # Nothing was changed but for the white space before the first word.
+            return np.concatenate([origin[:1], origin])
+        spelled, offsets = self._model.normalize(prepared, with_offsets=True)
+        if spelled != normalized:
+            raise UserError(
+                "the pieces of the SentencePiece model do not spell its normalized text; models "
+                "with byte fallback are not supported"
+            )
+        return origin[np.array(offsets)]
+
+    def _with_comma_rule(self, pieces: list[str], bounds: np.ndarray, begins: np.ndarray) -> Tokens:
         """Tokens after the rule of `tokenization.encode_pieces` for pieces such as "▁1995,"."""
         new_pieces, firsts, lasts = [], [], []
         for piece, first, last in zip(pieces, bounds[:-1], bounds[1:], strict=True):
@@ -82,7 +93,7 @@ class Aligner:
                 firsts.append(first + begin)
                 lasts.append(first + end)
         ids = np.asarray(self._model.piece_to_id(new_pieces), np.int32)
-        return Tokens(new_pieces, ids, *_spans(begins, after, np.array(firsts), np.array(lasts)))
+        return Tokens(new_pieces, ids, *_spans(begins, np.array(firsts), np.array(lasts)))
 
     def _cut_comma_piece(self, piece: str) -> tuple[tuple[str, int, int], ...]:
         """The parts of a piece that ends in a digit and a comma, with their places in it."""
@@ -95,53 +106,61 @@ class Aligner:
         for part in self._model.encode(number, out_type=str):
             begin, end = offsets[position], offsets[position + len(part)]
             first = 0 if position == 0 else places[begin]
-            parts.append((part, first, places[end] if end else kept[0]))
+            parts.append((part, first, places[end]))
             position += len(part)
         return (*parts, (",", len(piece) - 1, len(piece)))
 
 
 def _spans(
-    begins: np.ndarray, after: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
+    begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Character spans of tokens that are normalized characters `firsts` to before `lasts`."""
-    starts = begins[firsts]
-    ends = np.where(lasts > firsts, after[np.maximum(lasts - 1, 0)], starts) - 1
+    """Character spans of tokens that are normalized characters `firsts` to before `lasts`.
+
+    A character ends where the next one that has another place begins.
+    """
+    starts, nexts = begins[firsts], begins[lasts]
+    if (nexts > begins[lasts - 1]).all() and (lasts > firsts).all():
+        return starts.astype(np.int32), (nexts - 1).astype(np.int32)
+    following = np.searchsorted(begins, begins[np.maximum(lasts - 1, 0)], side="right")
+    after = begins[np.minimum(following, len(begins) - 1)]
+    ends = np.where(lasts > firsts, after, starts) - 1
     return starts.astype(np.int32), np.maximum.accumulate(ends).astype(np.int32)
-
-
-def _next_larger(begins: np.ndarray) -> np.ndarray:
-    """For each of some non-decreasing numbers the next that is larger (the last: itself)."""
-    return begins[np.minimum(np.searchsorted(begins, begins, side="right"), len(begins) - 1)]
 
 
 def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
     """`preprocess_text(text)` and, for each of its characters and its end, the place in `text`."""
-    if text.isascii():
-        prepared = " ".join(text.split())
-        if prepared == text:
-            return (text.lower() if lower else text), np.arange(len(text) + 1)
-    chars = list(text)
-    space = np.fromiter(map(str.isspace, chars), bool, len(chars))
+    words = " ".join(text.split())
+    if len(words) == len(text) and text.isascii():
+        return (words.lower() if lower else words), np.arange(len(text) + 1)
+    if len(words) == len(text) and all(len(_STRIPPED[char]) == 1 for char in set(words)):
+        # Every character became one character.
+        prepared, origin = "".join(map(_STRIPPED.__getitem__, words)), np.arange(len(text) + 1)
+    else:
+        prepared, origin = _prepare_slowly(text)
+    # Lower-casing the stripped text changes no length: the one letter that would grow, U+0130,
+    # has lost its dot. It is done at once because the final sigma depends on its neighbours.
+    return (prepared.lower() if lower else prepared), origin
+
+
+def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:
+    """The same for any text, but for the case."""
+    space = np.fromiter(map(str.isspace, text), bool, len(text))
     # One space for a run of white space, where the run begins; none at either end of the text.
     keep = ~space
     keep[1:] |= ~space[:-1]
     words = np.flatnonzero(~space)
     first, end = (words[0], words[-1] + 1) if len(words) else (0, 0)
     keep[:first] = keep[end:] = False
-    kept = np.flatnonzero(keep)
-    parts = [" " if space[i] else _STRIPPED[chars[i]] for i in kept]
-    origin = np.repeat(kept, np.fromiter(map(len, parts), np.int64, len(parts)))
-    prepared = "".join(parts)
-    # Lower-casing the stripped text changes no length: the one letter that would grow, U+0130,
-    # has lost its dot. It is done at once because the final sigma depends on its neighbours.
-    return (prepared.lower() if lower else prepared), np.append(origin, end)
+    parts = list(map(_STRIPPED.__getitem__, itertools.compress(text, keep)))
+    lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+    return "".join(parts), np.append(np.repeat(np.flatnonzero(keep), lengths), end)
 
 
 class _Stripped(dict):
-    """`tokenization.strip_character` with its results remembered."""
+    """White space to a space, other characters as `strip_character`; remembers its results."""
 
     def __missing__(self, char: str) -> str:
-        self[char] = stripped = tokenization.strip_character(char)
+        self[char] = stripped = " " if char.isspace() else tokenization.strip_character(char)
         return stripped
 
 

@@ -1,32 +1,32 @@
-"""SQuAD files to feature files, reused where they were made from the same input.
-
-For prediction a "left" file lies beside the records. It holds what the model does not need, where
-tokens lie in the paragraph, as a NumPy archive without pickles.
-"""
+"""SQuAD files to feature files, reused where they were made from the same input."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import time
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 import tokenization
 from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.files import sha256_of
-from runtime.progress import progress
+from runtime.progress import progress_bar
+from runtime.workers import ordered_map
+from squad import left
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
 from squad.records import (
     FeatureWriter,
     RecordFile,
+    RecordMaker,
     count_valid_records,
     feature_spec,
-    serialize,
 )
+
+# Examples that are converted at a time; enough to make sending them to a worker worth while.
+_CHUNK = 256
 
 
 class FeatureOptions(NamedTuple):
@@ -52,30 +52,24 @@ class FeatureFile(NamedTuple):
     num_features: int
 
 
-class PredictionFeature(NamedTuple):
-    """What prediction needs to know of a feature besides the model's inputs.
+class _Chunk(NamedTuple):
+    """Converted examples: their number, records that lack their ids, and what is left."""
 
-    Attributes:
-      unique_id, example_index: as in `InputFeatures`.
-      doc_offset: position of the window's first token in the feature.
-      starts, ends: int32, first and last character of each token of the window.
-      max_context: bool, whether the window gives the token its maximum context.
-    """
-
-    unique_id: int
-    example_index: int
-    doc_offset: int
-    starts: np.ndarray
-    ends: np.ndarray
-    max_context: np.ndarray
+    num_examples: int
+    records: list[bytes]
+    left: left.Columns | None
 
 
 class FeatureMaker:
-    """Makes feature files with one tokenizer and one set of options."""
+    """Makes feature files with one tokenizer, one set of options and some worker processes."""
 
-    def __init__(self, tokenizer: tokenization.FullTokenizer, options: FeatureOptions):
+    def __init__(
+        self, tokenizer: tokenization.FullTokenizer, options: FeatureOptions, workers: int = 1
+    ):
         self._windows = WindowMaker(tokenizer, *options)
         self._options = options
+        self._records = RecordMaker(options.max_seq_length, self._windows)
+        self._workers = workers
         model = tokenizer.sp_model.serialized_model_proto()
         self._tokenizer_sha256 = hashlib.sha256(model).hexdigest()
 
@@ -92,7 +86,7 @@ class FeatureMaker:
             left_out.log(train_file)
             if derived.is_foreign():
                 return self._foreign_file(feature_file, len(examples), is_training=True)
-            facts = self._build(derived, examples, left_out.counts)
+            facts = self._build_once(derived, examples, left_out.counts)
         return _announce(feature_file, facts)
 
     def prediction_features(
@@ -101,7 +95,7 @@ class FeatureMaker:
         examples: list[SquadExample],
         feature_file: str,
         left_file: str,
-    ) -> tuple[FeatureFile, list[PredictionFeature]]:
+    ) -> tuple[FeatureFile, list[left.PredictionFeature]]:
         """The features of `examples`, read from `predict_file`, and what is left for each.
 
         Raises:
@@ -114,8 +108,9 @@ class FeatureMaker:
             if derived.is_foreign():
                 file = self._foreign_file(feature_file, len(examples), is_training=False)
                 return file, self._left_of_foreign_file(file, examples)
-            facts = self._build(derived, examples, {})
-        return _announce(feature_file, facts), list(_read_left(left_file))
+            facts = self._build_once(derived, examples, {})
+        features = left.prediction_features(left.read_columns(left_file))
+        return _announce(feature_file, facts), list(features)
 
     def _source(self, input_file: str, is_training: bool) -> dict:
         """Everything that features are a function of."""
@@ -130,38 +125,58 @@ class FeatureMaker:
             **self._options._asdict(),
         }
 
+    def _build_once(
+        self, derived: DerivedFile, examples: list[SquadExample], left_out: dict
+    ) -> dict:
+        """Builds the files unless another process has just done so; returns the facts."""
+        with derived.lock():
+            facts = derived.reusable(explain=False)
+            if facts is None:
+                facts = self._build(derived, examples, left_out)
+        return facts
+
     def _build(self, derived: DerivedFile, examples: list[SquadExample], left_out: dict) -> dict:
         """Writes the records, and the left file if there is to be one; returns the facts."""
+        started = time.perf_counter()
+        is_training, with_left = derived.source["is_training"], len(derived.paths) > 1
+
+        def convert(start: int) -> _Chunk:
+            return self._convert(examples, start, is_training, with_left)
+
         with derived.building() as (names, facts):
-            writer = FeatureWriter(names[0], derived.source["is_training"])
-            left = []
-            for window in self._all_windows(examples):
-                writer.write(self._record(window, writer.num_features, writer.is_training))
-                if len(names) > 1:
-                    left.append(window)
+            writer = FeatureWriter(names[0], is_training)
+            columns = []
+            with progress_bar(len(examples), "features", "examples") as bar:
+                starts = range(0, len(examples), _CHUNK)
+                for chunk in ordered_map(convert, starts, self._workers):
+                    for record in chunk.records:
+                        writer.write_entries(record)
+                    columns.append(chunk.left)
+                    bar.update(chunk.num_examples)
             writer.close()
-            if len(names) > 1:
-                _write_left(names[1], left)
+            if with_left:
+                left.write_columns(names[1], left.joined(columns))
             facts["num_examples"] = len(examples)
             facts["num_features"] = writer.num_features
             facts["left_out"] = left_out
+        seconds = time.perf_counter() - started
+        tf.logging.info(
+            "%s made in %.1f s, %.0f examples/s; questions left out: %s",
+            derived.paths[0],
+            seconds,
+            len(examples) / seconds,
+            ", ".join(f"{count} ({reason})" for reason, count in left_out.items()) or "none",
+        )
         return facts
 
-    def _all_windows(self, examples: list[SquadExample]) -> Iterator[Window]:
-        for index, example in enumerate(progress(examples, len(examples), "features", "examples")):
-            yield from self._windows.windows(example, index)
-
-    def _record(self, window: Window, number: int, is_training: bool) -> bytes:
-        """The window as a record; `number` counts features from 0."""
-        arrays = model_inputs(window, self._windows, self._options.max_seq_length)
-        keys = ("input_ids", "input_mask", "segment_ids", "p_mask")
-        fields = {key: array.tolist() for key, array in zip(keys, arrays, strict=True)}
-        fields["unique_ids"] = [FIRST_UNIQUE_ID + number]
-        if is_training:
-            start, end = window.positions
-            fields["start_positions"], fields["end_positions"] = [start], [end]
-            fields["is_impossible"] = [int(window.answer is None)]
-        return serialize(fields)
+    def _convert(
+        self, examples: list[SquadExample], start: int, is_training: bool, with_left: bool
+    ) -> _Chunk:
+        """Converts the examples from number `start` on."""
+        numbers = range(start, min(start + _CHUNK, len(examples)))
+        windows = [w for i in numbers for w in self._windows.windows(examples[i], i)]
+        records = [self._records.entries(window, is_training) for window in windows]
+        return _Chunk(len(numbers), records, left.columns_of(windows) if with_left else None)
 
     def _foreign_file(self, path: str, num_examples: int, is_training: bool) -> FeatureFile:
         """A file without our header, if its records have the reference's keys and our length."""
@@ -184,9 +199,9 @@ class FeatureMaker:
 
     def _left_of_foreign_file(
         self, file: FeatureFile, examples: list[SquadExample]
-    ) -> list[PredictionFeature]:
+    ) -> list[left.PredictionFeature]:
         """What is left for the records of a file without our header, checked against them."""
-        windows = list(self._all_windows(examples))
+        windows = [w for i, e in enumerate(examples) for w in self._windows.windows(e, i)]
         records = RecordFile([file.path])
         same = len(windows) == len(records) and all(
             self._describes(window, number, record)
@@ -199,7 +214,7 @@ class FeatureMaker:
                 f"{file.path} holds other features than --predict_file and the flags give; it is "
                 "neither read nor replaced: give another name or remove it"
             )
-        return list(_prediction_features(_left_columns(windows)))
+        return list(left.prediction_features(left.columns_of(windows)))
 
     def _describes(self, window: Window, number: int, record: bytes) -> bool:
         feature = tf.train.Example.FromString(record).features.feature
@@ -214,43 +229,3 @@ def _announce(path: str, facts: dict) -> FeatureFile:
     file = FeatureFile(path, facts["num_examples"], facts["num_features"])
     tf.logging.info("%s: %d features of %d examples", path, file.num_features, file.num_examples)
     return file
-
-
-def _left_columns(windows: Iterable[Window]) -> dict[str, np.ndarray]:
-    """One row a window, and end to end the columns that have one a token."""
-    windows = list(windows)
-    numbers = {
-        "example_index": [w.example_index for w in windows],
-        "doc_offset": [w.doc_offset for w in windows],
-        "num_tokens": [len(w.max_context) for w in windows],
-    }
-    empty = np.zeros(0, np.int32)
-    return {
-        **{key: np.array(values, np.int32) for key, values in numbers.items()},
-        "starts": np.concatenate([empty, *(w.document.starts for w in windows)]),
-        "ends": np.concatenate([empty, *(w.document.ends for w in windows)]),
-        "max_context": np.concatenate([empty.astype(bool), *(w.max_context for w in windows)]),
-    }
-
-
-def _write_left(path: str, windows: list[Window]) -> None:
-    with open(path, "wb") as file:
-        np.savez(file, **_left_columns(windows))
-
-
-def _read_left(path: str) -> Iterator[PredictionFeature]:
-    with np.load(path, allow_pickle=False) as columns:
-        yield from _prediction_features(dict(columns))
-
-
-def _prediction_features(columns: dict[str, np.ndarray]) -> Iterator[PredictionFeature]:
-    end = 0
-    rows = zip(columns["example_index"], columns["doc_offset"], columns["num_tokens"], strict=True)
-    for number, (example_index, doc_offset, num_tokens) in enumerate(rows):
-        start, end = end, end + num_tokens
-        yield PredictionFeature(
-            FIRST_UNIQUE_ID + number,
-            int(example_index),
-            int(doc_offset),
-            *(columns[key][start:end] for key in ("starts", "ends", "max_context")),
-        )

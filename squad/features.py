@@ -86,7 +86,7 @@ class Window(NamedTuple):
     Attributes:
       example_index: number of the example.
       index: number of the window in the paragraph.
-      question: int32, ids of the question.
+      question: ids of the question.
       document: the window's tokens.
       max_context: bool, for each token of the window (see `InputFeatures`).
       answer: first and last token of the answer, counted in the window; None if not in it.
@@ -94,7 +94,7 @@ class Window(NamedTuple):
 
     example_index: int
     index: int
-    question: np.ndarray
+    question: list[int]
     document: Tokens
     max_context: np.ndarray
     answer: tuple[int, int] | None
@@ -155,12 +155,12 @@ class WindowMaker:
         question = tokenization.encode_ids(
             self._model, tokenization.preprocess_text(example.question_text, lower=self._lower)
         )
-        question = np.array(question[: self._max_query_length], np.int32)
+        del question[self._max_query_length :]
         paragraph = self._tokenize(example.paragraph_text)
         answer = self._answer_tokens(example, paragraph)
         room = self._max_seq_length - len(question) - _SPECIAL_TOKENS
         starts = _window_starts(len(paragraph.ids), room, self._doc_stride)
-        best = _max_context_windows(starts, room, len(paragraph.ids))
+        max_context = _max_context(starts, room, len(paragraph.ids))
         for number, start in enumerate(starts):
             end = min(start + room, len(paragraph.ids))
             document = Tokens(*(field[start:end] for field in paragraph))
@@ -170,7 +170,7 @@ class WindowMaker:
                 number,
                 question,
                 document,
-                best[start:end] == number,
+                max_context[number],
                 (answer[0] - start, answer[1] - start) if inside else None,
             )
 
@@ -195,12 +195,14 @@ def _window_starts(length: int, room: int, stride: int) -> list[int]:
     return starts
 
 
-def _max_context_windows(starts: Sequence[int], room: int, length: int) -> np.ndarray:
-    """For each of `length` tokens the number of the window that gives it the most context.
+def _max_context(starts: Sequence[int], room: int, length: int) -> list[np.ndarray]:
+    """For each window, for each of its tokens, whether no window gives it more context.
 
     The context is the smaller of the numbers of tokens to the left and to the right in the window,
     plus 0.01 for each token of the window; of equal windows the first counts.
     """
+    if len(starts) == 1:
+        return [np.ones(length, bool)]
     best = np.zeros(length, np.int32)
     best_score = np.full(length, -1.0)
     for number, start in enumerate(starts):
@@ -210,7 +212,7 @@ def _max_context_windows(starts: Sequence[int], room: int, length: int) -> np.nd
         better = score > best_score[start:end]
         best[start:end][better] = number
         best_score[start:end][better] = score[better]
-    return best
+    return [best[start : start + room] == number for number, start in enumerate(starts)]
 
 
 def convert_examples_to_features(

@@ -61,6 +61,12 @@ def define_squad_flags() -> None:
         "max_query_length", 64, "Tokens of a question; the rest is cut off.", lower_bound=1
     )
     flags.DEFINE_integer(
+        "preprocess_workers",
+        len(os.sched_getaffinity(0)),
+        "Processes that make features; the files are the same for any number. Default: the cores.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
         "n_best_size", 20, "Answers in nbest_predictions.json a question.", lower_bound=1
     )
     flags.DEFINE_integer("max_answer_length", 30, "Tokens of an answer at most.", lower_bound=1)

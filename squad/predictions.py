@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 
 from runtime.files import write_json
 from squad.examples import SquadExample
-from squad.feature_files import PredictionFeature
 from squad.features import InputFeatures
+from squad.left import PredictionFeature
 
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 

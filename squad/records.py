@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from squad.features import InputFeatures
+from runtime import tf_example
+from squad.features import FIRST_UNIQUE_ID, InputFeatures, Window, WindowMaker
 
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
@@ -38,25 +40,68 @@ class FeatureWriter:
             fields["start_positions"] = [feature.start_position]
             fields["end_positions"] = [feature.end_position]
             fields["is_impossible"] = [int(feature.is_impossible)]
-        self.write(serialize(fields))
+        self.write(tf_example.serialize(fields))
 
     def write(self, record: bytes) -> None:
         """Appends one feature that is serialized already."""
         self._writer.write(record)
         self.num_features += 1
 
+    def write_entries(self, entries: bytes) -> None:
+        """Appends what `RecordMaker` has made, with the next number as its id."""
+        number = tf_example.varint(FIRST_UNIQUE_ID + self.num_features)
+        self.write(tf_example.example(tf_example.entry("unique_ids", number) + entries))
+
     def close(self) -> None:
         """Closes the file; it is complete from here on."""
         self._writer.close()
 
 
-def serialize(fields: Mapping[str, Sequence[int]]) -> bytes:
-    """A serialized `tf.train.Example` of integer lists."""
-    features = {
-        key: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-        for key, values in fields.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+class RecordMaker:
+    """Makes records of windows, all but their ids, which are known when they are written.
+
+    Masks take a byte a token, so that their entries have one length and begin with the same bytes.
+    """
+
+    def __init__(self, max_seq_length: int, maker: WindowMaker):
+        """For features of one length, with the special tokens of `maker`."""
+        self._length = max_seq_length
+        self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
+        self._cls, self._sep = (tf_example.varint(i) for i in (maker.cls_id, maker.sep_id))
+        self._before_mask, self._before_segments, self._before_p_mask = (
+            tf_example.entry(key, self._zeros)[:-max_seq_length]
+            for key in ("input_mask", "segment_ids", "p_mask")
+        )
+
+    def entries(self, window: Window, is_training: bool) -> bytes:
+        """The entries of a record, joined; the same values as those of `model_inputs`."""
+        zeros, ones = self._zeros, self._ones
+        first, used = window.doc_offset, window.length
+        padding = zeros[used:]
+        question = tf_example.varints(window.question)
+        document = tf_example.varints(window.document.ids.tolist())
+        ids = b"".join((self._cls, question, self._sep, document, self._sep, padding))
+        parts = [
+            tf_example.entry("input_ids", ids),
+            *(self._before_mask, ones[:used], padding),
+            *(self._before_segments, zeros[:first], ones[first:used], padding),
+            *(self._before_p_mask, zeros[:1], ones[1:first]),
+            *(zeros[first : used - 1], ones[used - 1 :]),
+        ]
+        if is_training:
+            start, end = window.positions
+            parts += [
+                _number_entry("start_positions", start),
+                _number_entry("end_positions", end),
+                _number_entry("is_impossible", int(window.answer is None)),
+            ]
+        return b"".join(parts)
+
+
+@functools.cache
+def _number_entry(key: str, value: int) -> bytes:
+    """The entry of one small number."""
+    return tf_example.entry(key, tf_example.varint(value))
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:

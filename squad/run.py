@@ -19,7 +19,7 @@ from runtime.progress import progress
 from runtime.run_record import begin_run
 from runtime.training import make_deterministic, make_estimator, predict, steps_done, train
 from squad.examples import SquadExample, load_squad, read_examples
-from squad.feature_files import FeatureMaker, PredictionFeature
+from squad.feature_files import FeatureMaker
 from squad.flags import (
     check_squad_flags,
     feature_options,
@@ -28,6 +28,7 @@ from squad.flags import (
     training_feature_path,
 )
 from squad.input_pipeline import input_fn_builder
+from squad.left import PredictionFeature
 from squad.scoring import questions_of
 
 # From the flags and the numbers of training and warmup steps (None in prediction) to a model_fn.
@@ -59,7 +60,7 @@ class SquadRun:
         if FLAGS.init_checkpoint:
             resolve_checkpoint(FLAGS.init_checkpoint)
         make_writable_folder(FLAGS.output_dir, "--output_dir")
-        self._maker = FeatureMaker(tokenizer, feature_options())
+        self._maker = FeatureMaker(tokenizer, feature_options(), FLAGS.preprocess_workers)
         if FLAGS.deterministic_run:
             make_deterministic()
 

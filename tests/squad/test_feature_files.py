@@ -16,10 +16,9 @@ import tensorflow.compat.v1 as tf
 import squad_utils
 import tokenization
 from runtime.errors import UserError
-from squad import feature_files
+from runtime.tf_example import serialize
 from squad.feature_files import FeatureMaker, FeatureOptions
 from squad.features import WindowMaker
-from squad.records import serialize
 from squad_utils import FeatureWriter
 
 OPTIONS = FeatureOptions(64, 16, 20, True)
@@ -575,7 +574,7 @@ class TestCrash:
         if place.training:
             monkeypatch.setattr(FeatureWriter, "close", full_disk)
         else:
-            monkeypatch.setattr(feature_files.np, "savez", full_disk)
+            monkeypatch.setattr(np, "savez", full_disk)
         with pytest.raises(UserError, match="cannot be written: No space left"):
             place.make()
         assert place.listing() == before

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import squad_utils
 import tokenization
-from squad.feature_files import PredictionFeature
+from squad.left import PredictionFeature
 from squad.predictions import nbest_predictions
 from squad_utils import InputFeatures, RawResult, SquadExample
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from squad.records import RecordFile, feature_spec, serialize
+from runtime.tf_example import serialize
+from squad.records import RecordFile, feature_spec
 from squad_utils import FeatureWriter, InputFeatures
 
 LENGTH = 8
@@ -102,8 +103,8 @@ class TestWriter:
             assert got[key].reshape(2, -1).tolist() == [row[key] for row in rows]
 
     def test_serialize(self):
-        example = tf.train.Example.FromString(serialize({"a": [1, -2], "b": []}))
-        assert example.features.feature["a"].int64_list.value == [1, -2]
+        example = tf.train.Example.FromString(serialize({"a": [1, 300, 2**40], "b": []}))
+        assert example.features.feature["a"].int64_list.value == [1, 300, 2**40]
         assert list(example.features.feature["b"].int64_list.value) == []
 
 

@@ -1,0 +1,171 @@
+"""Times SQuAD features, from the JSON to the closed record file, next to two other ways.
+
+  make bench-features        or: python -m benchmarks.features --input_file ... --spm_model_file ...
+
+The others are a longest common subsequence in plain Python (`lcs.py`), on some examples, and
+`transformers`' fast ALBERT tokenizer through `datasets.map` in one process. Every way runs in a
+process of its own, whose peak memory is shown; start-up is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHARED = os.path.join(ROOT, os.pardir, "shared", "data")
+MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH = 384, 128, 64
+
+
+def main() -> None:
+    """Runs every way in a process of its own and prints the table, or is such a process."""
+    flags = parse_flags()
+    if flags.way:
+        print(json.dumps(WAYS[flags.way](flags)))
+        return
+    results = {}
+    for way in WAYS:
+        command = [sys.executable, "-m", "benchmarks.features", f"--way={way}", *sys.argv[1:]]
+        process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+        results[way] = json.loads(process.stdout.splitlines()[-1])
+    ours = results["one process"]["ms"]
+    print(f"{'':<22}{'ms an example':>15}{'times ours':>12}{'examples':>10}{'peak memory':>14}")
+    for way, result in results.items():
+        print(
+            f"{way:<22}{result['ms']:>15.3f}{result['ms'] / ours:>12.2f}"
+            f"{result['examples']:>10}{result['mb']:>11.0f} MB"
+        )
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--input_file", default=os.path.join(SHARED, "squad", "train-v1.1.json"))
+    parser.add_argument("--spm_model_file", default=os.path.join(SHARED, "spm", "en8k.model"))
+    parser.add_argument("--lcs_examples", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5, help="the fastest counts")
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def fastest(work: Callable[[str], int], rounds: int) -> dict:
+    """Times `work(folder)`, which returns the number of examples, in new folders."""
+    seconds = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            examples = work(folder)
+            seconds.append(time.perf_counter() - start)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    return {"ms": 1e3 * min(seconds) / examples, "examples": examples, "mb": peak}
+
+
+def ours(flags: argparse.Namespace, workers: int) -> dict:
+    """This project, from the JSON file to the closed record file and its header."""
+    import tensorflow.compat.v1 as tf
+
+    from squad.feature_files import FeatureMaker, FeatureOptions
+    from tokenization import FullTokenizer
+
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
+    options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH, True)
+
+    def work(folder: str) -> int:
+        maker = FeatureMaker(tokenizer, options, workers)
+        path = os.path.join(folder, "features")
+        return maker.training_features(flags.input_file, path).num_examples
+
+    return fastest(work, flags.rounds)
+
+
+def lcs(flags: argparse.Namespace) -> dict:
+    """The plain search, without writing anything, on some examples spread over the file."""
+    from benchmarks.lcs import convert
+    from squad.examples import read_squad_examples
+    from tokenization import FullTokenizer
+
+    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
+    examples = read_squad_examples(flags.input_file, is_training=True)
+    some = examples[:: max(1, len(examples) // flags.lcs_examples)][: flags.lcs_examples]
+
+    def work(folder: str) -> int:
+        for example in some:
+            convert(example.question_text, example.paragraph_text, tokenizer)
+        return len(some)
+
+    return fastest(work, 1)
+
+
+def fast_tokenizer(flags: argparse.Namespace) -> dict:
+    """The usual way with `transformers` and `datasets`: windows, offsets and answer positions."""
+    import datasets
+    import transformers
+    from transformers.utils import sentencepiece_model_pb2_new
+
+    from squad.examples import read_squad_examples
+
+    # sentencepiece's own description of its models needs a newer protobuf than TensorFlow 2.15 has.
+    sys.modules["sentencepiece.sentencepiece_model_pb2"] = sentencepiece_model_pb2_new
+    datasets.disable_progress_bars()
+    tokenizer = transformers.AlbertTokenizerFast(vocab_file=flags.spm_model_file)
+
+    def convert(batch: dict) -> dict:
+        encoded = tokenizer(
+            batch["question"],
+            batch["context"],
+            truncation="only_second",
+            max_length=MAX_SEQ_LENGTH,
+            stride=MAX_SEQ_LENGTH - DOC_STRIDE - MAX_QUERY_LENGTH,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+            padding="max_length",
+        )
+        examples = encoded.pop("overflow_to_sample_mapping")
+        starts, ends = [], []
+        for i, offsets in enumerate(encoded.pop("offset_mapping")):
+            first = batch["start"][examples[i]]
+            last = first + len(batch["answer"][examples[i]])
+            tokens = [t for t, s in enumerate(encoded.sequence_ids(i)) if s == 1]
+            inside = offsets[tokens[0]][0] <= first and last <= offsets[tokens[-1]][1]
+            starts.append(max((t for t in tokens if offsets[t][0] <= first), default=0) * inside)
+            ends.append(min((t for t in tokens if offsets[t][1] >= last), default=0) * inside)
+        return {**encoded, "start_positions": starts, "end_positions": ends}
+
+    def work(folder: str) -> int:
+        examples = read_squad_examples(flags.input_file, is_training=True)
+        table = {
+            "question": [e.question_text for e in examples],
+            "context": [e.paragraph_text for e in examples],
+            "answer": [e.orig_answer_text for e in examples],
+            "start": [e.start_position for e in examples],
+        }
+        dataset = datasets.Dataset.from_dict(table)
+        dataset.map(
+            convert,
+            batched=True,
+            remove_columns=dataset.column_names,
+            cache_file_name=os.path.join(folder, "features.arrow"),
+            load_from_cache_file=False,
+        )
+        return len(examples)
+
+    return fastest(work, max(1, flags.rounds // 2))
+
+
+WAYS = {
+    "one process": lambda flags: ours(flags, 1),
+    "all cores": lambda flags: ours(flags, len(os.sched_getaffinity(0))),
+    "fast tokenizer": fast_tokenizer,
+    "plain LCS": lcs,
+}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Work shared out to processes of this machine, with results in order."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from runtime.errors import UserError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+# Tasks a worker that wait or are done and not fetched yet; bounds the memory.
+_AHEAD = 3
+# What the worker processes call; they have it, closures and all, from the process they fork from.
+_function: Callable = None
+
+
+def ordered_map(
+    function: Callable[[Task], Result], tasks: Sequence[Task], workers: int
+) -> Iterator[Result]:
+    """Yields `function(task)` for every task, in order.
+
+    With more than one worker and task the calls happen in forked processes. Tasks and results are
+    sent, so they should be small; what the function refers to is not.
+
+    Raises:
+      UserError: a worker process died, as it does when memory runs out.
+    """
+    workers = min(workers, len(tasks))
+    if workers < 2:
+        yield from map(function, tasks)
+        return
+    global _function
+    _function = function
+    context = multiprocessing.get_context("fork")
+    pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
+    pending = collections.deque()
+    try:
+        for task in tasks:
+            pending.append(pool.submit(_call, task))
+            if len(pending) >= _AHEAD * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except concurrent.futures.process.BrokenProcessPool as e:
+        raise UserError(
+            "a worker process died, perhaps because memory ran out; try --preprocess_workers=1"
+        ) from e
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _call(task: Task) -> Result:
+    return _function(task)
