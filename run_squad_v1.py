@@ -58,6 +58,10 @@ def main(argv: list[str]) -> None:
         raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
     run = SquadRun(make_model_fn, is_v2=False)
     if do_train:
+        run.prepare_training()
+    if do_predict:
+        run.prepare_prediction()
+    if do_train:
         run.train()
     if do_predict:
         run.predict(score, key="f1", outputs=output_files())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -19,7 +20,7 @@ from runtime.progress import progress
 from runtime.run_record import begin_run
 from runtime.training import make_deterministic, make_estimator, predict, steps_done, train
 from squad.examples import SquadExample, load_squad, read_examples
-from squad.feature_files import FeatureMaker
+from squad.feature_files import FeatureFile, FeatureMaker
 from squad.flags import (
     check_squad_flags,
     feature_options,
@@ -39,8 +40,21 @@ Scorer = Callable[
 ]
 
 
+class PredictionData(NamedTuple):
+    """What --predict_file holds, and its features."""
+
+    articles: list[dict]
+    examples: list[SquadExample]
+    file: FeatureFile
+    features: list[PredictionFeature]
+
+
 class SquadRun:
-    """Training, prediction and export into one output folder."""
+    """Training, prediction and export into one output folder.
+
+    What is to be trained or predicted is prepared first: worker processes are forked before
+    TensorFlow has threads, and faults of the input show before any training.
+    """
 
     def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool):
         """Checks the flags against the model and its tokenizer, and the folder.
@@ -64,10 +78,32 @@ class SquadRun:
         if FLAGS.deterministic_run:
             make_deterministic()
 
+    def prepare_training(self) -> None:
+        """Begins or resumes the run in the folder, and makes its features.
+
+        Raises:
+          FlagError: the folder holds a run with other flags.
+          UserError: the input is no good.
+        """
+        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
+        self._training = self._maker.training_features(FLAGS.train_file, training_feature_path())
+
+    def prepare_prediction(self) -> None:
+        """Reads --predict_file and makes its features, so that a fault shows before the training.
+
+        Raises:
+          UserError: the input is no good.
+        """
+        articles = load_squad(FLAGS.predict_file)
+        examples, _ = read_examples(articles, FLAGS.predict_file, is_training=False)
+        made = self._maker.prediction_features(
+            FLAGS.predict_file, examples, *prediction_feature_paths()
+        )
+        self._prediction = PredictionData(articles, examples, *made)
+
     def train(self) -> None:
         """Trains on --train_file up to the last step, from where an earlier run stopped."""
-        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
-        features = self._maker.training_features(FLAGS.train_file, training_feature_path())
+        features = self._training
         num_steps = _num_train_steps(features.num_examples)
         num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
         done = steps_done(FLAGS.output_dir)
@@ -104,14 +140,10 @@ class SquadRun:
         Returns:
           The best entry of `Evaluation`.
         """
-        articles = load_squad(FLAGS.predict_file)
-        examples, _ = read_examples(articles, FLAGS.predict_file, is_training=False)
+        articles, examples, file, features = self._prediction
         if not any(question.get("answers") for question in questions_of(articles)):
             tf.logging.warning("%s has no answers: there will be no scores", FLAGS.predict_file)
             key = "global_step"
-        file, features = self._maker.prediction_features(
-            FLAGS.predict_file, examples, *prediction_feature_paths()
-        )
         input_fn = self._input_fn(file.path, FLAGS.predict_batch_size, is_training=False)
         estimator = self._estimator(None, None)
 
