@@ -34,12 +34,13 @@ class _Varints(dict):
         return encoded
 
 
-_VARINTS = _Varints()
+# Of numbers of which there are not too many different ones.
+VARINTS = _Varints()
 
 
 def varints(values: Iterable[int]) -> bytes:
     """Non-negative integers, of which there are not too many different ones, as varints."""
-    return b"".join(map(_VARINTS.__getitem__, values))
+    return b"".join(map(VARINTS.__getitem__, values))
 
 
 def entry(key: str, values: bytes) -> bytes:
@@ -60,4 +61,4 @@ def serialize(fields: Mapping[str, Sequence[int]]) -> bytes:
 
 
 def _with_length(tag: bytes, content: bytes) -> bytes:
-    return tag + _VARINTS[len(content)] + content
+    return tag + VARINTS[len(content)] + content

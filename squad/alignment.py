@@ -8,9 +8,9 @@ linear time; no search is needed.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import sentencepiece as spm
@@ -19,7 +19,8 @@ import tokenization
 from runtime.errors import UserError
 
 
-class Tokens(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens:
     """The tokens of a text, in order.
 
     Attributes:
@@ -50,9 +51,9 @@ class Aligner:
     def __init__(self, sp_model: spm.SentencePieceProcessor, do_lower_case: bool):
         self._model = sp_model
         self._lower = do_lower_case
-        vocabulary = map(sp_model.id_to_piece, range(sp_model.get_piece_size()))
+        self._ids = {sp_model.id_to_piece(i): i for i in range(sp_model.get_piece_size())}
         # To these, and perhaps to pieces that are not in the vocabulary, the comma rule applies.
-        self._comma_pieces = frozenset(filter(tokenization.ends_in_digit_comma, vocabulary))
+        self._comma_pieces = frozenset(filter(tokenization.ends_in_digit_comma, self._ids))
         self._cut_comma_piece = functools.lru_cache(maxsize=None)(self._cut_comma_piece)
 
     def tokenize(self, text: str) -> Tokens:
@@ -61,9 +62,13 @@ class Aligner:
         pieces = self._model.encode(prepared, out_type=str)
         begins = self._begins(prepared, origin, "".join(pieces))
         bounds = np.fromiter(itertools.accumulate(map(len, pieces), initial=0), np.int64)
-        ids = self._model.piece_to_id(pieces)
-        if not self._comma_pieces.isdisjoint(pieces) or self._model.unk_id() in ids:
+        ids = list(map(self._ids.get, pieces))
+        if not self._comma_pieces.isdisjoint(pieces):
             return self._with_comma_rule(pieces, bounds, begins)
+        if None in ids:
+            if any(map(tokenization.ends_in_digit_comma, pieces)):
+                return self._with_comma_rule(pieces, bounds, begins)
+            ids = self._model.piece_to_id(pieces)
         ids = np.array(ids, np.int32)
         return Tokens(pieces, ids, *_spans(begins, bounds[:-1], bounds[1:]))
 

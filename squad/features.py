@@ -7,7 +7,7 @@ every `doc_stride` tokens until one reaches the paragraph's end.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -81,23 +81,34 @@ class InputFeatures:
 
 
 class Window(NamedTuple):
-    """A feature before padding: `question` and `document` are all there is to put in order.
+    """A feature before padding: a question, and tokens `begin` to before `end` of a paragraph.
 
     Attributes:
       example_index: number of the example.
       index: number of the window in the paragraph.
       question: ids of the question.
-      document: the window's tokens.
-      max_context: bool, for each token of the window (see `InputFeatures`).
+      paragraph: the paragraph's tokens.
+      begin, end: the window's tokens among them.
+      starts: where all windows of the paragraph begin.
+      room: tokens of a window that is not the last.
       answer: first and last token of the answer, counted in the window; None if not in it.
     """
 
     example_index: int
     index: int
     question: list[int]
-    document: Tokens
-    max_context: np.ndarray
+    paragraph: Tokens
+    begin: int
+    end: int
+    starts: tuple[int, ...]
+    room: int
     answer: tuple[int, int] | None
+
+    @property
+    def max_context(self) -> np.ndarray:
+        """bool, for each token of the window (see `InputFeatures`)."""
+        best = _max_context_windows(self.starts, self.room, len(self.paragraph.ids))
+        return best[self.begin : self.end] == self.index
 
     @property
     def doc_offset(self) -> int:
@@ -107,7 +118,7 @@ class Window(NamedTuple):
     @property
     def length(self) -> int:
         """The feature's length without padding."""
-        return len(self.question) + len(self.document.ids) + _SPECIAL_TOKENS
+        return len(self.question) + self.end - self.begin + _SPECIAL_TOKENS
 
     @property
     def positions(self) -> tuple[int, int]:
@@ -160,17 +171,18 @@ class WindowMaker:
         answer = self._answer_tokens(example, paragraph)
         room = self._max_seq_length - len(question) - _SPECIAL_TOKENS
         starts = _window_starts(len(paragraph.ids), room, self._doc_stride)
-        max_context = _max_context(starts, room, len(paragraph.ids))
         for number, start in enumerate(starts):
             end = min(start + room, len(paragraph.ids))
-            document = Tokens(*(field[start:end] for field in paragraph))
             inside = answer is not None and start <= answer[0] and answer[1] < end
             yield Window(
                 index,
                 number,
                 question,
-                document,
-                max_context[number],
+                paragraph,
+                start,
+                end,
+                starts,
+                room,
                 (answer[0] - start, answer[1] - start) if inside else None,
             )
 
@@ -182,7 +194,7 @@ class WindowMaker:
         return paragraph.span_of(first, first + len(example.orig_answer_text) - 1)
 
 
-def _window_starts(length: int, room: int, stride: int) -> list[int]:
+def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:
     """First tokens of the windows over `length` tokens; the last window reaches the end."""
     if room < 1 or stride < 1:
         raise UserError(
@@ -192,17 +204,16 @@ def _window_starts(length: int, room: int, stride: int) -> list[int]:
     starts = []
     while length and (not starts or starts[-1] + room < length):
         starts.append(starts[-1] + min(room, stride) if starts else 0)
-    return starts
+    return tuple(starts)
 
 
-def _max_context(starts: Sequence[int], room: int, length: int) -> list[np.ndarray]:
-    """For each window, for each of its tokens, whether no window gives it more context.
+@functools.lru_cache(maxsize=8)
+def _max_context_windows(starts: tuple[int, ...], room: int, length: int) -> np.ndarray:
+    """For each of `length` tokens the number of the window that gives it the most context.
 
     The context is the smaller of the numbers of tokens to the left and to the right in the window,
     plus 0.01 for each token of the window; of equal windows the first counts.
     """
-    if len(starts) == 1:
-        return [np.ones(length, bool)]
     best = np.zeros(length, np.int32)
     best_score = np.full(length, -1.0)
     for number, start in enumerate(starts):
@@ -212,7 +223,7 @@ def _max_context(starts: Sequence[int], room: int, length: int) -> list[np.ndarr
         better = score > best_score[start:end]
         best[start:end][better] = number
         best_score[start:end][better] = score[better]
-    return [best[start : start + room] == number for number, start in enumerate(starts)]
+    return best
 
 
 def convert_examples_to_features(
@@ -264,7 +275,7 @@ def model_inputs(
     ids[0] = maker.cls_id
     ids[1 : first - 1] = window.question
     ids[first - 1] = ids[end] = maker.sep_id
-    ids[first:end] = window.document.ids
+    ids[first:end] = window.paragraph.ids[window.begin : window.end]
     mask[: end + 1] = 1
     segments[first : end + 1] = 1
     p_mask[0] = 0
@@ -283,8 +294,8 @@ def _input_features(
         unique_id=unique_id,
         example_index=None if is_training else window.example_index,
         doc_span_index=window.index,
-        tok_start_to_orig_index=window.document.starts.tolist(),
-        tok_end_to_orig_index=window.document.ends.tolist(),
+        tok_start_to_orig_index=window.paragraph.starts[window.begin : window.end].tolist(),
+        tok_end_to_orig_index=window.paragraph.ends[window.begin : window.end].tolist(),
         token_is_max_context=dict(enumerate(window.max_context.tolist(), start=first)),
         tokens=maker.pieces_of(input_ids[: window.length]),
         input_ids=input_ids,

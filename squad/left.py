@@ -43,8 +43,8 @@ def columns_of(windows: Sequence[Window]) -> Columns:
     empty = np.zeros(0, np.int32)
     return {
         **{key: np.array(values, np.int32) for key, values in numbers.items()},
-        "starts": np.concatenate([empty, *(w.document.starts for w in windows)]),
-        "ends": np.concatenate([empty, *(w.document.ends for w in windows)]),
+        "starts": np.concatenate([empty, *(w.paragraph.starts[w.begin : w.end] for w in windows)]),
+        "ends": np.concatenate([empty, *(w.paragraph.ends[w.begin : w.end] for w in windows)]),
         "max_context": np.concatenate([empty.astype(bool), *(w.max_context for w in windows)]),
     }
 

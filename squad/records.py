@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import mmap
 from collections.abc import Sequence
 
@@ -10,12 +11,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import tf_example
+from squad.alignment import Tokens
 from squad.features import FIRST_UNIQUE_ID, InputFeatures, Window, WindowMaker
 
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
 # A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that.
 _BEFORE, _AFTER = 12, 4
+_REMEMBERED_PARAGRAPHS = 64
 
 
 class FeatureWriter:
@@ -65,7 +68,8 @@ class RecordMaker:
 
     def __init__(self, max_seq_length: int, maker: WindowMaker):
         """For features of one length, with the special tokens of `maker`."""
-        self._length = max_seq_length
+        # The windows of all questions on a paragraph are cut out of its encoded ids.
+        self._encoded = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(_encode_ids)
         self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
         self._cls, self._sep = (tf_example.varint(i) for i in (maker.cls_id, maker.sep_id))
         self._before_mask, self._before_segments, self._before_p_mask = (
@@ -79,7 +83,8 @@ class RecordMaker:
         first, used = window.doc_offset, window.length
         padding = zeros[used:]
         question = tf_example.varints(window.question)
-        document = tf_example.varints(window.document.ids.tolist())
+        encoded, places = self._encoded(window.paragraph)
+        document = encoded[places[window.begin] : places[window.end]]
         ids = b"".join((self._cls, question, self._sep, document, self._sep, padding))
         parts = [
             tf_example.entry("input_ids", ids),
@@ -96,6 +101,12 @@ class RecordMaker:
                 _number_entry("is_impossible", int(window.answer is None)),
             ]
         return b"".join(parts)
+
+
+def _encode_ids(tokens: Tokens) -> tuple[bytes, list[int]]:
+    """The ids of tokens as varints, and where each token's begins, and the last one's end."""
+    encoded = [tf_example.VARINTS[number] for number in tokens.ids.tolist()]
+    return b"".join(encoded), list(itertools.accumulate(map(len, encoded), initial=0))
 
 
 @functools.cache

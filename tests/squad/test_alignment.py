@@ -158,18 +158,19 @@ def test_span_of_takes_no_token_more_than_needed(model, align, text, data):
 @hypothesis.given(text=ASCII, lower=st.booleans())
 @SETTINGS
 def test_ascii_text_is_aligned_as_any_other(model, align, text, lower):
-    short, long = align(text, lower), align(text + " é", lower)
+    # "½" becomes three characters, which the quick way for most texts cannot deal with.
+    short, long = align(text, lower), align(text + " ½", lower)
     count = len(short.ids)
     assert long.pieces[:count] == short.pieces
-    for a, b in zip(short[1:], long[1:], strict=True):
-        assert a.tolist() == b[:count].tolist()
+    for column in ("ids", "starts", "ends"):
+        assert getattr(long, column)[:count].tolist() == getattr(short, column).tolist()
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u0301", "\u200b\u200b", "\ufeff", "\u3000"])
 def test_text_without_tokens(align, text):
     tokens = align(text)
     assert tokens.pieces == []
-    assert [len(column) for column in tokens[1:]] == [0, 0, 0]
+    assert [len(c) for c in (tokens.ids, tokens.starts, tokens.ends)] == [0, 0, 0]
 
 
 def answer_of(tokens, text, answer):

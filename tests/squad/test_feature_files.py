@@ -6,6 +6,8 @@ import logging
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -17,11 +19,24 @@ import squad_utils
 import tokenization
 from runtime.errors import UserError
 from runtime.tf_example import serialize
+from squad import feature_files
 from squad.feature_files import FeatureMaker, FeatureOptions
 from squad.features import WindowMaker
 from squad_utils import FeatureWriter
+from tests.conftest import ROOT
 
 OPTIONS = FeatureOptions(64, 16, 20, True)
+MAKE = """
+import sys
+from runtime.app import quieten_tensorflow
+from squad.feature_files import FeatureMaker, FeatureOptions
+from tokenization import FullTokenizer
+quieten_tensorflow()
+maker = FeatureMaker(FullTokenizer(None, True, sys.argv[3]), FeatureOptions(64, 16, 20, True))
+print("ready", flush=True)
+sys.stdin.readline()
+maker.training_features(sys.argv[1], sys.argv[2])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,16 +88,22 @@ class Place:
         self.records = self.out / "f.tf_record"
         self.header = self.out / "f.tf_record.json"
         self.left = self.out / "left.npz"
+        self.spm = squad_dir / "spm.model"
+        self.workers = 1
 
     def make(self):
         """What `FeatureMaker` returns; in training a pair with None too."""
-        maker = FeatureMaker(self.tokenizer, self.options)
+        maker = FeatureMaker(self.tokenizer, self.options, self.workers)
         if self.training:
             return maker.training_features(str(self.input), str(self.records)), None
         examples = squad_utils.read_squad_examples(str(self.input), is_training=False)
         return maker.prediction_features(
             str(self.input), examples, str(self.records), str(self.left)
         )
+
+    def command(self):
+        """A program that does the same as `make`, with the log on standard error."""
+        return [sys.executable, "-c", MAKE, str(self.input), str(self.records), str(self.spm)]
 
     def features(self):
         """What `convert_examples_to_features` gives for the same."""
@@ -593,3 +614,45 @@ def test_folder_that_cannot_be_made(place):
 def test_missing_input(training):
     training.input.unlink()
     refused(training, "input.json cannot be read: No such file")
+
+
+class TestProcesses:
+    def test_the_bytes_are_the_same_for_any_number_of_workers(self, place, monkeypatch):
+        monkeypatch.setattr(feature_files, "_CHUNK", 5)
+        listings = []
+        for place.workers in (1, 2, 3):
+            place.make()
+            listings.append(place.listing())
+            for path in list(place.out.iterdir()):
+                path.unlink()
+        assert len(listings[0]) == (2 if place.training else 3)
+        assert listings[0] == listings[1] == listings[2]
+
+    def test_workers_are_used(self, training, monkeypatch):
+        monkeypatch.setattr(feature_files, "_CHUNK", 3)
+        training.workers = 2
+        monkeypatch.setattr(WindowMaker, "windows", lambda *args: os._exit(3))
+        with pytest.raises(UserError, match="worker process died"):
+            training.make()
+        assert training.listing() == {}
+
+    def test_two_that_start_together_build_once(self, training):
+        """The one waits for the other, and then reads what it has made."""
+        content = json.loads(training.input.read_text())
+        for article in content["data"]:
+            for paragraph in article["paragraphs"]:
+                for i, question in enumerate(list(paragraph["qas"])):
+                    copies = [{**question, "id": f"{question['id']}-{i}-{n}"} for n in range(3000)]
+                    paragraph["qas"] += copies
+        training.input.write_text(json.dumps(content))
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        processes = [
+            subprocess.Popen(training.command(), cwd=ROOT, text=True, **pipes) for _ in range(2)
+        ]
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        logs = [process.communicate("go\n", timeout=60)[1] for process in processes]
+        assert [process.returncode for process in processes] == [0, 0], logs
+        assert sorted("questions left out: none" in log for log in logs) == [False, True], logs
+        assert sum("Reusing" in log for log in logs) == 1
+        assert sorted(os.listdir(training.out)) == ["f.tf_record", "f.tf_record.json"]

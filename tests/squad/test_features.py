@@ -4,6 +4,7 @@ import fractions
 import gzip
 import json
 import signal
+import sys
 
 import hypothesis
 import numpy as np
@@ -17,6 +18,7 @@ from runtime.errors import UserError
 from squad.alignment import Aligner
 from squad.features import WindowMaker
 from squad_utils import SquadExample
+from tests.conftest import ROOT, run
 
 # Cases in which a position differs from the reference's: question id, and the text that both
 # positions stand for. There the first token is a "▁" that stands for the answer's first character
@@ -392,3 +394,31 @@ class TestModels:
         (window,) = maker.windows(SquadExample("x", "q", "x z", "z", 2), 7)
         assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
         assert window.answer is not None and window.max_context.dtype == np.bool_
+
+
+LONG = """
+import json, resource, sys, time
+import squad_utils, tokenization
+tokenizer = tokenization.FullTokenizer(None, True, sys.argv[1])
+text = json.load(open(sys.argv[2]))["data"][0]["paragraphs"][0]["context"]
+text = (text * (150_000 // len(text) + 1))[:150_000]
+example = squad_utils.SquadExample("q", "what?", text, text[140_000:140_020], 140_000)
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+count, before, started = [], peak(), time.perf_counter()
+def take(feature):
+    count.append(1)
+squad_utils.convert_examples_to_features([example], tokenizer, 384, 128, 64, True, take, True)
+print(len(count), time.perf_counter() - started, peak() - before)
+"""
+
+
+def test_a_paragraph_of_150000_characters(shared):
+    """Seconds and megabytes, where a table of characters by characters would take 90 GB."""
+    paths = [str(shared / "data/spm/en8k.model"), str(shared / "data/squad/train-v1.1.json")]
+    result = run([sys.executable, "-c", LONG, *paths], cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    count, seconds, megabytes = map(float, result.stdout.split())
+    assert count > 100
+    assert seconds < 5
+    assert megabytes < 500
