@@ -94,6 +94,15 @@ def encode_ids(sp_model: spm.SentencePieceProcessor, text: str, sample: bool = F
     return sp_model.piece_to_id(encode_pieces(sp_model, text, sample=sample))
 
 
+def encode_ids_of_all(
+    sp_model: spm.SentencePieceProcessor, texts: Sequence[str]
+) -> list[list[int]]:
+    """The ids of several texts, each as `encode_ids` gives them; faster than one by one."""
+    plain = [text for text in texts if text.isascii() and "," not in text]
+    encoded = dict(zip(plain, sp_model.encode(plain, num_threads=1), strict=True))
+    return [encoded.get(text) or encode_ids(sp_model, text) for text in texts]
+
+
 def convert_to_unicode(text: str | bytes) -> str:
     """A string from a string or from UTF-8 bytes, of which invalid ones are dropped."""
     if isinstance(text, str):

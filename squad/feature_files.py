@@ -173,10 +173,10 @@ class FeatureMaker:
         self, examples: list[SquadExample], start: int, is_training: bool, with_left: bool
     ) -> _Chunk:
         """Converts the examples from number `start` on."""
-        numbers = range(start, min(start + _CHUNK, len(examples)))
-        windows = [w for i in numbers for w in self._windows.windows(examples[i], i)]
+        chunk = examples[start : start + _CHUNK]
+        windows = list(self._windows.windows(chunk, start))
         records = [self._records.entries(window, is_training) for window in windows]
-        return _Chunk(len(numbers), records, left.columns_of(windows) if with_left else None)
+        return _Chunk(len(chunk), records, left.columns_of(windows) if with_left else None)
 
     def _foreign_file(self, path: str, num_examples: int, is_training: bool) -> FeatureFile:
         """A file without our header, if its records have the reference's keys and our length."""
@@ -201,7 +201,7 @@ class FeatureMaker:
         self, file: FeatureFile, examples: list[SquadExample]
     ) -> list[left.PredictionFeature]:
         """What is left for the records of a file without our header, checked against them."""
-        windows = [w for i, e in enumerate(examples) for w in self._windows.windows(e, i)]
+        windows = list(self._windows.windows(examples))
         records = RecordFile([file.path])
         same = len(windows) == len(records) and all(
             self._describes(window, number, record)

@@ -7,7 +7,7 @@ every `doc_stride` tokens until one reaches the paragraph's end.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -161,12 +161,24 @@ class WindowMaker:
         """The pieces with these ids."""
         return self._model.id_to_piece(ids)
 
-    def windows(self, example: SquadExample, index: int) -> Iterator[Window]:
-        """The windows of example number `index`, with the answer's place if the example has one."""
-        question = tokenization.encode_ids(
-            self._model, tokenization.preprocess_text(example.question_text, lower=self._lower)
-        )
-        del question[self._max_query_length :]
+    def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
+        """The windows of examples, the first of which has number `first_index`.
+
+        They have the answer's place where their example has one.
+        """
+        texts = [
+            tokenization.preprocess_text(example.question_text, lower=self._lower)
+            for example in examples
+        ]
+        questions = tokenization.encode_ids_of_all(self._model, texts)
+        for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
+            yield from self._windows_of(
+                example, first_index + i, question[: self._max_query_length]
+            )
+
+    def _windows_of(
+        self, example: SquadExample, index: int, question: list[int]
+    ) -> Iterator[Window]:
         paragraph = self._tokenize(example.paragraph_text)
         answer = self._answer_tokens(example, paragraph)
         room = self._max_seq_length - len(question) - _SPECIAL_TOKENS
@@ -252,7 +264,7 @@ def convert_examples_to_features(
     unique_id = FIRST_UNIQUE_ID
     impossible = 0
     for index, example in enumerate(examples):
-        for window in maker.windows(example, index):
+        for window in maker.windows([example], index):
             feature = _input_features(window, unique_id, maker, max_seq_length, is_training)
             if not is_training:
                 feature.is_impossible = example.is_impossible

@@ -402,3 +402,12 @@ def test_cut_model_is_an_error(model_file, tmp_path):
 def test_neither_file_is_an_error(nothing):
     with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
         tokenization.FullTokenizer(nothing, spm_model_file=nothing)
+
+
+def test_ids_of_several_texts(shared):
+    """Those with commas, with other letters than ASCII, and empty ones among them."""
+    model = spm.SentencePieceProcessor(model_file=str(shared / "data/spm/en8k.model"))
+    texts = ["the king", "", "1, 9, and 1,", "café", "the king", "日本, no"]
+    expected = [tokenization.encode_ids(model, text) for text in texts]
+    assert tokenization.encode_ids_of_all(model, texts) == expected
+    assert expected[2] == model.piece_to_id(tokenization.encode_pieces(model, texts[2]))

@@ -391,7 +391,7 @@ class TestModels:
     def test_special_ids_come_from_the_model(self, tiny):
         maker = WindowMaker(tiny, 32, 8, 8, True)
         assert [maker.cls_id, maker.sep_id] == [2, 3]
-        (window,) = maker.windows(SquadExample("x", "q", "x z", "z", 2), 7)
+        (window,) = maker.windows([SquadExample("x", "q", "x z", "z", 2)], 7)
         assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
         assert window.answer is not None and window.max_context.dtype == np.bool_
 
