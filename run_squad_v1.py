@@ -2,7 +2,8 @@
 
   python run_squad_v1.py --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-    --train_file=squad/train-v1.1.json --predict_file=squad/dev-v1.1.json --output_dir=out
+    --train_file=data/squad/train-v1.1.json --predict_file=data/squad/dev-v1.1.json \
+    --output_dir=out
 
 The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
 Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.

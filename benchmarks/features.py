@@ -30,6 +30,11 @@ def main() -> None:
     if flags.way:
         print(json.dumps(WAYS[flags.way][0](flags)))
         return
+    for path in (flags.input_file, flags.spm_model_file):
+        if not os.path.exists(path):
+            sys.exit(
+                f"bench-features: error: {path} is missing; give --input_file, --spm_model_file"
+            )
     results = {}
     for way, (_, variables) in WAYS.items():
         environment = {**os.environ, **variables}
@@ -109,7 +114,7 @@ def lcs(flags: argparse.Namespace) -> dict:
                     writer.write(record)
         return len(some)
 
-    return fastest(work, 1)
+    return fastest(work, flags.rounds)
 
 
 def fast_tokenizer(flags: argparse.Namespace) -> dict:
@@ -165,7 +170,7 @@ def fast_tokenizer(flags: argparse.Namespace) -> dict:
         )
         return len(examples)
 
-    return fastest(work, max(1, flags.rounds // 2))
+    return fastest(work, flags.rounds)
 
 
 # What is measured, and with which variables in the environment.

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
-from runtime.files import sha256_of, temporary_name, write_json
+from runtime.files import remove_temporary_files, sha256_of, temporary_name, write_json
 from runtime.locks import one_at_a_time
 
 _FORMAT, _VERSION = "albert-derived-file", 1
@@ -58,7 +58,8 @@ class DerivedFile:
         """Whether something stands at the file's own name that this program did not write.
 
         Raises:
-          UserError: it is no file, or something foreign stands at a companion's name.
+          UserError: it is no file, or something foreign stands at a companion's or the header's
+            name.
         """
         for path in self.paths:
             if os.path.lexists(path) and not os.path.isfile(path):
@@ -71,16 +72,27 @@ class DerivedFile:
                     f"{companion} exists and was not written by this program for {path}; it is "
                     "neither read nor replaced: give another name or remove it"
                 )
-        return os.path.exists(path) and self._key(path) not in files
+        if os.path.exists(path):
+            return self._key(path) not in files
+        if os.path.lexists(self._header_path) and not self._header():
+            raise UserError(
+                f"{self._header_path} exists and is no header of {path}; it is not replaced: give "
+                "another name or remove it"
+            )
+        return False
 
     @contextlib.contextmanager
     def building(self) -> Iterator[tuple[list[str], dict]]:
         """Yields names to write (for `paths`, in order) and a dictionary to put the facts in.
 
+        The lock is to be held: what builders that were killed have left is removed.
+
         Raises:
           UserError: the disk is full or a folder cannot be written.
         """
         facts = {}
+        for path in self.paths:
+            remove_temporary_files(path)
         try:
             with contextlib.ExitStack() as stack:
                 names = [stack.enter_context(temporary_name(path)) for path in self.paths]

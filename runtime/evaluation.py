@@ -63,7 +63,9 @@ class Evaluation:
         self._init_checkpoint = init_checkpoint
         self._record_path = os.path.join(output_dir, "eval_results.json")
         self._best_path = os.path.join(output_dir, BEST)
-        results = [*outputs, self._best_path + ".index"]
+        # An initial checkpoint that is scored stays where it is.
+        self._keeps_best = bool(list_checkpoints(output_dir))
+        results = [*outputs, *([self._best_path + ".index"] if self._keeps_best else [])]
         self._history = self._recorded() if all(map(os.path.exists, results)) else []
 
     @property
@@ -108,7 +110,8 @@ class Evaluation:
         is_best = not self._history or entry[self._key] > self.best[self._key]
         self._history.append(entry)
         if is_best:
-            copy_checkpoint(checkpoint, self._best_path)
+            if self._keeps_best:
+                copy_checkpoint(checkpoint, self._best_path)
             scored.write_outputs()
         self._write_curves(entry)
         with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
@@ -146,7 +149,8 @@ class Evaluation:
             yield from self._score_lines(entry)
             if best is None or entry[self._key] > best[self._key]:
                 best = entry
-                yield f"saved {entry['checkpoint']} to {BEST}"
+                if self._keeps_best:
+                    yield f"saved {entry['checkpoint']} to {BEST}"
             yield f"best {self._key} = {best[self._key]}"
             yield "=" * 50
         yield from self._score_lines(best)

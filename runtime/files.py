@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -35,6 +36,13 @@ def temporary_name(path: str) -> Iterator[str]:
         raise
 
 
+def remove_temporary_files(path: str) -> None:
+    """Removes what processes that were killed while they wrote `path` have left of it."""
+    folder, name = os.path.split(os.path.abspath(path))
+    for leftover in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.*")):
+        os.remove(leftover)
+
+
 @contextlib.contextmanager
 def open_atomically(path: str, mode: str = "w") -> Iterator[IO]:
     """Opens `path` for writing ("w" or "wb"); the old content stays until the block ends well."""
@@ -54,7 +62,7 @@ def copy_atomically(source: str, target: str) -> None:
     with temporary_name(target) as temporary:
         try:
             os.remove(temporary)
-            os.link(source, temporary)
+            os.link(os.path.realpath(source), temporary)
         except OSError:
             shutil.copyfile(source, temporary)
 

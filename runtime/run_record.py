@@ -21,7 +21,7 @@ _OUTPUTS = (
     "checkpoint",
     "graph.pbtxt",
     "events.out.tfevents.*",
-    "eval",
+    "eval/events.out.tfevents.*",
     "predictions.json",
     "nbest_predictions.json",
     "null_odds.json",
@@ -32,27 +32,38 @@ _OUTPUTS = (
 
 
 def begin_run(output_dir: str, settings: dict, overwrite: bool) -> None:
-    """Records the settings of a training run, or checks them against those recorded.
+    """Records the settings of a training run.
 
     Args:
       output_dir: the folder.
       settings: JSON values by flag name.
-      overwrite: remove what an earlier run left in the folder.
+      overwrite: remove what an earlier run left in the folder; else it must be the same run.
 
     Raises:
       FlagError: another run is in the folder.
       UserError: the record is damaged.
     """
-    path = os.path.join(output_dir, _NAME)
     if overwrite:
         _remove_outputs(output_dir)
+    check_run(output_dir, settings)
+    path = os.path.join(output_dir, _NAME)
+    if not os.path.exists(path):
+        write_json(path, {"version": _VERSION, "settings": settings})
+
+
+def check_run(output_dir: str, settings: dict) -> None:
+    """Checks the settings against those of a run in the folder, if there is one.
+
+    Raises:
+      FlagError, UserError: as in `begin_run`.
+    """
+    path = os.path.join(output_dir, _NAME)
     if not os.path.exists(path):
         if list_checkpoints(output_dir):
             raise FlagError(
                 f"--output_dir {output_dir} has checkpoints but no {_NAME}, so that nothing tells "
                 f"what they were trained on; {_WAYS_OUT}"
             )
-        write_json(path, {"version": _VERSION, "settings": settings})
         return
     recorded = _read(path)
     names = sorted(recorded.keys() | settings.keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -9,7 +10,12 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from runtime import graph_keys
-from runtime.checkpoints import checkpoint_step, resolve_checkpoint, restoring
+from runtime.checkpoints import (
+    checkpoint_step,
+    list_checkpoints,
+    resolve_checkpoint,
+    restoring,
+)
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
 
@@ -36,7 +42,7 @@ def make_estimator(
         log_step_count_steps=None,
         session_config=_scoped_allocator_config() if scoped_allocator else None,
     )
-    # The estimator wants some parameters where a model_fn takes any.
+    # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
     return tf.estimator.Estimator(model_fn, config=config, params={"model_dir": output_dir})
 
 
@@ -54,6 +60,9 @@ def steps_done(output_dir: str) -> int:
     Raises:
       UserError: the newest checkpoint is damaged.
     """
+    numbered = list(list_checkpoints(output_dir).values())
+    if numbered and not tf.train.latest_checkpoint(output_dir):
+        tf.train.update_checkpoint_state(output_dir, os.path.basename(numbered[-1]))
     latest = tf.train.latest_checkpoint(output_dir)
     return checkpoint_step(resolve_checkpoint(latest)) if latest else 0
 
@@ -91,6 +100,8 @@ def train(
             raise
         raise UserError(_not_finite_message(folder, hooks[0].step)) from e
     except tf.errors.OpError as e:
+        if "OOM" in e.message:
+            raise UserError("the device is out of memory; try a lower --train_batch_size") from e
         if "No space left" not in e.message:
             raise
         raise UserError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -37,7 +38,10 @@ def ordered_map(
     global _function
     _function = function
     context = multiprocessing.get_context("fork")
-    pool = concurrent.futures.ProcessPoolExecutor(workers, mp_context=context)
+    # An interrupt is this process's to deal with; the workers would each print a traceback.
+    pool = concurrent.futures.ProcessPoolExecutor(
+        workers, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+    )
     pending = collections.deque()
     try:
         for task in tasks:

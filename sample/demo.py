@@ -58,7 +58,9 @@ def main() -> int:
     flags = _parse_flags()
     started = time.monotonic()
     folder = os.path.abspath(flags.output_dir)
-    data, model, out = (os.path.join(folder, name) for name in ("data", "model", "run"))
+    data, model, out = (
+        os.path.join(folder, f"{name}-{flags.seed}") for name in ("data", "model", "run")
+    )
     try:
         _run("-m", "sample.generate", f"--output_dir={data}", f"--seed={flags.seed}")
         _make_model(data, model)
@@ -72,7 +74,10 @@ def main() -> int:
         options = {**paths, **RUN_FLAGS}
         _run("run_squad_v1.py", *(f"--{name}={value}" for name, value in options.items()))
     except subprocess.CalledProcessError as e:
-        print(f"demo: error: {e.cmd[1]} ended with code {e.returncode}, see above", file=sys.stderr)
+        print(
+            f"demo: error: {' '.join(e.cmd[1:3])} ended with code {e.returncode}, see above",
+            file=sys.stderr,
+        )
         return 1
     return _report(os.path.join(data, DEV_FILE), out, folder, time.monotonic() - started)
 

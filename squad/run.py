@@ -11,13 +11,13 @@ import tensorflow.compat.v1 as tf
 
 from modeling import AlbertConfig
 from runtime.checkpoints import BEST, resolve_checkpoint
-from runtime.errors import UserError
+from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
 from runtime.export import export_saved_model
 from runtime.files import make_writable_folder, sha256_of
 from runtime.flags import FLAGS
 from runtime.progress import progress
-from runtime.run_record import begin_run
+from runtime.run_record import begin_run, check_run
 from runtime.training import make_deterministic, make_estimator, predict, steps_done, train
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.feature_files import FeatureFile, FeatureMaker
@@ -79,13 +79,21 @@ class SquadRun:
             make_deterministic()
 
     def prepare_training(self) -> None:
-        """Begins or resumes the run in the folder, and makes its features.
+        """Checks that the folder is free or holds this run, and makes its features.
 
         Raises:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
+        if FLAGS.init_checkpoint:
+            best = os.path.realpath(os.path.join(FLAGS.output_dir, BEST))
+            if os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)) == best:
+                raise FlagError(
+                    f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced by this run's "
+                    "best checkpoint; give another --output_dir"
+                )
+        if not FLAGS.overwrite_output_dir:
+            check_run(FLAGS.output_dir, self._training_settings())
         self._training = self._maker.training_features(FLAGS.train_file, training_feature_path())
 
     def prepare_prediction(self) -> None:
@@ -105,6 +113,7 @@ class SquadRun:
         """Trains on --train_file up to the last step, from where an earlier run stopped."""
         features = self._training
         num_steps = _num_train_steps(features.num_examples)
+        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
         num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
         done = steps_done(FLAGS.output_dir)
         if done >= num_steps:
@@ -209,6 +218,8 @@ class SquadRun:
             "seed",
             "deterministic_run",
             "mask_padding_in_loss",
+            "trim_batches",
+            "use_einsum",
         )
         return {
             **{name: getattr(FLAGS, name) for name in names},
@@ -224,6 +235,7 @@ class SquadRun:
         run = os.path.join(FLAGS.output_dir, "run.json")
         return {
             **feature_options()._asdict(),
+            "albert_config_file": self._config.to_dict(),
             "n_best_size": FLAGS.n_best_size,
             "max_answer_length": FLAGS.max_answer_length,
             "mask_padding_in_loss": FLAGS.mask_padding_in_loss,

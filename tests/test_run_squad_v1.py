@@ -148,6 +148,12 @@ class TestAgain:
         assert results(copy_of_trained) == before
         assert (copy_of_trained / "predictions.json").exists()
 
+    def test_a_lost_state_file_does_not_start_anew(self, copy_of_trained, squad_dir):
+        (copy_of_trained / "checkpoint").unlink()
+        result = run(squad_command(squad_dir, copy_of_trained))
+        assert result.returncode == 0, result.stderr
+        assert "Training is done already: step 12 of 12" in result.stderr
+
 
 class TestWithoutTraining:
     def test_scores_the_checkpoints_there_are(self, copy_of_trained, squad_dir):
@@ -324,6 +330,8 @@ class TestBadInput:
             (["--max_seq_length=300"], ["--max_seq_length 300", "128 positions"]),
             (["--max_query_length=62"], ["--max_seq_length 64", "--max_query_length 62"]),
             (["--doc_stride=60"], ["--doc_stride 60", "skipped"]),
+            (["--train_feature_file=/x", "--predict_feature_file=/x"], ["different files"]),
+            (["--num_train_epochs=inf"], ["--num_train_epochs", "finite"]),
             (["--spm_model_file="], ["--spm_model_file is required"]),
             (["--do_train=true", "--train_file="], ["--do_train needs --train_file"]),
             (["--train_file=", "--predict_file="], ["nothing to do"]),
@@ -379,6 +387,20 @@ class TestBadInput:
         (tmp_path / "dev.json").write_text(json.dumps(dev))
         flag = f"--train_file={tmp_path / 'dev.json'}"
         assert_fails(run(squad_command(squad_dir, tmp_path / "out", flag)), 1, "dev file")
+        assert not list((tmp_path / "out").iterdir()), "the right command must find a free folder"
+
+    def test_a_wrong_file_does_not_cost_the_old_run(self, copy_of_trained, squad_dir, tmp_path):
+        before = sorted(os.listdir(copy_of_trained))
+        flags = ["--overwrite_output_dir", f"--predict_file={tmp_path / 'typo.json'}"]
+        result = run(squad_command(squad_dir, copy_of_trained, *flags))
+        assert_fails(result, 1, "typo.json")
+        assert sorted(os.listdir(copy_of_trained)) == before
+
+    def test_the_best_checkpoint_of_the_folder_to_start_from(self, copy_of_trained, squad_dir):
+        (copy_of_trained / "run.json").unlink()
+        flag = f"--init_checkpoint={copy_of_trained / 'model.ckpt-best'}"
+        result = run(squad_command(squad_dir, copy_of_trained, flag))
+        assert_fails(result, 2, "would be replaced", "--output_dir")
 
     def test_an_output_folder_that_cannot_be_written(self, squad_dir, tmp_path):
         (tmp_path / "file").write_text("")

@@ -218,6 +218,19 @@ class TestReasons:
 
 
 class TestForeign:
+    def test_something_else_at_the_headers_name(self, place):
+        """As when features of `train.json` are called `train`."""
+        place.header.write_text('{"data": []}')
+        with pytest.raises(UserError, match="is no header of"):
+            place.derived().is_foreign()
+        assert place.header.read_text() == '{"data": []}'
+
+    def test_what_a_killed_builder_left_is_removed(self, place):
+        leftover = place.main.with_name(f".{place.main.name}.abcdefgh")
+        leftover.write_text("half")
+        place.build()
+        assert not leftover.exists() and place.main.exists()
+
     @pytest.mark.parametrize(
         "header",
         [None, b"", b"{", b"[]", b"null", b'{"files": {"main": 1}}', b'{"format": 1}', b"\xff"],

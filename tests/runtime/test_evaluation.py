@@ -274,8 +274,17 @@ class TestWhatThereIs:
         scored, best = place.run()
         assert scored == [initial]
         assert (best["checkpoint"], best["global_step"], best["f1"]) == (initial, 15, 60.25)
-        assert place.best_copy() == 15 and place.output.read_text() == "15"
+        assert place.output.read_text() == "15"
+        assert not list(place.folder.glob("model.ckpt-*")), "it stays where it is"
         assert place.record()["init_checkpoint"] == place.init_checkpoint
+
+    def test_another_initial_checkpoint_in_the_same_folder(self, place):
+        """Its scores are its own, not those of the first."""
+        for step, f1 in ((10, SCORES[10][1]), (20, SCORES[20][1])):
+            prefix = place.folder / f"init{step}" / "start.ckpt"
+            place.save(prefix, step)
+            place.init_checkpoint, place.settings = str(prefix), {"init": step}
+            assert place.run()[1]["f1"] == f1
 
     def test_the_initial_checkpoint_is_scored_once(self, place, initial):
         """The same command ends at once when all is done."""

@@ -192,6 +192,13 @@ class TestCopy:
         copy_atomically(str(folder / "file"), str(folder / "copy"))
         assert stat.S_IMODE((folder / "file").stat().st_mode) == mode
 
+    def test_a_relative_symbolic_link(self, folder, links, tmp_path_factory):
+        """As in the caches of model hubs; it is what it points to that is copied."""
+        (folder / "link").symlink_to("file")
+        target = tmp_path_factory.mktemp("elsewhere") / "copy"
+        copy_atomically(str(folder / "link"), str(target))
+        assert target.read_bytes() == b"old" and not target.is_symlink()
+
     def test_no_source(self, folder, links):
         with pytest.raises(FileNotFoundError):
             copy_atomically(str(folder / "none"), str(folder / "file"))
