@@ -57,7 +57,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--input_file", default=os.path.join(SHARED, "squad", "train-v1.1.json"))
     parser.add_argument("--spm_model_file", default=os.path.join(SHARED, "spm", "en8k.model"))
     parser.add_argument("--lcs_examples", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=5, help="the fastest counts")
+    parser.add_argument("--rounds", type=int, default=10, help="the fastest counts")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     return parser.parse_args()
 

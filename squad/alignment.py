@@ -134,9 +134,9 @@ def _spans(
 
 def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
     """`preprocess_text(text)` and, for each of its characters and its end, the place in `text`."""
+    if _is_plain(text):
+        return (text.lower() if lower else text), np.arange(len(text) + 1)
     words = " ".join(text.split())
-    if len(words) == len(text) and text.isascii():
-        return (words.lower() if lower else words), np.arange(len(text) + 1)
     if len(words) == len(text) and all(len(_STRIPPED[char]) == 1 for char in set(words)):
         # Every character became one character.
         prepared, origin = "".join(map(_STRIPPED.__getitem__, words)), np.arange(len(text) + 1)
@@ -145,6 +145,17 @@ def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
     # Lower-casing the stripped text changes no length: the one letter that would grow, U+0130,
     # has lost its dot. It is done at once because the final sigma depends on its neighbours.
     return (prepared.lower() if lower else prepared), origin
+
+
+def _is_plain(text: str) -> bool:
+    """Whether nothing but the case of a text can change: ASCII with single spaces inside."""
+    return (
+        text.isascii()
+        and text.isprintable()
+        and "  " not in text
+        and text[:1] != " "
+        and text[-1:] != " "
+    )
 
 
 def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:
