@@ -20,7 +20,7 @@ from squad.examples import SquadExample
 
 FIRST_UNIQUE_ID = 1000000000
 # [CLS], [SEP] after the question, [SEP] after the window.
-_SPECIAL_TOKENS = 3
+SPECIAL_TOKENS = 3
 # Questions on one paragraph are neighbours in a file; the reference shuffles before it converts.
 _REMEMBERED_PARAGRAPHS = 1024
 
@@ -118,7 +118,7 @@ class Window(NamedTuple):
     @property
     def length(self) -> int:
         """The feature's length without padding."""
-        return len(self.question) + self.end - self.begin + _SPECIAL_TOKENS
+        return len(self.question) + self.end - self.begin + SPECIAL_TOKENS
 
     @property
     def positions(self) -> tuple[int, int]:
@@ -181,7 +181,7 @@ class WindowMaker:
     ) -> Iterator[Window]:
         paragraph = self._tokenize(example.paragraph_text)
         answer = self._answer_tokens(example, paragraph)
-        room = self._max_seq_length - len(question) - _SPECIAL_TOKENS
+        room = self._max_seq_length - len(question) - SPECIAL_TOKENS
         starts = _window_starts(len(paragraph.ids), room, self._doc_stride)
         for number, start in enumerate(starts):
             end = min(start + room, len(paragraph.ids))

@@ -13,9 +13,7 @@ from runtime.errors import FlagError, UserError
 from runtime.files import check_readable
 from runtime.flags import FLAGS
 from squad.feature_files import FeatureOptions
-
-# [CLS], [SEP] and [SEP].
-_SPECIAL_TOKENS = 3
+from squad.features import SPECIAL_TOKENS
 
 
 def define_squad_flags() -> None:
@@ -109,11 +107,11 @@ def check_squad_flags(config: AlbertConfig) -> None:
     for name in ("learning_rate", "num_train_epochs"):
         if not math.isfinite(getattr(FLAGS, name)):
             raise FlagError(f"--{name} must be a finite number, not {getattr(FLAGS, name)}")
-    room = FLAGS.max_seq_length - FLAGS.max_query_length - _SPECIAL_TOKENS
+    room = FLAGS.max_seq_length - FLAGS.max_query_length - SPECIAL_TOKENS
     if room <= 0:
         raise FlagError(
             f"--max_seq_length {FLAGS.max_seq_length} must be more than --max_query_length "
-            f"{FLAGS.max_query_length} + {_SPECIAL_TOKENS}"
+            f"{FLAGS.max_query_length} + {SPECIAL_TOKENS}"
         )
     if FLAGS.doc_stride > room:
         raise FlagError(
