@@ -37,7 +37,7 @@ def main() -> None:
             )
     results = {}
     for way, (_, variables) in WAYS.items():
-        environment = {**os.environ, **variables}
+        environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **variables}
         command = [sys.executable, "-m", "benchmarks.features", f"--way={way}", *sys.argv[1:]]
         process = subprocess.run(
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True

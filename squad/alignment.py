@@ -51,26 +51,43 @@ class Aligner:
     def __init__(self, sp_model: spm.SentencePieceProcessor, do_lower_case: bool):
         self._model = sp_model
         self._lower = do_lower_case
-        self._ids = {sp_model.id_to_piece(i): i for i in range(sp_model.get_piece_size())}
-        # To these, and perhaps to pieces that are not in the vocabulary, the comma rule applies.
-        self._comma_pieces = frozenset(filter(tokenization.ends_in_digit_comma, self._ids))
+        # Facts of every piece, by its id.
+        self._pieces = sp_model.id_to_piece(list(range(sp_model.get_piece_size())))
+        self._lengths = np.fromiter(map(len, self._pieces), np.int64)
+        # A character that no piece has, and pieces to which the comma rule applies.
+        self._special = np.fromiter(map(tokenization.ends_in_digit_comma, self._pieces), bool)
+        self._special[sp_model.unk_id()] = True
         self._cut_comma_piece = functools.lru_cache(maxsize=None)(self._cut_comma_piece)
 
     def tokenize(self, text: str) -> Tokens:
         """Tokens equal to `encode_pieces(preprocess_text(text))`, with their characters."""
         prepared, origin = _prepare(text, self._lower)
+        encoded = self._model.encode(prepared)
+        ids = np.array(encoded, np.int32)
+        if self._special[ids].any():
+            return self._tokenize_by_pieces(prepared, origin)
+        pieces = list(map(self._pieces.__getitem__, encoded))
+        begins = self._begins(prepared, origin, "".join(pieces))
+        lasts = self._lengths[ids].cumsum()
+        return Tokens(pieces, ids, *_spans(begins, lasts - self._lengths[ids], lasts))
+
+    def _tokenize_by_pieces(self, prepared: str, origin: np.ndarray) -> Tokens:
+        """The same for any text, with the rule of `tokenization.encode_pieces` for "▁1995,"."""
         pieces = self._model.encode(prepared, out_type=str)
         begins = self._begins(prepared, origin, "".join(pieces))
-        bounds = np.fromiter(itertools.accumulate(map(len, pieces), initial=0), np.int64)
-        ids = list(map(self._ids.get, pieces))
-        if not self._comma_pieces.isdisjoint(pieces):
-            return self._with_comma_rule(pieces, bounds, begins)
-        if None in ids:
-            if any(map(tokenization.ends_in_digit_comma, pieces)):
-                return self._with_comma_rule(pieces, bounds, begins)
-            ids = self._model.piece_to_id(pieces)
-        ids = np.array(ids, np.int32)
-        return Tokens(pieces, ids, *_spans(begins, bounds[:-1], bounds[1:]))
+        bounds = itertools.accumulate(map(len, pieces), initial=0)
+        new_pieces, firsts, lasts = [], [], []
+        for piece, (first, last) in zip(pieces, itertools.pairwise(bounds), strict=True):
+            if tokenization.ends_in_digit_comma(piece):
+                parts = self._cut_comma_piece(piece)
+            else:
+                parts = ((piece, 0, last - first),)
+            for part, begin, end in parts:
+                new_pieces.append(part)
+                firsts.append(first + begin)
+                lasts.append(first + end)
+        ids = np.asarray(self._model.piece_to_id(new_pieces), np.int32)
+        return Tokens(new_pieces, ids, *_spans(begins, np.array(firsts), np.array(lasts)))
 
     def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
         """Where in the text each character of `normalized` begins, and where the last one ends."""
@@ -84,21 +101,6 @@ class Aligner:
                 "with byte fallback are not supported"
             )
         return origin[np.array(offsets)]
-
-    def _with_comma_rule(self, pieces: list[str], bounds: np.ndarray, begins: np.ndarray) -> Tokens:
-        """Tokens after the rule of `tokenization.encode_pieces` for pieces such as "▁1995,"."""
-        new_pieces, firsts, lasts = [], [], []
-        for piece, first, last in zip(pieces, bounds[:-1], bounds[1:], strict=True):
-            if tokenization.ends_in_digit_comma(piece):
-                parts = self._cut_comma_piece(piece)
-            else:
-                parts = ((piece, 0, last - first),)
-            for part, begin, end in parts:
-                new_pieces.append(part)
-                firsts.append(first + begin)
-                lasts.append(first + end)
-        ids = np.asarray(self._model.piece_to_id(new_pieces), np.int32)
-        return Tokens(new_pieces, ids, *_spans(begins, np.array(firsts), np.array(lasts)))
 
     def _cut_comma_piece(self, piece: str) -> tuple[tuple[str, int, int], ...]:
         """The parts of a piece that ends in a digit and a comma, with their places in it."""
@@ -137,9 +139,12 @@ def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
     if _is_plain(text):
         return (text.lower() if lower else text), np.arange(len(text) + 1)
     words = " ".join(text.split())
-    if len(words) == len(text) and all(len(_STRIPPED[char]) == 1 for char in set(words)):
-        # Every character became one character.
-        prepared, origin = "".join(map(_STRIPPED.__getitem__, words)), np.arange(len(text) + 1)
+    changed = [char for char in set(words) if _STRIPPED[char] != char]
+    if len(words) == len(text) and all(len(_STRIPPED[char]) == 1 for char in changed):
+        # Every character becomes one character, that no rule changes any more.
+        prepared, origin = words, np.arange(len(text) + 1)
+        for char in changed:
+            prepared = prepared.replace(char, _STRIPPED[char])
     else:
         prepared, origin = _prepare_slowly(text)
     # Lower-casing the stripped text changes no length: the one letter that would grow, U+0130,
