@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import graph_keys
+from runtime import distributed, graph_keys
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -22,12 +22,16 @@ def create_optimizer(
     poly_power=1.0,
     start_warmup_step=0,
     colocate_gradients_with_ops=False,
+    *,
+    num_tokens: tf.Tensor | None = None,
+    gradient_accumulation_steps: int = 1,
+    allreduce_dtype: tf.DType | None = None,
 ):
     """Builds the op of one optimizer step: gradients, clipping, update, and the step counter.
 
-    Gradients are clipped to a global norm of 1. Step k, counted from 0, uses the learning rate of
-    step k: the counter moves only after the update. A global norm that is not finite raises
-    `InvalidArgumentError` before any variable changes.
+    Gradients are averaged over the workers and clipped to a global norm of 1. Step k, counted from
+    0, uses the learning rate of step k: the counter moves only after the update. A global norm that
+    is not finite raises `InvalidArgumentError` before any variable changes.
 
     Args:
       loss: scalar tensor.
@@ -39,9 +43,14 @@ def create_optimizer(
       poly_power: exponent of the decay, 1 for linear.
       start_warmup_step: the step at which the warmup begins.
       colocate_gradients_with_ops: as in `tf.gradients`.
+      num_tokens: scalar, tokens of the batch that the loss is of; reported with the loss.
+      gradient_accumulation_steps: runs of the op for one optimizer step: gradients of so many
+        batches are added up, then sent, clipped and applied as the mean of one large batch.
+      allreduce_dtype: type of the gradients on the wire, if not float32.
 
     Returns:
-      The training op.
+      The training op. A step's loss and tokens, of all its batches and workers, and its learning
+      rate are in the collections of `graph_keys`.
     """
     if use_tpu:
         raise ValueError("create_optimizer: this project does not run on TPU")
@@ -50,19 +59,82 @@ def create_optimizer(
         init_lr, global_step, num_train_steps, num_warmup_steps, poly_power, start_warmup_step
     )
     tf.add_to_collection(graph_keys.LEARNING_RATE, learning_rate)
-    tf.summary.scalar("learning_rate", learning_rate)
     optimizer = _make_optimizer(optimizer, learning_rate)
 
     variables = tf.trainable_variables()
     gradients = tf.gradients(
         loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
     )
-    # Everything that follows depends on the check, so that no NaN ever reaches a variable.
-    norm = tf.debugging.check_numerics(tf.global_norm(gradients), graph_keys.NOT_FINITE)
-    gradients, _ = tf.clip_by_global_norm(gradients, clip_norm=1.0, use_norm=norm)
-    update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
-    with tf.control_dependencies([update]):
-        return tf.assign_add(global_step, 1, name="train_op").op
+    pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
+    gradients, variables = zip(*pairs, strict=True)
+    optimizer.create_slots(variables)
+    is_table = [isinstance(gradient, tf.IndexedSlices) for gradient in gradients]
+    num_batches = gradient_accumulation_steps * distributed.size()
+
+    def apply(facts: tf.Tensor, *gradients: tf.Tensor) -> tf.Tensor:
+        """Updates the variables with a step's mean gradients; returns its mean facts."""
+        gradients = distributed.mean(gradients, allreduce_dtype)
+        (facts,) = distributed.mean([facts])
+        others = [g for g, table in zip(gradients, is_table, strict=True) if not table]
+        norm = tf.sqrt(tf.square(tf.global_norm(others)) + facts[2] / num_batches)
+        # Everything that follows depends on the check, so that no NaN ever reaches a variable.
+        norm = tf.debugging.check_numerics(norm, graph_keys.NOT_FINITE)
+        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm=1.0, use_norm=norm)
+        update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        with tf.control_dependencies([update]):
+            counted = tf.assign_add(global_step, 1)
+        with tf.control_dependencies([counted]):
+            return tf.identity(facts)
+
+    # As in the reference the rows of an embedding table's gradient count one by one in the norm,
+    # also where several tokens have the same row; when they are added up it is too late for that.
+    rows = [g.values for g, table in zip(gradients, is_table, strict=True) if table]
+    squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
+    tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
+    values = [tf.stack([loss, tokens, squares]), *map(tf.convert_to_tensor, gradients)]
+    if gradient_accumulation_steps > 1:
+        facts = _every_so_often(gradient_accumulation_steps, apply, values)
+    else:
+        facts = apply(*values)
+    tf.add_to_collection(graph_keys.LOSS, facts[0])
+    tf.add_to_collection(graph_keys.TOKENS, facts[1] * num_batches)
+    return tf.group(facts, name="train_op")
+
+
+def _every_so_often(
+    runs: int, apply: Callable[..., tf.Tensor], values: Sequence[tf.Tensor]
+) -> tf.Tensor:
+    """Adds the values up; in the last of so many runs returns `apply` of their means.
+
+    Sums are no part of a checkpoint: one is written between two steps, when they are 0.
+    """
+
+    def zeros(name: str, like: tf.Tensor) -> tf.Variable:
+        return tf.get_variable(
+            f"accumulated/{name}",
+            like.shape,
+            like.dtype,
+            tf.zeros_initializer(),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+        )
+
+    sums = [zeros(str(number), value) for number, value in enumerate(values)]
+    count = zeros("count", tf.constant(0))
+    added = [total.assign_add(value) for total, value in zip(sums, values, strict=True)]
+    with tf.control_dependencies(added):
+        counted = tf.identity(count.assign_add(1))
+
+    def finish() -> tf.Tensor:
+        facts = apply(*(total.read_value() / runs for total in sums))
+        with tf.control_dependencies([facts]):
+            cleared = [v.assign(tf.zeros_like(v)) for v in (*sums, count)]
+        with tf.control_dependencies(cleared):
+            return tf.identity(facts)
+
+    with tf.control_dependencies([counted]):
+        return tf.cond(tf.equal(counted, runs), finish, lambda: tf.zeros_like(values[0]))
 
 
 def _schedule(
@@ -129,6 +201,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.exclude_from_weight_decay = exclude_from_weight_decay
+        self._moments = {}
 
     def apply_gradients(
         self,
@@ -144,7 +217,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         return tf.group(*assignments, name=name)
 
     def _assignments(self, gradient: tf.Tensor, variable: tf.Variable) -> list:
-        m, v = (self._slot(variable, slot) for slot in ("adam_m", "adam_v"))
+        m, v = self._moments_of(variable)
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
         update = next_m / (tf.sqrt(next_v) + self.epsilon)
@@ -158,6 +231,17 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
         """The learning rate of one variable."""
         return self.learning_rate
+
+    def create_slots(self, variables: Iterable[tf.Variable]) -> None:
+        """Makes the moments of variables, for `apply_gradients` inside a conditional branch."""
+        for variable in variables:
+            self._moments_of(variable)
+
+    def _moments_of(self, variable: tf.Variable) -> tuple[tf.Variable, tf.Variable]:
+        name = variable.op.name
+        if name not in self._moments:
+            self._moments[name] = tuple(self._slot(variable, s) for s in ("adam_m", "adam_v"))
+        return self._moments[name]
 
     @staticmethod
     def _slot(variable: tf.Variable, slot: str) -> tf.Variable:

@@ -18,7 +18,7 @@ import numpy as np
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from modeling import AlbertConfig
-from runtime import app
+from runtime import app, distributed
 from runtime.errors import FlagError
 from runtime.evaluation import Scored
 from runtime.flags import (
@@ -26,6 +26,8 @@ from runtime.flags import (
     check_run_flags,
     define_ignored_flags,
     define_run_flags,
+    learning_rate,
+    optimizer_options,
     require,
     wanted,
 )
@@ -58,15 +60,14 @@ def main(argv: list[str]) -> None:
     if not (do_train or do_predict or FLAGS.export_dir):
         raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
     run = SquadRun(make_model_fn, is_v2=False)
-    if do_train:
-        run.prepare_training()
-    if do_predict:
-        run.prepare_prediction()
-    if do_train:
-        run.train()
-    if do_predict:
-        run.predict(score, key="f1", outputs=output_files())
-    if FLAGS.export_dir:
+    training = run.prepare_training() if do_train else None
+    prediction = run.prepare_prediction() if do_predict else None
+    distributed.connect()
+    if training:
+        run.train(training)
+    if prediction:
+        run.predict(prediction, score, key="f1", outputs=output_files())
+    if FLAGS.export_dir and distributed.is_chief():
         run.export()
 
 
@@ -77,7 +78,7 @@ def make_model_fn(
     return v1_model_fn_builder(
         albert_config=config,
         init_checkpoint=FLAGS.init_checkpoint,
-        learning_rate=FLAGS.learning_rate,
+        learning_rate=learning_rate(),
         num_train_steps=num_train_steps,
         num_warmup_steps=num_warmup_steps,
         use_tpu=False,
@@ -85,6 +86,7 @@ def make_model_fn(
         use_einsum=FLAGS.use_einsum,
         hub_module=None,
         mask_padding_in_loss=FLAGS.mask_padding_in_loss,
+        optimizer_options=optimizer_options(),
     )
 
 

@@ -6,13 +6,18 @@ import logging
 import os
 import sys
 import sysconfig
+import time
+import traceback
 from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 from absl import app, flags
 
+from runtime import distributed
 from runtime.errors import UserError
 
+# Seconds that other ranks wait with an error.
+_REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
@@ -42,28 +47,51 @@ def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
         main(argv)
     except UserError as e:
         _end(str(e), e.exit_code)
-    except OSError as e:
-        if e.filename is None and e.errno is None:
-            raise
-        where = f"{e.filename}: " if e.filename else ""
-        _end(f"{where}{e.strerror}", 1)
     except KeyboardInterrupt:
         _end("interrupted; the same command resumes from the last checkpoint", 130)
+    except Exception as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            where = f"{e.filename}: " if e.filename else ""
+            _end(f"{where}{e.strerror}", 1)
+        if not distributed.label():
+            raise
+        traceback.print_exc()
+        _end(f"{type(e).__name__}, see above", 1)
 
 
 def _end(message: str, code: int) -> None:
+    label = distributed.label()
+    if label and not distributed.is_first():
+        # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.
+        time.sleep(_REPEATED_AFTER)
     line = " ".join(message.split())
-    print(f"{os.path.basename(sys.argv[0])}: error: {line}", file=sys.stderr)
+    where = f"{label}: " if label else ""
+    print(f"{os.path.basename(sys.argv[0])}: error: {where}{line}", file=sys.stderr, flush=True)
+    if label:
+        # Without the usual clean-up, which would wait for workers that wait for this one. The
+        # launcher sees that a worker has failed and ends the job.
+        os._exit(code)
     sys.exit(code)
 
 
 def quieten_tensorflow() -> None:
-    """Logs this project's own lines with the time, of TensorFlow's only warnings and errors."""
+    """Logs this project's own lines with the time, of TensorFlow's only warnings and errors.
+
+    Of several workers all but the first log nothing else either.
+    """
     logger = tf.get_logger()
     logger.setLevel(logging.INFO)
     logger.propagate = False
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    label = distributed.label()
+    if label and not distributed.is_first():
+        logger.setLevel(logging.WARNING)
+        label = f" [{label}]"
+    else:
+        label = ""
+    handler.setFormatter(
+        logging.Formatter(f"%(asctime)s %(levelname)s{label} %(message)s", "%H:%M:%S")
+    )
     handler.addFilter(_is_of_interest)
     logger.handlers = [handler]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from absl import flags
 
+from runtime import distributed
 from runtime.errors import FlagError
+from runtime.training import TrainingPlan
 
 FLAGS = flags.FLAGS
 
@@ -37,6 +40,13 @@ def define_run_flags() -> None:
         "export_dir", None, "Write the best model as a SavedModel below this folder."
     )
     flags.DEFINE_integer("train_batch_size", 32, "Examples a step of each worker.", lower_bound=1)
+    flags.DEFINE_integer(
+        "gradient_accumulation_steps",
+        1,
+        "Batches of each worker whose gradients are added up for one step: a larger batch than "
+        "fits into memory.",
+        lower_bound=1,
+    )
     flags.DEFINE_integer("predict_batch_size", 8, "Examples a batch in prediction.", lower_bound=1)
     flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", lower_bound=0.0)
     flags.DEFINE_float(
@@ -74,7 +84,21 @@ def define_run_flags() -> None:
     flags.DEFINE_bool(
         "use_einsum", False, "Dense layers through tf.einsum instead of tf.matmul; same results."
     )
-    flags.DEFINE_bool("use_horovod", False, "Train with many workers under mpirun.")
+    flags.DEFINE_bool(
+        "use_horovod",
+        False,
+        "Work together with the other processes that mpirun has started, for instance: "
+        "mpirun -np 8 python run_squad_v1.py ... --use_horovod=true",
+    )
+    flags.DEFINE_enum(
+        "allreduce_dtype",
+        "float32",
+        ["float32", "float16", "bfloat16"],
+        "Type of the gradients on the way between workers; bfloat16 on the HPU only.",
+    )
+    flags.DEFINE_bool(
+        "scale_learning_rate", False, "Multiply --learning_rate by the number of workers."
+    )
     flags.DEFINE_bool(
         "enable_scoped_allocator",
         False,
@@ -95,7 +119,12 @@ def define_ignored_flags() -> None:
 
 
 def check_run_flags() -> None:
-    """Raises a `FlagError` for what the reference has and this project has not."""
+    """Checks what all programs have in common, and makes this process a worker of its job.
+
+    Raises:
+      FlagError: the flags ask for what the reference has and this project has not.
+      UserError: Horovod is needed and not installed.
+    """
     if FLAGS.use_tpu:
         raise FlagError(
             "--use_tpu=true: this project does not run on TPU; leave the flag out to run on HPU, "
@@ -107,12 +136,47 @@ def check_run_flags() -> None:
             "download/download_pretrained_model.py and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
-    if FLAGS.use_horovod:
-        raise FlagError("--use_horovod=true is not supported yet; leave it out to run one worker")
+    if FLAGS.allreduce_dtype == "bfloat16":
+        raise FlagError(
+            "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
+            "TensorFlow elsewhere; use float16 or float32"
+        )
+    distributed.start(FLAGS.use_horovod)
     if os.environ.get("TF_BF16_CONVERSION", "0").lower() not in ("", "0", "false"):
         tf.logging.warning(
             "TF_BF16_CONVERSION is for the HPU and has no effect here: this run is in float32"
         )
+
+
+def global_batch_size() -> int:
+    """Examples of a training step, of all workers and accumulated batches together."""
+    return FLAGS.train_batch_size * FLAGS.gradient_accumulation_steps * distributed.size()
+
+
+def learning_rate() -> float:
+    """The highest learning rate under the flags."""
+    return FLAGS.learning_rate * (distributed.size() if FLAGS.scale_learning_rate else 1)
+
+
+def optimizer_options() -> dict[str, Any]:
+    """The flags among the arguments of `optimization.create_optimizer`."""
+    wire = FLAGS.allreduce_dtype
+    return {
+        "gradient_accumulation_steps": FLAGS.gradient_accumulation_steps,
+        "allreduce_dtype": None if wire == "float32" else tf.as_dtype(wire),
+    }
+
+
+def training_plan(num_steps: int) -> TrainingPlan:
+    """The flags that tell how to train."""
+    return TrainingPlan(
+        num_steps,
+        global_batch_size(),
+        FLAGS.gradient_accumulation_steps,
+        FLAGS.save_checkpoints_steps,
+        FLAGS.save_summary_steps,
+        FLAGS.log_steps,
+    )
 
 
 def require(*names: str) -> None:

@@ -15,18 +15,23 @@ from runtime import graph_keys
 class SaveCheckpoints(tf.train.SessionRunHook):
     """Saves `model.ckpt-N` every so many steps and at the end, never at the beginning."""
 
-    def __init__(self, folder: str, every_steps: int):
+    def __init__(self, folder: str, every_steps: int, runs_a_step: int = 1):
         """Saves into `folder` at every step that is a multiple of `every_steps`."""
         self._prefix = os.path.join(folder, "model.ckpt")
         self._every = every_steps
+        self._runs_a_step = runs_a_step
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
 
     def after_create_session(self, session, coord) -> None:
         self._step = self._saved = session.run(self._global_step)
+        self._runs = 0
 
     def after_run(self, run_context, run_values) -> None:
+        self._runs += 1
+        if self._runs % self._runs_a_step:
+            return
         self._step += 1
         if self._step % self._every == 0:
             self._save(run_context.session)
@@ -58,14 +63,33 @@ class Throughput(NamedTuple):
 
 
 class TrainingLog(tf.train.SessionRunHook):
-    """Logs progress every so many steps, and statistics at the end."""
+    """Logs progress every so many steps, writes curves, and logs statistics at the end."""
 
-    def __init__(self, folder: str, total_steps: int, batch_size: int, every_steps: int):
-        """Writes curves to `folder`; `batch_size` is that of all workers together."""
+    def __init__(
+        self,
+        folder: str | None,
+        total_steps: int,
+        batch_size: int,
+        every_steps: int,
+        summary_steps: int = 1,
+        runs_a_step: int = 1,
+    ):
+        """Prepares the log of a training.
+
+        Args:
+          folder: of the curves; None for none.
+          total_steps: the last step.
+          batch_size: examples a step, of all workers together.
+          every_steps: steps between log lines.
+          summary_steps: steps between two points of the curves.
+          runs_a_step: runs of the session until a step is done, the last of which has its figures.
+        """
         self._folder = folder
         self._total = total_steps
         self._batch_size = batch_size
         self._every = every_steps
+        self._summary_every = summary_steps
+        self._runs_a_step = runs_a_step
 
     def begin(self) -> None:
         self._fetches = {
@@ -73,11 +97,12 @@ class TrainingLog(tf.train.SessionRunHook):
             for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
         }
         self._global_step = tf.train.get_global_step()
-        self._writer = tf.summary.FileWriterCache.get(self._folder)
+        self._writer = tf.summary.FileWriterCache.get(self._folder) if self._folder else None
 
     def after_create_session(self, session, coord) -> None:
         self._first_step = session.run(self._global_step)
         self._done = self._logged = self._after_first = Throughput(0, 0, 0.0)
+        self._runs = 0
         self._started = time.perf_counter()
 
     @property
@@ -89,6 +114,9 @@ class TrainingLog(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values) -> None:
+        self._runs += 1
+        if self._runs % self._runs_a_step:
+            return
         values = run_values.results
         self._done = Throughput(
             self._done.steps + 1,
@@ -98,10 +126,18 @@ class TrainingLog(tf.train.SessionRunHook):
         if self._done.steps == 1:
             self._after_first = self._done
         step = self.step
+        if step % self._summary_every == 0:
+            self._add_to_curves(
+                step,
+                loss=values[graph_keys.LOSS],
+                learning_rate=values[graph_keys.LEARNING_RATE],
+            )
         if step % self._every == 0 or step >= self._total or self._done.steps == 1:
             self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
 
     def end(self, session) -> None:
+        if self._writer:
+            self._writer.flush()
         total, later = self._done, self._done - self._after_first
         if not total.steps:
             return
@@ -139,9 +175,13 @@ class TrainingLog(tf.train.SessionRunHook):
             peak_memory_gb(),
             format_seconds(left),
         )
-        value = tf.Summary.Value(tag="examples_per_second", simple_value=rate)
-        self._writer.add_summary(tf.Summary(value=[value]), step)
+        self._add_to_curves(step, examples_per_second=rate)
         self._logged = self._done
+
+    def _add_to_curves(self, step: int, **values: float) -> None:
+        if self._writer:
+            points = [tf.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]
+            self._writer.add_summary(tf.Summary(value=points), step)
 
 
 def peak_memory_gb() -> float:

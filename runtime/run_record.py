@@ -36,7 +36,7 @@ def begin_run(output_dir: str, settings: dict, overwrite: bool) -> None:
 
     Args:
       output_dir: the folder.
-      settings: JSON values by flag name.
+      settings: JSON values by flag name, or by words for what is not a flag.
       overwrite: remove what an earlier run left in the folder; else it must be the same run.
 
     Raises:
@@ -69,7 +69,10 @@ def check_run(output_dir: str, settings: dict) -> None:
     names = sorted(recorded.keys() | settings.keys())
     differ = [n for n in names if recorded.get(n) != settings.get(n)]
     if differ:
-        listed = ", ".join(f"--{n} (was {recorded.get(n)}, is {settings.get(n)})" for n in differ)
+        listed = ", ".join(
+            f"{'--' if n.isidentifier() else ''}{n} (was {recorded.get(n)}, is {settings.get(n)})"
+            for n in differ
+        )
         raise FlagError(
             f"--output_dir {output_dir} holds a run with other flags: {listed}; {_WAYS_OUT}"
         )

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from runtime import graph_keys
+from runtime import distributed, graph_keys
 from runtime.checkpoints import (
     checkpoint_step,
     list_checkpoints,
     resolve_checkpoint,
-    restoring,
 )
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
 
 
 def make_estimator(
-    model_fn: Callable, output_dir: str, seed: int, save_summary_steps: int, scoped_allocator: bool
+    model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
 ) -> tf.estimator.Estimator:
     """An estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
 
     Args:
       model_fn: the model.
       output_dir: folder of checkpoints and curves.
-      seed: of weights and dropout.
-      save_summary_steps: steps between two points of the curves.
+      seed: of weights and dropout; every worker's dropout is another.
       scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
     """
     config = tf.estimator.RunConfig(
         model_dir=output_dir,
-        tf_random_seed=seed,
-        save_summary_steps=save_summary_steps,
+        tf_random_seed=seed + distributed.rank(),
+        save_summary_steps=None,
         save_checkpoints_steps=None,
         save_checkpoints_secs=None,
         keep_checkpoint_max=0,
@@ -67,38 +65,57 @@ def steps_done(output_dir: str) -> int:
     return checkpoint_step(resolve_checkpoint(latest)) if latest else 0
 
 
-def train(
-    estimator: tf.estimator.Estimator,
-    input_fn: Callable,
-    num_train_steps: int,
-    batch_size: int,
-    save_checkpoints_steps: int,
-    log_steps: int,
-) -> None:
-    """Trains from the newest checkpoint, or the beginning, up to step `num_train_steps`.
+class TrainingPlan(NamedTuple):
+    """How long to train, and what to do on the way.
+
+    Attributes:
+      num_steps: the last step.
+      global_batch_size: examples a step, of all workers and accumulated batches together.
+      runs_a_step: batches of a worker whose gradients are summed before an update.
+      save_checkpoints_steps: steps between checkpoints.
+      save_summary_steps: steps between two points of the curves.
+      log_steps: steps between log lines.
+    """
+
+    num_steps: int
+    global_batch_size: int
+    runs_a_step: int
+    save_checkpoints_steps: int
+    save_summary_steps: int
+    log_steps: int
+
+
+def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
+    """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
+
+    Rank 0 alone writes; the others start from its variables.
 
     Args:
       estimator: from `make_estimator`.
-      input_fn: training data from the step that training is at on.
-      num_train_steps: the last step.
-      batch_size: examples a step, of all workers together.
-      save_checkpoints_steps: steps between checkpoints.
-      log_steps: steps between log lines.
+      input_fn: this worker's training data from the step that training is at on.
+      plan: how long, and what to do on the way.
 
     Raises:
       UserError: the loss is not finite any more, or the disk is full.
     """
     folder = estimator.model_dir
-    hooks = [
-        TrainingLog(folder, num_train_steps, batch_size, log_steps),
-        SaveCheckpoints(folder, save_checkpoints_steps),
-    ]
+    log = TrainingLog(
+        folder if distributed.is_chief() else None,
+        plan.num_steps,
+        plan.global_batch_size,
+        plan.log_steps,
+        summary_steps=plan.save_summary_steps,
+        runs_a_step=plan.runs_a_step,
+    )
+    hooks = [*distributed.starting_hooks(), log]
+    if distributed.is_chief():
+        hooks.append(SaveCheckpoints(folder, plan.save_checkpoints_steps, plan.runs_a_step))
     try:
-        estimator.train(input_fn, hooks=hooks, max_steps=num_train_steps)
+        estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
     except tf.errors.InvalidArgumentError as e:
         if graph_keys.NOT_FINITE not in e.message:
             raise
-        raise UserError(_not_finite_message(folder, hooks[0].step)) from e
+        raise UserError(_not_finite_message(folder, log.step)) from e
     except tf.errors.OpError as e:
         if "OOM" in e.message:
             raise UserError("the device is out of memory; try a lower --train_batch_size") from e
@@ -122,14 +139,3 @@ def _not_finite_message(folder: str, step: int) -> str:
 def make_deterministic() -> None:
     """Makes TensorFlow use operations only that give the same bits every time."""
     tf2.config.experimental.enable_op_determinism()
-
-
-def predict(
-    estimator: tf.estimator.Estimator, input_fn: Callable, checkpoint: str
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the predictions of one example after the other, from a checkpoint."""
-    batches = estimator.predict(input_fn, checkpoint_path=checkpoint, yield_single_examples=False)
-    with restoring(checkpoint):
-        for batch in batches:
-            for values in zip(*batch.values(), strict=True):
-                yield dict(zip(batch, values, strict=True))

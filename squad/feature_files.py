@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -25,6 +26,7 @@ from squad.records import (
     feature_spec,
 )
 
+Examples = Callable[[], list[SquadExample]]
 # Examples that are converted at a time; enough to make sending them to a worker worth while.
 _CHUNK = 256
 
@@ -45,11 +47,13 @@ class FeatureFile(NamedTuple):
       path: of the records.
       num_examples: examples that the features were made from.
       num_features: records in it.
+      is_foreign: whether it has no header of ours.
     """
 
     path: str
     num_examples: int
     num_features: int
+    is_foreign: bool = False
 
 
 class _Chunk(NamedTuple):
@@ -76,41 +80,50 @@ class FeatureMaker:
     def training_features(self, train_file: str, feature_file: str) -> FeatureFile:
         """The training features of a SQuAD file, in `feature_file`.
 
+        Of several processes that need the same file one makes it and the others wait.
+
         Raises:
           UserError: the input is no good, or `feature_file` is a file that is not ours to replace.
         """
         derived = DerivedFile(feature_file, self._source(train_file, is_training=True))
-        facts = derived.reusable()
-        if facts is None:
+
+        def read() -> tuple[list[SquadExample], dict]:
             examples, left_out = read_examples(load_squad(train_file), train_file, is_training=True)
             left_out.log(train_file)
-            if derived.is_foreign():
-                return self._foreign_file(feature_file, len(examples), is_training=True)
-            facts = self._build_once(derived, examples, left_out.counts)
-        return _announce(feature_file, facts)
+            return examples, left_out.counts
+
+        return self._made_once(derived, read)
 
     def prediction_features(
-        self,
-        predict_file: str,
-        examples: list[SquadExample],
-        feature_file: str,
-        left_file: str,
-    ) -> tuple[FeatureFile, list[left.PredictionFeature]]:
-        """The features of `examples`, read from `predict_file`, and what is left for each.
+        self, predict_file: str, examples: Examples, feature_file: str, left_file: str
+    ) -> FeatureFile:
+        """The features of a SQuAD file to predict, in `feature_file`.
+
+        Args:
+          predict_file: the SQuAD file.
+          examples: gives what is read from it; called if the features are to be made.
+          feature_file: of the records.
+          left_file: what is left of the features.
 
         Raises:
           UserError: a file at one of the two names is not ours to replace.
         """
         source = self._source(predict_file, is_training=False)
-        derived = DerivedFile(feature_file, source, [left_file])
-        facts = derived.reusable()
-        if facts is None:
-            if derived.is_foreign():
-                file = self._foreign_file(feature_file, len(examples), is_training=False)
-                return file, self._left_of_foreign_file(file, examples)
-            facts = self._build_once(derived, examples, {})
-        features = left.prediction_features(left.read_columns(left_file))
-        return _announce(feature_file, facts), list(features)
+        return self._made_once(
+            DerivedFile(feature_file, source, [left_file]), lambda: (examples(), {})
+        )
+
+    def left_features(
+        self, file: FeatureFile, examples: Examples, left_file: str
+    ) -> list[left.PredictionFeature]:
+        """What is left of the features of `file`, which `prediction_features` returned.
+
+        Raises:
+          UserError: the file is not ours, and not of these examples.
+        """
+        if file.is_foreign:
+            return self._left_of_foreign_file(file, examples())
+        return list(left.prediction_features(left.read_columns(left_file)))
 
     def _source(self, input_file: str, is_training: bool) -> dict:
         """Everything that features are a function of."""
@@ -125,15 +138,25 @@ class FeatureMaker:
             **self._options._asdict(),
         }
 
-    def _build_once(
-        self, derived: DerivedFile, examples: list[SquadExample], left_out: dict
-    ) -> dict:
-        """Builds the files unless another process has just done so; returns the facts."""
-        with derived.lock():
-            facts = derived.reusable(explain=False)
-            if facts is None:
-                facts = self._build(derived, examples, left_out)
-        return facts
+    def _made_once(
+        self, derived: DerivedFile, read: Callable[[], tuple[list[SquadExample], dict]]
+    ) -> FeatureFile:
+        """The file, reused, or made of what `read` returns: examples, and left out by reason."""
+        path, is_training = derived.paths[0], derived.source["is_training"]
+        facts = derived.reusable()
+        if facts is None:
+            with derived.lock():
+                facts = derived.reusable(explain=False)
+                if facts is None:
+                    examples, left_out = read()
+                    if derived.is_foreign():
+                        return self._foreign_file(path, len(examples), is_training)
+                    facts = self._build(derived, examples, left_out)
+        file = FeatureFile(path, facts["num_examples"], facts["num_features"])
+        tf.logging.info(
+            "%s: %d features of %d examples", path, file.num_features, file.num_examples
+        )
+        return file
 
     def _build(self, derived: DerivedFile, examples: list[SquadExample], left_out: dict) -> dict:
         """Writes the records, and the left file if there is to be one; returns the facts."""
@@ -195,7 +218,7 @@ class FeatureMaker:
             path,
             num_features,
         )
-        return FeatureFile(path, num_examples, num_features)
+        return FeatureFile(path, num_examples, num_features, is_foreign=True)
 
     def _left_of_foreign_file(
         self, file: FeatureFile, examples: list[SquadExample]
@@ -223,9 +246,3 @@ class FeatureMaker:
             feature["unique_ids"].int64_list.value[:] == [FIRST_UNIQUE_ID + number]
             and feature["input_ids"].int64_list.value[:] == ids.tolist()
         )
-
-
-def _announce(path: str, facts: dict) -> FeatureFile:
-    file = FeatureFile(path, facts["num_examples"], facts["num_features"])
-    tf.logging.info("%s: %d features of %d examples", path, file.num_features, file.num_examples)
-    return file

@@ -24,14 +24,17 @@ def input_fn_builder(
     is_v2: bool,
     *,
     seed: int = 12345,
-    start_step: int = 0,
+    start_batch: int = 0,
     trim_padding: bool = False,
+    rank: int = 0,
+    num_workers: int = 1,
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files.
 
     In training the records come without end, every epoch in an order of its own over all of them:
-    batch k is a function of the file, `bsz`, `seed` and k alone, and the first one is number
-    `start_step`. Records that a resumed run has seen are not read again.
+    batch k is a function of the file, `bsz`, `seed` and k alone. In prediction they come once, in
+    file order. Of n workers, worker r gets the batches r, r + n, ... and reads no other record;
+    so does a resumed run from the batch on that it was at.
 
     Args:
       input_file: a TFRecord file of features, or several.
@@ -42,8 +45,9 @@ def input_fn_builder(
       bsz: features in a batch.
       is_v2: read `p_mask` too.
       seed: of the order.
-      start_step: number of the first batch.
+      start_batch: number of the first batch of all workers together.
       trim_padding: cut batches to their longest feature; for models that do not depend on padding.
+      rank, num_workers: which of how many workers this is.
 
     Returns:
       A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B].
@@ -59,19 +63,32 @@ def input_fn_builder(
         return _trim(features, seq_length) if trim_padding else features
 
     def input_fn(params: dict) -> tf.data.Dataset:
+        records = RecordFile(files)
         if is_training:
-            batches = _shuffled_batches(RecordFile(files), bsz, seed, start_step)
+            numbers = functools.partial(shuffled_numbers, len(records), bsz, seed)
+            end = np.iinfo(np.int64).max
         else:
-            batches = tf.data.TFRecordDataset(files).batch(bsz, drop_remainder=drop_remainder)
+            numbers = functools.partial(_numbers_in_order, len(records), bsz)
+            end = len(records) // bsz if drop_remainder else -(-len(records) // bsz)
+
+        def read(batch: np.ndarray) -> np.ndarray:
+            return np.array(records.read(numbers(int(batch))), object)
+
+        def read_op(batch: tf.Tensor) -> tf.Tensor:
+            content = tf.numpy_function(read, [batch], tf.string, stateful=False)
+            content.set_shape([bsz if is_training or drop_remainder else None])
+            return content
+
+        batches = tf.data.Dataset.range(start_batch + rank, end, num_workers).map(read_op)
         parsed = batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         return parsed.prefetch(tf.data.AUTOTUNE)
 
     return input_fn
 
 
-def shuffled_numbers(count: int, batch_size: int, seed: int, step: int) -> np.ndarray:
-    """The record numbers of batch `step`: the epochs' permutations one after the other."""
-    position = step * batch_size + np.arange(batch_size)
+def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
+    """The record numbers of a batch: the epochs' permutations one after the other."""
+    position = batch * batch_size + np.arange(batch_size)
     epochs = position // count
     return np.array(
         [
@@ -81,25 +98,13 @@ def shuffled_numbers(count: int, batch_size: int, seed: int, step: int) -> np.nd
     )
 
 
+def _numbers_in_order(count: int, batch_size: int, batch: int) -> np.ndarray:
+    return np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
+
+
 @functools.lru_cache(maxsize=4)
 def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
-
-
-def _shuffled_batches(
-    records: RecordFile, batch_size: int, seed: int, start_step: int
-) -> tf.data.Dataset:
-    def read(step: np.ndarray) -> np.ndarray:
-        return np.array(
-            records.read(shuffled_numbers(len(records), batch_size, seed, int(step))), object
-        )
-
-    def read_op(step: tf.Tensor) -> tf.Tensor:
-        batch = tf.numpy_function(read, [step], tf.string, stateful=False)
-        batch.set_shape([batch_size])
-        return batch
-
-    return tf.data.Dataset.range(start_step, np.iinfo(np.int64).max).map(read_op)
 
 
 def _trim(features: dict[str, tf.Tensor], seq_length: int) -> dict[str, tf.Tensor]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 import modeling
 import optimization
-from runtime import graph_keys
 
 # Added to the scores of padding where the loss is not to see it; finite in bfloat16 too.
 _PADDING_SCORE = -1e30
@@ -72,6 +72,7 @@ def v1_model_fn_builder(
     hub_module,
     *,
     mask_padding_in_loss: bool = False,
+    optimizer_options: Mapping[str, Any] | None = None,
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator` for SQuAD 1.1.
 
@@ -86,6 +87,7 @@ def v1_model_fn_builder(
         `optimization.create_optimizer`.
       use_one_hot_embeddings, use_einsum, hub_module: see `create_v1_model`.
       mask_padding_in_loss: give padding no probability.
+      optimizer_options: further arguments of `optimization.create_optimizer`.
     """
 
     def model_fn(features, labels, mode, params):
@@ -106,13 +108,6 @@ def v1_model_fn_builder(
             end_logits += padding * _PADDING_SCORE
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
-        if init_checkpoint:
-            initialized = modeling.initialize_from_checkpoint(
-                tf.trainable_variables(), init_checkpoint
-            )
-            if mode == tf.estimator.ModeKeys.TRAIN:
-                initialized.log()
-
         if mode == tf.estimator.ModeKeys.PREDICT:
             predictions = {"start_log_prob": start_logits, "end_log_prob": end_logits}
             if "unique_ids" in features:
@@ -121,14 +116,20 @@ def v1_model_fn_builder(
         if mode != tf.estimator.ModeKeys.TRAIN:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
+        if init_checkpoint:
+            modeling.initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint).log()
         loss = 0.5 * (
             _cross_entropy(start_logits, features["start_positions"])
             + _cross_entropy(end_logits, features["end_positions"])
         )
-        tf.add_to_collection(graph_keys.LOSS, loss)
-        tf.add_to_collection(graph_keys.TOKENS, tf.reduce_sum(features["input_mask"]))
         train_op = optimization.create_optimizer(
-            loss, learning_rate, num_train_steps, num_warmup_steps, use_tpu
+            loss,
+            learning_rate,
+            num_train_steps,
+            num_warmup_steps,
+            use_tpu,
+            num_tokens=tf.reduce_sum(features["input_mask"]),
+            **(optimizer_options or {}),
         )
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 

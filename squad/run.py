@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,15 +11,16 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from modeling import AlbertConfig
+from runtime import distributed
 from runtime.checkpoints import BEST, resolve_checkpoint
 from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
 from runtime.export import export_saved_model
 from runtime.files import make_writable_folder, sha256_of
-from runtime.flags import FLAGS
-from runtime.progress import progress
+from runtime.flags import FLAGS, global_batch_size, training_plan
+from runtime.prediction import Predictor
 from runtime.run_record import begin_run, check_run
-from runtime.training import make_deterministic, make_estimator, predict, steps_done, train
+from runtime.training import make_deterministic, make_estimator, steps_done, train
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.feature_files import FeatureFile, FeatureMaker
 from squad.flags import (
@@ -41,19 +43,20 @@ Scorer = Callable[
 
 
 class PredictionData(NamedTuple):
-    """What --predict_file holds, and its features."""
+    """What --predict_file holds and its features; workers that do not score have `file` only."""
 
-    articles: list[dict]
-    examples: list[SquadExample]
     file: FeatureFile
-    features: list[PredictionFeature]
+    articles: list[dict] = []
+    examples: list[SquadExample] = []
+    features: list[PredictionFeature] = []
 
 
 class SquadRun:
     """Training, prediction and export into one output folder.
 
     What is to be trained or predicted is prepared first: worker processes are forked before
-    TensorFlow has threads, and faults of the input show before any training.
+    TensorFlow and MPI have threads, and faults of the input show before any training. After that
+    all workers are to be connected and to do the same.
     """
 
     def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool):
@@ -73,13 +76,14 @@ class SquadRun:
         tokenizer = load_tokenizer(self._config)
         if FLAGS.init_checkpoint:
             resolve_checkpoint(FLAGS.init_checkpoint)
-        make_writable_folder(FLAGS.output_dir, "--output_dir")
+        if distributed.is_chief():
+            make_writable_folder(FLAGS.output_dir, "--output_dir")
         self._maker = FeatureMaker(tokenizer, feature_options(), FLAGS.preprocess_workers)
         if FLAGS.deterministic_run:
             make_deterministic()
 
-    def prepare_training(self) -> None:
-        """Checks that the folder is free or holds this run, and makes its features.
+    def prepare_training(self) -> FeatureFile:
+        """Checks that the folder is free or holds this run, and makes the training features.
 
         Raises:
           FlagError: the folder holds a run with other flags.
@@ -92,82 +96,94 @@ class SquadRun:
                     f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced by this run's "
                     "best checkpoint; give another --output_dir"
                 )
-        if not FLAGS.overwrite_output_dir:
+        if distributed.is_chief() and not FLAGS.overwrite_output_dir:
             check_run(FLAGS.output_dir, self._training_settings())
-        self._training = self._maker.training_features(FLAGS.train_file, training_feature_path())
+        return self._maker.training_features(FLAGS.train_file, training_feature_path())
 
-    def prepare_prediction(self) -> None:
+    def prepare_prediction(self) -> PredictionData:
         """Reads --predict_file and makes its features, so that a fault shows before the training.
 
         Raises:
           UserError: the input is no good.
         """
-        articles = load_squad(FLAGS.predict_file)
-        examples, _ = read_examples(articles, FLAGS.predict_file, is_training=False)
-        made = self._maker.prediction_features(
-            FLAGS.predict_file, examples, *prediction_feature_paths()
-        )
-        self._prediction = PredictionData(articles, examples, *made)
 
-    def train(self) -> None:
+        @functools.cache
+        def articles() -> list[dict]:
+            return load_squad(FLAGS.predict_file)
+
+        @functools.cache
+        def examples() -> list[SquadExample]:
+            return read_examples(articles(), FLAGS.predict_file, is_training=False)[0]
+
+        feature_file, left_file = prediction_feature_paths()
+        file = self._maker.prediction_features(
+            FLAGS.predict_file, examples, feature_file, left_file
+        )
+        if not distributed.is_chief():
+            return PredictionData(file)
+        features = self._maker.left_features(file, examples, left_file)
+        return PredictionData(file, articles(), examples(), features)
+
+    def train(self, features: FeatureFile) -> None:
         """Trains on --train_file up to the last step, from where an earlier run stopped."""
-        features = self._training
-        num_steps = _num_train_steps(features.num_examples)
-        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
-        num_warmup_steps = int(num_steps * FLAGS.warmup_proportion)
-        done = steps_done(FLAGS.output_dir)
-        if done >= num_steps:
-            tf.logging.info("Training is done already: step %d of %d", done, num_steps)
+        plan = training_plan(_num_train_steps(features.num_examples))
+        num_warmup_steps = int(plan.num_steps * FLAGS.warmup_proportion)
+        done = distributed.share(self._begin() if distributed.is_chief() else None)
+        if done >= plan.num_steps:
+            tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
             return
         tf.logging.info(
-            "Training from step %d to %d, %d of them warmup, batch size %d",
+            "Training from step %d to %d, %d of them warmup, global batch size %d",
             done,
-            num_steps,
+            plan.num_steps,
             num_warmup_steps,
-            FLAGS.train_batch_size,
+            plan.global_batch_size,
         )
+        start_batch = done * plan.runs_a_step * distributed.size()
         input_fn = self._input_fn(
-            features.path, FLAGS.train_batch_size, is_training=True, start_step=done
+            features.path, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
         )
-        train(
-            self._estimator(num_steps, num_warmup_steps),
-            input_fn,
-            num_steps,
-            FLAGS.train_batch_size,
-            FLAGS.save_checkpoints_steps,
-            FLAGS.log_steps,
-        )
+        train(self._estimator(plan.num_steps, num_warmup_steps), input_fn, plan)
 
-    def predict(self, scorer: Scorer, key: str, outputs: Sequence[str]) -> dict:
+    def _begin(self) -> int:
+        """Records the run and returns the number of steps that are done."""
+        begin_run(FLAGS.output_dir, self._training_settings(), FLAGS.overwrite_output_dir)
+        return steps_done(FLAGS.output_dir)
+
+    def predict(
+        self, data: PredictionData, scorer: Scorer, key: str, outputs: Sequence[str]
+    ) -> None:
         """Answers --predict_file with every checkpoint that has no scores yet.
 
         Args:
+          data: from `prepare_prediction`.
           scorer: from the model's outputs to scores.
           key: the score by which the best checkpoint is chosen.
           outputs: files that the scorer writes for the best checkpoint.
-
-        Returns:
-          The best entry of `Evaluation`.
         """
-        articles, examples, file, features = self._prediction
-        if not any(question.get("answers") for question in questions_of(articles)):
+        predictor = Predictor(
+            self._estimator(None, None),
+            self._input_fn(data.file.path, FLAGS.predict_batch_size, is_training=False),
+            FLAGS.predict_batch_size,
+            data.file.num_features,
+        )
+        if not distributed.is_chief():
+            predictor.follow()
+            return
+        if not any(question.get("answers") for question in questions_of(data.articles)):
             tf.logging.warning("%s has no answers: there will be no scores", FLAGS.predict_file)
             key = "global_step"
-        input_fn = self._input_fn(file.path, FLAGS.predict_batch_size, is_training=False)
-        estimator = self._estimator(None, None)
 
         def score(checkpoint: str) -> Scored:
-            results = progress(
-                predict(estimator, input_fn, checkpoint), len(features), "prediction", "features"
-            )
-            return scorer(articles, examples, features, list(results))
+            results = predictor.outputs(checkpoint)
+            return scorer(data.articles, data.examples, data.features, results)
 
         evaluation = Evaluation(
             FLAGS.output_dir, key, self._scoring_settings(), outputs, FLAGS.init_checkpoint
         )
         best = evaluation.score_all(score)
+        predictor.finish()
         _report(best, outputs)
-        return best
 
     def export(self) -> str:
         """Writes the best checkpoint, or else the newest or the initial one, as a SavedModel."""
@@ -187,12 +203,11 @@ class SquadRun:
             self._make_model_fn(self._config, num_train_steps, num_warmup_steps),
             FLAGS.output_dir,
             FLAGS.seed,
-            FLAGS.save_summary_steps,
             FLAGS.enable_scoped_allocator,
         )
 
     def _input_fn(
-        self, path: str, batch_size: int, is_training: bool, start_step: int = 0
+        self, path: str, batch_size: int, is_training: bool, start_batch: int = 0
     ) -> Callable:
         return input_fn_builder(
             path,
@@ -203,14 +218,19 @@ class SquadRun:
             bsz=batch_size,
             is_v2=self._is_v2,
             seed=FLAGS.seed,
-            start_step=start_step,
+            start_batch=start_batch,
             trim_padding=FLAGS.trim_batches and FLAGS.mask_padding_in_loss,
+            rank=distributed.rank(),
+            num_workers=distributed.size(),
         )
 
     def _training_settings(self) -> dict:
         """What the trained weights are a function of, by flag name."""
         names = (
             "train_batch_size",
+            "gradient_accumulation_steps",
+            "allreduce_dtype",
+            "scale_learning_rate",
             "learning_rate",
             "num_train_epochs",
             "train_steps",
@@ -225,6 +245,7 @@ class SquadRun:
             **{name: getattr(FLAGS, name) for name in names},
             **feature_options()._asdict(),
             "albert_config_file": self._config.to_dict(),
+            "number of workers": distributed.size(),
             "train_file": _content(FLAGS.train_file),
             "spm_model_file": _content(FLAGS.spm_model_file),
             "init_checkpoint": _checkpoint_content(),
@@ -271,12 +292,12 @@ def _num_train_steps(num_examples: int) -> int:
     """As in the reference the length follows the examples, not their features."""
     if FLAGS.train_steps > 0:
         return FLAGS.train_steps
-    steps = int(num_examples / FLAGS.train_batch_size * FLAGS.num_train_epochs)
+    steps = int(num_examples / global_batch_size() * FLAGS.num_train_epochs)
     if not steps:
         raise UserError(
             f"{FLAGS.train_file}: {num_examples} examples are less than one step of "
-            f"--train_batch_size {FLAGS.train_batch_size} in --num_train_epochs "
-            f"{FLAGS.num_train_epochs:g}"
+            f"{global_batch_size()} in --num_train_epochs {FLAGS.num_train_epochs:g}; lower "
+            "--train_batch_size"
         )
     return steps
 

@@ -142,6 +142,23 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=240, **kwargs)
 
 
+MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
+
+
+def under_mpirun(workers: int, command: list[str], *options: str) -> list[str]:
+    """A command as so many workers; on any number of cores, as root or not."""
+    placing = ["--oversubscribe", "--bind-to", "none", "--allow-run-as-root", *options]
+    return [str(MPIRUN), "-np", str(workers), *placing, *command]
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> None:
+    """For tests that need Horovod and mpirun."""
+    pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed: make horovod")
+    if not MPIRUN.exists():
+        pytest.skip(f"{MPIRUN} is missing: make horovod")
+
+
 @pytest.fixture(scope="session")
 def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
     """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""

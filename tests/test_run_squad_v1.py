@@ -322,7 +322,8 @@ class TestBadInput:
         [
             (["--use_tpu=true"], ["--use_tpu", "TPU"]),
             (["--albert_hub_module_handle=x"], ["--albert_hub_module_handle", "--init_checkpoint"]),
-            (["--use_horovod=true"], ["--use_horovod"]),
+            (["--allreduce_dtype=bfloat16"], ["--allreduce_dtype", "HPU"]),
+            (["--gradient_accumulation_steps=0"], ["gradient_accumulation_steps"]),
             (["--no_such_flag=1"], ["no_such_flag"]),
             (["--max_seq_length=abc"], ["max_seq_length"]),
             (["--train_batch_size=0"], ["train_batch_size"]),

@@ -103,6 +103,13 @@ class TestSaveCheckpoints:
         assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
         assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-{count}"
 
+    def test_several_runs_a_step(self, tmp_path, log):
+        """The step counter of a real run moves in the last run of a step only."""
+        hook = SaveCheckpoints(str(tmp_path), 2, runs_a_step=3)
+        train(tmp_path, hook, Clock(), [0] * 14)
+        names = [re.search(r"model.ckpt-\d+$", line).group() for line in log()]
+        assert names == ["model.ckpt-2", "model.ckpt-4"]
+
     def test_no_step_no_checkpoint(self, tmp_path):
         run_steps(tmp_path, 0, 3)
         assert saved(tmp_path) == []
@@ -201,16 +208,35 @@ class TestTrainingLog:
         assert log() == []
 
     def test_curve(self, tmp_path, clock):
-        hook = TrainingLog(str(tmp_path), total_steps=6, batch_size=8, every_steps=3)
+        hook = TrainingLog(str(tmp_path), 6, batch_size=8, every_steps=3, summary_steps=2)
         train(tmp_path, hook, clock, [2, 0.5, 0.5, 1, 1, 1])
-        tf.summary.FileWriterCache.get(str(tmp_path)).flush()
-        points = [
-            (event.step, value.tag, value.simple_value)
-            for path in tmp_path.glob("events.out.tfevents.*")
-            for event in tf.train.summary_iterator(str(path))
-            for value in event.summary.value
-        ]
-        assert points == [(s, "examples_per_second", rate) for s, rate in [(1, 4), (3, 16), (6, 8)]]
+        curves = points(tmp_path)
+        assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
+        assert curves["loss"] == pytest.approx({2: 1 / 2, 4: 1 / 4, 6: 1 / 6})
+        assert curves["learning_rate"] == pytest.approx({2: 0.001, 4: 0.003, 6: 0.005})
+
+    def test_without_a_folder_there_are_no_curves(self, tmp_path, clock):
+        train(tmp_path, TrainingLog(None, 2, 8, 1), clock, [1, 1])
+        assert points(tmp_path) == {}
+
+    def test_several_runs_a_step(self, tmp_path, clock, log):
+        """The figures of a step are those of its last run."""
+        hook = TrainingLog(str(tmp_path), 2, batch_size=8, every_steps=1, runs_a_step=3)
+        train(tmp_path, hook, clock, [1, 1, 2, 1, 1, 0])
+        curves = points(tmp_path)
+        assert curves["loss"] == pytest.approx({1: 1 / 3, 2: 1 / 6})
+        assert curves["examples_per_second"] == {1: 2, 2: 4}
+        assert [line for line in log() if line.startswith("step 2/2 (100.0%)")]
+
+
+def points(folder):
+    """The curves in a folder: value by step, by tag."""
+    curves = {}
+    for path in folder.glob("events.out.tfevents.*"):
+        for event in tf.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                curves.setdefault(value.tag, {})[event.step] = value.simple_value
+    return curves
 
 
 def test_throughput():

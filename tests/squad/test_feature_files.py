@@ -96,10 +96,14 @@ class Place:
         maker = FeatureMaker(self.tokenizer, self.options, self.workers)
         if self.training:
             return maker.training_features(str(self.input), str(self.records)), None
-        examples = squad_utils.read_squad_examples(str(self.input), is_training=False)
-        return maker.prediction_features(
+
+        def examples():
+            return squad_utils.read_squad_examples(str(self.input), is_training=False)
+
+        file = maker.prediction_features(
             str(self.input), examples, str(self.records), str(self.left)
         )
+        return file, maker.left_features(file, examples, str(self.left))
 
     def command(self):
         """A program that does the same as `make`, with the log on standard error."""
@@ -163,7 +167,7 @@ class TestWritten:
     def test_records_are_the_features(self, place):
         file, _ = place.make()
         features = place.features()
-        assert file == (str(place.records), 12, len(features)) and len(features) > 20
+        assert file[:3] == (str(place.records), 12, len(features)) and len(features) > 20
         for record, feature in zip(records_of(place.records), features, strict=True):
             values = {
                 "unique_ids": [feature.unique_id],
@@ -384,7 +388,7 @@ class TestForeignTrainingFile:
         training.write_as_the_reference()
         before = training.listing()
         file, _ = training.make()
-        assert file == (str(training.records), 12, len(training.features()))
+        assert file[:3] == (str(training.records), 12, len(training.features()))
         warnings = [line for line in log() if line.startswith("WARNING")]
         assert len(warnings) == 1 and f"{training.records} has no header of ours" in warnings[0]
         assert training.listing() == before
@@ -408,7 +412,7 @@ class TestForeignPredictionFile:
         before = prediction.listing()
         log()
         file, left = prediction.make()
-        assert file == (str(prediction.records), 12, len(expected))
+        assert file[:3] == (str(prediction.records), 12, len(expected))
         assert sum("has no header of ours" in line for line in log()) == 1
         assert prediction.listing() == before
         for a, b in zip(left, expected, strict=True):

@@ -104,11 +104,19 @@ class TestTrainingOrder:
         assert same(one, other)
 
     @pytest.mark.parametrize("start", [1, 3, 7, 24])
-    def test_start_step_goes_on_where_a_run_stopped(self, write, start):
+    def test_start_batch_goes_on_where_a_run_stopped(self, write, start):
         path = write(map(make_record, range(11)))
         whole = batches(path, 30, True, 4, trim_padding=True)
-        rest = batches(path, 30 - start, True, 4, trim_padding=True, start_step=start)
+        rest = batches(path, 30 - start, True, 4, trim_padding=True, start_batch=start)
         assert same(rest, whole[start:])
+
+    @pytest.mark.parametrize("num_workers", [2, 3, 8])
+    def test_workers_share_the_batches_of_one(self, write, num_workers):
+        path = write(map(make_record, range(11)))
+        whole = batches(path, 6 * num_workers, True, 4, start_batch=num_workers)
+        for rank in range(num_workers):
+            options = {"start_batch": num_workers, "rank": rank, "num_workers": num_workers}
+            assert same(batches(path, 6, True, 4, **options), whole[rank::num_workers])
 
     def test_batches_straddle_epochs_and_are_full(self, write):
         path = write(map(make_record, range(5)))

@@ -1,0 +1,216 @@
+"""The workers of a job that `mpirun` or another launcher has started, and what they do together.
+
+Rank and size come from the launcher's environment, so that they are known before anything is
+connected: files are read and feature files made, in forked processes too, before MPI starts.
+`connect` is the first moment at which workers wait for each other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from runtime.errors import FlagError, UserError
+
+_INSTALL = "`make horovod` installs it"
+# Rank, size, rank on this host and their number there, as launchers name them.
+_LAUNCHERS = {
+    "mpirun": ("OMPI_COMM_WORLD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
+    "horovodrun": ("HOROVOD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
+    "srun": ("SLURM_{}", ("PROCID", "STEP_NUM_TASKS", "LOCALID", "STEP_TASKS_PER_NODE")),
+}
+# Gradients are sent in vectors of at most so many bytes, so that the memory for them is bounded.
+_VECTOR_BYTES = 64 << 20
+
+
+class Worker(NamedTuple):
+    """This process among those of its job."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    launcher: str | None = None
+
+
+def _from_environment() -> Worker:
+    for launcher, (pattern, names) in _LAUNCHERS.items():
+        values = [os.environ.get(pattern.format(name)) for name in names]
+        if None not in values:
+            # Slurm writes "2(x3)" for three nodes with two tasks each; the first is near enough.
+            return Worker(*(int(value.split("(")[0].split(",")[0]) for value in values), launcher)
+    return Worker()
+
+
+_started = _from_environment()
+_worker = Worker()
+_horovod = None
+
+
+def start(use_horovod: bool) -> None:
+    """Makes this process a worker of its job; nobody is waited for yet.
+
+    Raises:
+      FlagError: a launcher started several processes that would not work together.
+      UserError: Horovod is not installed.
+    """
+    global _worker
+    if not use_horovod:
+        if _started.size > 1:
+            raise FlagError(
+                f"{_started.launcher} started {_started.size} processes, but --use_horovod is off: "
+                "each would do the whole job and overwrite the others' files; add "
+                "--use_horovod=true or start one"
+            )
+        return
+    _import_horovod()
+    if _started.launcher is None:
+        tf.logging.warning("--use_horovod=true without mpirun: this is the only worker")
+    _worker = _started
+
+
+def _import_horovod() -> None:
+    global _horovod
+    try:
+        import horovod.tensorflow as hvd
+    except ImportError as e:
+        raise UserError(f"--use_horovod=true needs Horovod ({e}); {_INSTALL}") from e
+    _horovod = hvd
+
+
+def connect() -> None:
+    """Waits for the other workers; from here on they must all do the same collective work.
+
+    Raises:
+      UserError: Horovod sees other workers than the launcher has announced.
+    """
+    if size() == 1:
+        return
+    _horovod.init()
+    if (_horovod.rank(), _horovod.size()) != (rank(), size()):
+        raise UserError(
+            f"{_worker.launcher} started worker {rank()} of {size()}, Horovod sees worker "
+            f"{_horovod.rank()} of {_horovod.size()}: was it built with this MPI? {_INSTALL}"
+        )
+    tf.logging.info("%d workers", size())
+
+
+def rank() -> int:
+    """The number of this worker, from 0."""
+    return _worker.rank
+
+
+def size() -> int:
+    """The number of workers."""
+    return _worker.size
+
+
+def is_chief() -> bool:
+    """Whether this worker is number 0, the one that writes."""
+    return rank() == 0
+
+
+def is_first() -> bool:
+    """Whether this is the launcher's process number 0, also before `start`."""
+    return _started.rank == 0
+
+
+def label() -> str:
+    """Which process of a job this is, for messages; "" if it is the only one."""
+    if _started.size == 1:
+        return ""
+    return f"rank {_started.rank} of {_started.size} on {socket.gethostname()}"
+
+
+def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
+    """The means of dense float32 tensors over the workers.
+
+    The tensors are joined to few long vectors, in their order: one vector is sent faster than many
+    small ones, its sum does not depend on which of them is ready first, and unlike Horovod's
+    grouped all-reduce it has a kernel on every device.
+
+    Args:
+      tensors: of known shapes, the same on every worker.
+      dtype: what they are sent as, instead of float32.
+    """
+    if size() == 1:
+        return list(tensors)
+    results = []
+    for number, group in enumerate(_groups(tensors)):
+        vector = tf.concat([tf.reshape(tensor, [-1]) for tensor in group], axis=0)
+        if dtype:
+            vector = tf.cast(vector, dtype)
+        # Workers find each other's tensors by these names.
+        name = f"{tensors[0].op.name}_and_{len(tensors) - 1}_{number}".replace("/", "_")
+        vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), group[0].dtype)
+        parts = tf.split(vector, [tensor.shape.num_elements() for tensor in group])
+        results += [tf.reshape(part, t.shape) for part, t in zip(parts, group, strict=True)]
+    return results
+
+
+def _groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
+    """Neighbours that together take no more than a vector's bytes, or a single larger tensor."""
+    group, used = [], 0
+    for tensor in tensors:
+        needed = tensor.shape.num_elements() * tensor.dtype.size
+        if group and used + needed > _VECTOR_BYTES:
+            yield group
+            group, used = [], 0
+        group.append(tensor)
+        used += needed
+    if group:
+        yield group
+
+
+def starting_hooks() -> list[tf.train.SessionRunHook]:
+    """Hooks that give every worker's variables the values of rank 0's when a session begins."""
+    return [_horovod.BroadcastGlobalVariablesHook(0)] if size() > 1 else []
+
+
+def share(value: Any) -> Any:
+    """Rank 0's `value`, which JSON can hold, on every worker; the others' is not looked at."""
+    if size() == 1:
+        return value
+    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    length = np.array([len(content)], np.int64)
+    length = _run(lambda t: _horovod.broadcast(t, 0, name="shared_length"), length)
+    if not is_chief():
+        content = np.zeros(length, np.uint8)
+    content = _run(lambda t: _horovod.broadcast(t, 0, name="shared_value"), content)
+    return json.loads(content.tobytes())
+
+
+def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
+    """Every worker's arrays, by rank; they may differ in length and number.
+
+    Args:
+      arrays: of one dimension; may be none.
+      dtype: theirs, the same on every worker.
+    """
+    if size() == 1:
+        return [list(arrays)]
+    counts, lengths, values = (
+        _run(lambda t, name=name: _horovod.allgather(t, name=name), array)
+        for name, array in (
+            ("gathered_count", np.array([len(arrays)], np.int64)),
+            ("gathered_lengths", np.array([len(a) for a in arrays], np.int64)),
+            ("gathered_values", np.concatenate([np.zeros(0, dtype), *arrays])),
+        )
+    )
+    all_arrays = iter(np.split(values, np.cumsum(lengths)[:-1]))
+    return [[next(all_arrays) for _ in range(count)] for count in counts]
+
+
+def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
+    """The result of a collective operation on an array, without any accelerator."""
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        given = tf.placeholder(array.dtype, [None])
+        result = collective(given)
+        with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
+            return session.run(result, {given: array})

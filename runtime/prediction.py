@@ -1,0 +1,94 @@
+"""Prediction with one checkpoint after the other, shared out over the workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed
+from runtime.checkpoints import restoring
+from runtime.progress import progress
+
+Output = dict[str, np.ndarray]
+
+
+class Predictor:
+    """What a model gives for every example, in order, whoever of the workers computes it.
+
+    Worker r of n computes the batches r, r + n, ... of those that a single one would: the
+    results are the same to the last bit. Rank 0 says which checkpoints: it calls `outputs` for
+    each and `finish` at the end, the other workers call `follow`.
+    """
+
+    def __init__(
+        self,
+        estimator: tf.estimator.Estimator,
+        input_fn: Callable,
+        batch_size: int,
+        num_examples: int,
+    ):
+        """`input_fn` gives this worker's share of the batches of `num_examples` examples."""
+        self._estimator = estimator
+        self._input_fn = input_fn
+        self._batch_size = batch_size
+        self._num_examples = num_examples
+
+    def outputs(self, checkpoint: str) -> list[Output]:
+        """What the model gives for every example with the values of a checkpoint.
+
+        Raises:
+          UserError: the checkpoint does not fit the model.
+        """
+        distributed.share(checkpoint)
+        return self._outputs(checkpoint)
+
+    def follow(self) -> None:
+        """Does this worker's share for every checkpoint that rank 0 names, until it is done."""
+        while (checkpoint := distributed.share(None)) is not None:
+            self._outputs(checkpoint)
+
+    def finish(self) -> None:
+        """Lets the other workers go."""
+        distributed.share(None)
+
+    def _outputs(self, checkpoint: str) -> list[Output]:
+        share = -(-self._num_examples // distributed.size())
+        rows = list(progress(self._predict(checkpoint), share, "prediction", "examples"))
+        return rows if distributed.size() == 1 else self._merged(rows)
+
+    def _predict(self, checkpoint: str) -> Iterator[Output]:
+        # Where another host lacks the file, its variables come from rank 0 all the same.
+        here = distributed.is_chief() or os.path.exists(checkpoint + ".index")
+        batches = self._estimator.predict(
+            self._input_fn,
+            checkpoint_path=checkpoint if here else None,
+            hooks=distributed.starting_hooks(),
+            yield_single_examples=False,
+        )
+        with restoring(checkpoint):
+            for batch in batches:
+                for values in zip(*batch.values(), strict=True):
+                    yield dict(zip(batch, values, strict=True))
+
+    def _merged(self, rows: list[Output]) -> list[Output]:
+        """All workers' rows, in the order of the examples."""
+        layout = distributed.share(
+            [(key, value.dtype.str, value.ndim) for key, value in rows[0].items()] if rows else []
+        )
+        columns = []
+        for key, dtype, dimensions in layout:
+            values = [np.ravel(row[key]) for row in rows]
+            by_rank = distributed.gather(values, np.dtype(dtype))
+            ordered = list(self._in_order(by_rank))
+            columns.append(ordered if dimensions else [value[0] for value in ordered])
+        names = [key for key, _, _ in layout]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _in_order(self, by_rank: list[list[np.ndarray]]) -> Iterator[np.ndarray]:
+        """The rows of batch 0, which rank 0 has, then those of batch 1, and so on."""
+        rows = [iter(share) for share in by_rank]
+        for example in range(self._num_examples):
+            yield next(rows[example // self._batch_size % len(rows)])

@@ -1,0 +1,63 @@
+"""What the workers of a job do together, each writing what it got to FOLDER/RANK.npz or .json.
+
+mpirun -np N python -m tests.programs.collectives FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+
+import tensorflow.compat.v1 as tf  # isort: skip
+
+from runtime import distributed
+
+SHAPES = ([3, 2], [], [5], [4, 1, 2])
+
+
+def values_of(rank: int) -> list[np.ndarray]:
+    """What a worker has: numbers that float16 holds too."""
+    generator = np.random.default_rng(rank)
+    return [np.asarray(generator.integers(-8, 8, shape) / 4, np.float32) for shape in SHAPES]
+
+
+def arrays_of(rank: int) -> list[np.ndarray]:
+    """Arrays of several lengths; the last worker has none."""
+    if rank == distributed.size() - 1:
+        return []
+    return [np.arange(length, dtype=np.float32) + 100 * rank for length in (2, 0, 3 + rank)]
+
+
+def means(dtype: tf.DType | None) -> list[np.ndarray]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        given = [tf.constant(value) for value in values_of(distributed.rank())]
+        return session.run(distributed.mean(given, dtype))
+
+
+def main(folder: pathlib.Path) -> None:
+    distributed.start(use_horovod=True)
+    distributed.connect()
+    rank = distributed.rank()
+    results = {}
+    for name, vector_bytes in (("one_vector", 64 << 20), ("several_vectors", 30)):
+        distributed._VECTOR_BYTES = vector_bytes
+        results[name] = means(None)
+    results["float16"] = means(tf.float16)
+    flat = {f"{n}_{i}": v for n, values in results.items() for i, v in enumerate(values)}
+    np.savez(folder / f"{rank}.npz", **flat)
+    shared = [
+        distributed.share(value if rank == 0 else f"of rank {rank}")
+        for value in (None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000)
+    ]
+    gathered = distributed.gather(arrays_of(rank), np.dtype(np.float32))
+    gathered = [[array.tolist() for array in arrays] for arrays in gathered]
+    (folder / f"{rank}.json").write_text(json.dumps({"shared": shared, "gathered": gathered}))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

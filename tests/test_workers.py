@@ -1,0 +1,286 @@
+"""Whole runs with several workers under a real mpirun, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from tests.conftest import ROOT, run, squad_command, under_mpirun
+from tests.test_run_squad_v1 import weights
+
+pytestmark = pytest.mark.usefixtures("mpirun")
+LIMIT = 60  # seconds in which a job whose worker fails is to end
+
+
+def job(workers: int, squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
+    command = squad_command(squad_dir, output_dir, "--use_horovod=true", *flags)
+    return under_mpirun(workers, command)
+
+
+def losses(folder: pathlib.Path) -> np.ndarray:
+    """The loss of every step, from the curves."""
+    found = {}
+    for file in folder.glob("events*"):
+        for event in tf.train.summary_iterator(str(file)):
+            for value in event.summary.value:
+                if value.tag == "loss":
+                    found[event.step] = value.simple_value
+    return np.array([found[step] for step in sorted(found)])
+
+
+class TestEqualResults:
+    @pytest.fixture(scope="class")
+    def golden(self, shared, tmp_path_factory):
+        """Flags of the golden steps: the folder, and a checkpoint with the head's first weights."""
+        folder = shared / "golden" / "albert_tiny"
+        reader = tf.train.load_checkpoint(str(folder / "model.ckpt-best"))
+        prefix = tmp_path_factory.mktemp("golden") / "model.ckpt"
+        with tf.Graph().as_default(), tf.Session() as session:
+            for name in reader.get_variable_to_shape_map():
+                if name.startswith("bert/"):
+                    tf.get_variable(name, initializer=reader.get_tensor(name))
+            curve = np.load(folder / "squad_v1_adamw.npz")
+            tf.get_variable("cls/squad/output_weights", initializer=curve["output_weights"])
+            session.run(tf.global_variables_initializer())
+            tf.train.Saver().save(session, str(prefix))
+        return [f"--golden={folder}", f"--init_checkpoint={prefix}"], curve["losses"]
+
+    def steps(self, golden, folder, workers, *flags):
+        """The losses and final weights of the golden steps."""
+        program = [sys.executable, "-m", "tests.programs.golden_steps"]
+        command = [*program, *golden[0], f"--output_dir={folder}", *flags]
+        result = run(under_mpirun(workers, command), cwd=ROOT)
+        assert result.returncode == 0, result.stderr
+        return losses(folder), weights(folder, "model.ckpt-20")
+
+    @pytest.fixture(scope="class")
+    def alone(self, golden, tmp_path_factory):
+        """One worker, batches of 8."""
+        return self.steps(golden, tmp_path_factory.mktemp("alone"), 1, "--batch_size=8")
+
+    def test_one_worker_has_the_golden_losses(self, golden, alone):
+        np.testing.assert_allclose(alone[0], golden[1], rtol=0, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        ("workers", "batch_size", "accumulation"),
+        [(2, 4, 1), (1, 4, 2), (2, 2, 2), (4, 2, 1), (1, 2, 4)],
+    )
+    def test_the_same_batch_cut_in_parts(
+        self, golden, alone, tmp_path, workers, batch_size, accumulation
+    ):
+        flags = [f"--batch_size={batch_size}", f"--accumulation={accumulation}"]
+        result = self.steps(golden, tmp_path, workers, *flags)
+        np.testing.assert_allclose(result[0], alone[0], rtol=0, atol=1e-5)
+        assert result[1].keys() == alone[1].keys(), "sums of gradients belong to no checkpoint"
+        for name, value in alone[1].items():
+            np.testing.assert_allclose(result[1][name], value, rtol=0, atol=1e-5, err_msg=name)
+
+    def test_float16_on_the_wire(self, golden, alone, tmp_path):
+        flags = ["--batch_size=4", "--wire=float16"]
+        result = self.steps(golden, tmp_path, 2, *flags)
+        assert not np.array_equal(result[0], alone[0])
+        np.testing.assert_allclose(result[0], alone[0], rtol=0, atol=5e-3)
+
+
+class TestWholeRun:
+    @pytest.fixture(scope="class")
+    def by_two(self, squad_dir, tmp_path_factory):
+        """A folder that two workers filled, and what they said; three batches a worker and step."""
+        folder = tmp_path_factory.mktemp("two")
+        flags = ["--train_batch_size=2", "--gradient_accumulation_steps=2"]
+        result = run(job(2, squad_dir, folder, *flags))
+        assert result.returncode == 0, result.stderr
+        return folder, result
+
+    def test_one_worker_writes(self, by_two, trained):
+        folder, result = by_two
+        names = {re.sub(r"tfevents.*", "tfevents", name) for name in os.listdir(folder)}
+        assert names == {re.sub(r"tfevents.*", "tfevents", n) for n in os.listdir(trained)}
+        assert len(list(folder.glob("events*"))) == 1
+        assert "2 workers" in result.stderr
+        assert "global batch size 8" in result.stderr
+        assert result.stderr.count("Training statistics") == 1
+
+    def test_steps_follow_the_global_batch(self, by_two, trained):
+        assert weights(by_two[0])["global_step"] == 48 * 2 // 8
+        assert weights(by_two[0]).keys() == weights(trained).keys()
+
+    def test_predictions_have_the_bytes_of_one_worker(self, by_two, squad_dir, tmp_path):
+        folder, _ = by_two
+        checkpoint = f"--init_checkpoint={folder / 'model.ckpt-best'}"
+        for workers in (1, 2, 3):
+            out = tmp_path / str(workers)
+            result = run(job(workers, squad_dir, out, "--do_train=False", checkpoint))
+            assert result.returncode == 0, result.stderr
+            for name in ("predictions.json", "nbest_predictions.json"):
+                assert (out / name).read_bytes() == (folder / name).read_bytes(), (workers, name)
+
+    def test_more_workers_than_batches(self, by_two, squad_dir, tmp_path):
+        folder, _ = by_two
+        flags = [
+            "--do_train=False",
+            f"--init_checkpoint={folder / 'model.ckpt-best'}",
+            "--predict_batch_size=100",
+        ]
+        result = run(job(3, squad_dir, tmp_path, *flags))
+        assert result.returncode == 0, result.stderr
+        predictions = json.loads((tmp_path / "predictions.json").read_text())
+        assert predictions == json.loads((folder / "predictions.json").read_text())
+
+    def test_the_same_command_ends_at_once(self, by_two, squad_dir, tmp_path):
+        folder = tmp_path / "out"
+        shutil.copytree(by_two[0], folder)
+        flags = ["--train_batch_size=2", "--gradient_accumulation_steps=2"]
+        result = run(job(2, squad_dir, folder, *flags))
+        assert result.returncode == 0, result.stderr
+        assert "Training is done already" in result.stderr
+        assert "All 3 checkpoints are scored already" in result.stderr
+
+    def test_another_number_of_workers_is_another_run(self, by_two, squad_dir):
+        flags = ["--train_batch_size=2", "--gradient_accumulation_steps=2"]
+        result = run(job(1, squad_dir, by_two[0], *flags))
+        assert result.returncode == 2
+        assert "number of workers (was 2, is 1)" in result.stderr
+
+    def test_scaled_learning_rate(self, squad_dir, tmp_path):
+        flags = [
+            "--scale_learning_rate",
+            "--train_steps=4",
+            "--warmup_proportion=0",
+            "--log_steps=1",
+        ]
+        result = run(job(2, squad_dir, tmp_path, "--do_predict=False", *flags))
+        assert result.returncode == 0, result.stderr
+        assert "learning rate 0.002 " in result.stderr, "twice that of the command"
+
+    def test_alone_without_mpirun(self, squad_dir, tmp_path):
+        flags = ["--use_horovod=true", "--train_steps=2", "--do_predict=False"]
+        result = run(squad_command(squad_dir, tmp_path, *flags))
+        assert result.returncode == 0, result.stderr
+        assert "without mpirun: this is the only worker" in result.stderr
+        assert (tmp_path / "model.ckpt-2.index").exists()
+
+
+class TestFaults:
+    STEPS = ("--train_steps=400", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
+
+    def pids(self, command: list[str]) -> list[int]:
+        """The processes of workers, by rank."""
+        found = {}
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                variables = (folder / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[: len(command)] == [word.encode() for word in command]:
+                rank = next(v for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
+                found[int(rank.split(b"=")[1])] = int(folder.name)
+        return [found[rank] for rank in sorted(found)]
+
+    def start(self, squad_dir, folder, *flags):
+        """A job of two workers that has written its first checkpoint."""
+        command = squad_command(squad_dir, folder, "--use_horovod=true", *self.STEPS, *flags)
+        process = subprocess.Popen(
+            under_mpirun(2, command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        deadline = time.time() + 120
+        while not list(folder.glob("model.ckpt-*.index")):
+            assert process.poll() is None, process.stdout.read()
+            assert time.time() < deadline
+            time.sleep(0.01)
+        return command, process
+
+    def end_of(self, process) -> tuple[int, str]:
+        """Exit code and output of a job that is to end soon."""
+        started = time.time()
+        output, _ = process.communicate(timeout=LIMIT)
+        assert time.time() - started < LIMIT
+        return process.returncode, output
+
+    @pytest.mark.parametrize("rank", [0, 1])
+    def test_a_killed_worker_ends_the_job_and_the_command_resumes(self, squad_dir, tmp_path, rank):
+        whole, broken = tmp_path / "whole", tmp_path / "broken"
+        result = run(job(2, squad_dir, whole, *self.STEPS))
+        assert result.returncode == 0, result.stderr
+        command, process = self.start(squad_dir, broken)
+        time.sleep(0.2)
+        os.kill(self.pids(command)[rank], signal.SIGKILL)
+        code, output = self.end_of(process)
+        assert code != 0
+        assert not self.pids(command), "workers are left behind"
+        assert not (broken / "model.ckpt-400.index").exists(), "killed too late to show anything"
+        result = run(under_mpirun(2, command))
+        assert result.returncode == 0, result.stderr
+        assert re.search(r"Training from step \d*[2468]0 to 400", result.stderr), result.stderr
+        expected, actual = weights(whole, "model.ckpt-400"), weights(broken, "model.ckpt-400")
+        for name, value in expected.items():
+            np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+    def test_a_worker_that_raises_ends_the_job(self, squad_dir, tmp_path):
+        """The disk of rank 0 fills up, in that its checkpoint cannot be written any more."""
+        command, process = self.start(squad_dir, tmp_path)
+        subprocess.run(["prlimit", f"--pid={self.pids(command)[0]}", "--fsize=1000"], check=True)
+        code, output = self.end_of(process)
+        assert code != 0
+        print(output)
+
+    @pytest.mark.parametrize("rank", [0, 1])
+    def test_a_worker_that_lacks_a_file_is_named(self, squad_dir, tmp_path, rank):
+        """As on one host of several; the other worker waits for this one meanwhile."""
+        good = squad_command(squad_dir, tmp_path, "--use_horovod=true", *self.STEPS)
+        bad = [*good, f"--spm_model_file={tmp_path / 'missing.model'}"]
+        programs = [" ".join(map(str, c)) for c in ((bad, good) if rank == 0 else (good, bad))]
+        script = f'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then {programs[0]}; else {programs[1]}; fi'
+        started = time.time()
+        result = run(under_mpirun(2, ["bash", "-c", script]))
+        assert time.time() - started < LIMIT
+        assert result.returncode == 1
+        line = next(line for line in result.stderr.splitlines() if ": error: " in line)
+        assert re.search(rf"error: rank {rank} of 2 on \S+: .*missing.model", line)
+        assert "Traceback" not in result.stderr
+
+    def test_a_fault_of_all_is_said_once(self, squad_dir, tmp_path):
+        result = run(job(2, squad_dir, tmp_path, "--learning_rate=fast"))
+        assert result.returncode == 2
+        assert result.stderr.count(": error: ") == 1
+
+    def test_not_finite_is_said_once(self, squad_dir, tmp_path):
+        flags = ["--learning_rate=1e20", "--save_checkpoints_steps=1"]
+        result = run(job(2, squad_dir, tmp_path, *flags))
+        assert result.returncode == 1
+        (line,) = (line for line in result.stderr.splitlines() if ": error: " in line)
+        assert "NaN or infinite at step" in line
+        assert "Traceback" not in result.stderr
+
+    def test_mpirun_without_use_horovod(self, squad_dir, tmp_path):
+        result = run(under_mpirun(2, squad_command(squad_dir, tmp_path)))
+        assert result.returncode == 2
+        assert "--use_horovod is off" in result.stderr
+        assert not list(tmp_path.iterdir())
+
+
+def test_without_horovod_installed(squad_dir, tmp_path):
+    """One line that says how to install it, and nothing else is affected."""
+    package = tmp_path / "path" / "horovod"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError(\"No module named 'horovod'\")")
+    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+    out, flags = tmp_path / "out", ["--train_steps=2", "--do_predict=False"]
+    result = run(squad_command(squad_dir, out, "--use_horovod=true", *flags), env=environment)
+    assert result.returncode == 1
+    assert "needs Horovod" in result.stderr and "make horovod" in result.stderr
+    assert "Traceback" not in result.stderr
+    result = run(squad_command(squad_dir, out, *flags), env=environment)
+    assert result.returncode == 0, result.stderr
