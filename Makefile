@@ -7,12 +7,16 @@ RUN := $(VENV)/bin/python
 # Nothing that is added later may change what behaviour depends on.
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c requirements-common.txt
 WORKERS ?= 2
+# Horovod's wheel takes minutes to build and belongs to one Python and one TensorFlow; `make clean`
+# leaves it here.
+WHEELS = .wheels/$(shell $(RUN) -m pip freeze 2>/dev/null | sed -n 's/^\(tensorflow.*\)==/\1-/p' | grep -E '^tensorflow(-cpu)?-[0-9]')
 
-.PHONY: help install install-dev demo test lint format bench-features bench-step clean
+.PHONY: help install install-dev horovod demo test lint format bench-features bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
 	@echo "make test        install, then check the style and run all tests (10 minutes)"
+	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make install     make .venv with requirements.txt"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
@@ -27,6 +31,18 @@ $(VENV)/installed: requirements.txt requirements-common.txt
 $(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
 	$(PIP) -r requirements-dev.txt
 	@touch $@
+
+$(VENV)/installed-horovod: $(VENV)/installed requirements-horovod.txt
+	$(PIP) $$(sed -n '/^[co]/p' requirements-horovod.txt)
+	@ls $(WHEELS)/horovod-*.whl >/dev/null 2>&1 || echo "building Horovod, 2 to 4 minutes"
+	@ls $(WHEELS)/horovod-*.whl >/dev/null 2>&1 || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" \
+	HOROVOD_WITH_MPI=1 HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 \
+	HOROVOD_WITHOUT_MXNET=1 $(RUN) -m pip wheel --quiet --no-build-isolation --no-deps \
+	--wheel-dir $(WHEELS) $$(grep '^horovod' requirements-horovod.txt)
+	$(PIP) --find-links $(WHEELS) -r requirements-horovod.txt
+	@touch $@
+
+horovod: $(VENV)/installed-horovod
 
 install: $(VENV)/installed
 
@@ -43,7 +59,7 @@ format: install-dev
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-test: lint
+test: lint horovod
 	$(RUN) -m pytest -n $(WORKERS) --dist loadscope
 
 $(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt

@@ -18,6 +18,9 @@ from runtime.checkpoints import (
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
 
+# How the operating system's reasons read in TensorFlow's messages.
+_CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
+
 
 def make_estimator(
     model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
@@ -119,10 +122,12 @@ def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingP
     except tf.errors.OpError as e:
         if "OOM" in e.message:
             raise UserError("the device is out of memory; try a lower --train_batch_size") from e
-        if "No space left" not in e.message:
+        reason = next((reason for reason in _CANNOT_WRITE if reason in e.message), None)
+        if reason is None:
             raise
         raise UserError(
-            f"{folder}: the disk is full; make room and run the same command again to resume"
+            f"{folder}: a checkpoint cannot be written ({reason}); make room and run the same "
+            "command again to resume"
         ) from e
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -74,7 +75,7 @@ class TestEqualResults:
 
     @pytest.mark.parametrize(
         ("workers", "batch_size", "accumulation"),
-        [(2, 4, 1), (1, 4, 2), (2, 2, 2), (4, 2, 1), (1, 2, 4)],
+        [(2, 4, 1), (1, 4, 2), (2, 2, 2), (4, 2, 1)],
     )
     def test_the_same_batch_cut_in_parts(
         self, golden, alone, tmp_path, workers, batch_size, accumulation
@@ -173,7 +174,15 @@ class TestWholeRun:
 
 
 class TestFaults:
-    STEPS = ("--train_steps=400", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
+    STEPS = ("--train_steps=160", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
+
+    @pytest.fixture(scope="class")
+    def whole(self, squad_dir, tmp_path_factory):
+        """The folder of a job that nothing happened to."""
+        folder = tmp_path_factory.mktemp("whole")
+        result = run(job(2, squad_dir, folder, *self.STEPS))
+        assert result.returncode == 0, result.stderr
+        return folder
 
     def pids(self, command: list[str]) -> list[int]:
         """The processes of workers, by rank."""
@@ -210,21 +219,21 @@ class TestFaults:
         return process.returncode, output
 
     @pytest.mark.parametrize("rank", [0, 1])
-    def test_a_killed_worker_ends_the_job_and_the_command_resumes(self, squad_dir, tmp_path, rank):
-        whole, broken = tmp_path / "whole", tmp_path / "broken"
-        result = run(job(2, squad_dir, whole, *self.STEPS))
-        assert result.returncode == 0, result.stderr
+    def test_a_killed_worker_ends_the_job_and_the_command_resumes(
+        self, whole, squad_dir, tmp_path, rank
+    ):
+        broken = tmp_path
         command, process = self.start(squad_dir, broken)
-        time.sleep(0.2)
+        time.sleep(random.uniform(0, 0.5))
         os.kill(self.pids(command)[rank], signal.SIGKILL)
         code, output = self.end_of(process)
         assert code != 0
         assert not self.pids(command), "workers are left behind"
-        assert not (broken / "model.ckpt-400.index").exists(), "killed too late to show anything"
+        assert not (broken / "model.ckpt-160.index").exists(), "killed too late to show anything"
         result = run(under_mpirun(2, command))
         assert result.returncode == 0, result.stderr
-        assert re.search(r"Training from step \d*[2468]0 to 400", result.stderr), result.stderr
-        expected, actual = weights(whole, "model.ckpt-400"), weights(broken, "model.ckpt-400")
+        assert re.search(r"Training from step \d*[2468]0 to 160", result.stderr), result.stderr
+        expected, actual = weights(whole, "model.ckpt-160"), weights(broken, "model.ckpt-160")
         for name, value in expected.items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
@@ -233,8 +242,9 @@ class TestFaults:
         command, process = self.start(squad_dir, tmp_path)
         subprocess.run(["prlimit", f"--pid={self.pids(command)[0]}", "--fsize=1000"], check=True)
         code, output = self.end_of(process)
-        assert code != 0
-        print(output)
+        assert code == 1
+        assert re.search(r"error: rank 0 of 2 on \S+: .*cannot be written.*File too large", output)
+        assert "Traceback" not in output
 
     @pytest.mark.parametrize("rank", [0, 1])
     def test_a_worker_that_lacks_a_file_is_named(self, squad_dir, tmp_path, rank):
