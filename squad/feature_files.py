@@ -14,17 +14,12 @@ from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
+from runtime.records import RecordFile, count_valid_records
 from runtime.workers import ordered_map
 from squad import left
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
-from squad.records import (
-    FeatureWriter,
-    RecordFile,
-    RecordMaker,
-    count_valid_records,
-    feature_spec,
-)
+from squad.records import FeatureWriter, RecordMaker, feature_spec
 
 Examples = Callable[[], list[SquadExample]]
 # Examples that are converted at a time; enough to make sending them to a worker worth while.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-import mmap
-from collections.abc import Sequence
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import tf_example
@@ -16,8 +13,6 @@ from squad.features import FIRST_UNIQUE_ID, InputFeatures, Window, WindowMaker
 
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
-# A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that.
-_BEFORE, _AFTER = 12, 4
 _REMEMBERED_PARAGRAPHS = 64
 # How the entry of an id begins; ids from 2**28 to before 2**35 take 5 bytes, as all of them do.
 _BEFORE_ID = tf_example.entry("unique_ids", bytes(5))[:-5]
@@ -126,61 +121,3 @@ def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
     if is_training:
         spec.update({key: tf.io.FixedLenFeature([], tf.int64) for key in ANSWER_KEYS})
     return spec
-
-
-def count_valid_records(path: str, spec: dict) -> int:
-    """The number of records of a file, all of which are whole and have the features of `spec`.
-
-    Raises:
-      ValueError: the file has no record.
-      tf.errors.OpError: a record is damaged or lacks a feature.
-    """
-    with tf.Graph().as_default(), tf.Session() as session:
-        batches = tf.data.TFRecordDataset(path).batch(256)
-        parsed = batches.map(lambda records: tf.io.parse_example(records, spec)["unique_ids"])
-        count = session.run(
-            parsed.reduce(np.int64(0), lambda total, ids: total + tf.size(ids, out_type=tf.int64))
-        )
-    if not count:
-        raise ValueError(f"{path} has no record")
-    return int(count)
-
-
-class RecordFile:
-    """Random access to the records of TFRecord files, through the operating system's cache."""
-
-    def __init__(self, paths: Sequence[str]):
-        """Finds where each record is.
-
-        Raises:
-          ValueError: a file ends inside a record.
-        """
-        self._maps, self._records = [], []
-        for path in paths:
-            with open(path, "rb") as file:
-                file.seek(0, 2)
-                if not file.tell():
-                    continue
-                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self._maps.append(content)
-            self._records += [(content, *place) for place in _record_places(content, path)]
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def read(self, numbers: np.ndarray) -> list[bytes]:
-        """The records with these numbers."""
-        places = (self._records[number] for number in numbers)
-        return [content[start:end] for content, start, end in places]
-
-
-def _record_places(content: mmap.mmap, path: str) -> list[tuple[int, int]]:
-    places, position = [], 0
-    while position < len(content):
-        length = int.from_bytes(content[position : position + 8], "little")
-        start, end = position + _BEFORE, position + _BEFORE + length
-        if end + _AFTER > len(content):
-            raise ValueError(f"{path} ends inside record {len(places)}")
-        places.append((start, end))
-        position = end + _AFTER
-    return places

@@ -1,0 +1,170 @@
+"""Files of TFRecords: random access, and batches in an order that can be taken up anywhere."""
+
+from __future__ import annotations
+
+import functools
+import mmap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+# A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that.
+_BEFORE, _AFTER = 12, 4
+# Batches are trimmed to a multiple of this length, so that few different shapes occur.
+_TRIM_MULTIPLE = 16
+
+
+def count_valid_records(path: str, spec: dict) -> int:
+    """The number of records of a file, all of which are whole and have the features of `spec`.
+
+    Raises:
+      ValueError: the file has no record.
+      tf.errors.OpError: a record is damaged or lacks a feature.
+    """
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = tf.data.TFRecordDataset(path).batch(256)
+        # The size of a feature, so that all of them are parsed.
+        sizes = batches.map(lambda records: _batch_size(tf.io.parse_example(records, spec)))
+        count = session.run(sizes.reduce(np.int64(0), lambda total, size: total + size))
+    if not count:
+        raise ValueError(f"{path} has no record")
+    return int(count)
+
+
+def _batch_size(parsed: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    return tf.shape(next(iter(parsed.values())), out_type=tf.int64)[0]
+
+
+class RecordFile:
+    """Random access to the records of TFRecord files, through the operating system's cache."""
+
+    def __init__(self, paths: Sequence[str]):
+        """Finds where each record is.
+
+        Raises:
+          ValueError: a file ends inside a record.
+        """
+        self._maps, self._records = [], []
+        for path in paths:
+            with open(path, "rb") as file:
+                file.seek(0, 2)
+                if not file.tell():
+                    continue
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._maps.append(content)
+            self._records += [(content, *place) for place in _record_places(content, path)]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def read(self, numbers: np.ndarray) -> list[bytes]:
+        """The records with these numbers."""
+        places = (self._records[number] for number in numbers)
+        return [content[start:end] for content, start, end in places]
+
+
+def _record_places(content: mmap.mmap, path: str) -> list[tuple[int, int]]:
+    places, position = [], 0
+    while position < len(content):
+        length = int.from_bytes(content[position : position + 8], "little")
+        start, end = position + _BEFORE, position + _BEFORE + length
+        if end + _AFTER > len(content):
+            raise ValueError(f"{path} ends inside record {len(places)}")
+        places.append((start, end))
+        position = end + _AFTER
+    return places
+
+
+def parsed_batches(
+    files: Sequence[str],
+    spec: Mapping[str, Any],
+    batch_size: int,
+    *,
+    shuffle_seed: int | None,
+    start_batch: int = 0,
+    drop_remainder: bool = False,
+    trim_padding: bool = False,
+    rank: int = 0,
+    num_workers: int = 1,
+) -> tf.data.Dataset:
+    """Batches of the records of TFRecord files, parsed.
+
+    With a seed the records come without end, every epoch in an order of its own over all of them:
+    batch k is a function of the files, `batch_size`, the seed and k alone. Without one they come
+    once, in file order. Of n workers, worker r gets the batches r, r + n, ... and reads no other
+    record; so does a resumed run from the batch on that it was at.
+
+    Args:
+      files: the files.
+      spec: for `tf.io.parse_example`.
+      batch_size: records in a batch.
+      shuffle_seed: of the order; None for file order.
+      start_batch: number of the first batch of all workers together.
+      drop_remainder: in file order, leave out a last batch that is not full.
+      trim_padding: cut features as long as `input_mask` to the longest row of the batch.
+      rank, num_workers: which of how many workers this is.
+
+    Returns:
+      A dataset of dictionaries of tensors with B rows; integers are int32.
+    """
+    records = RecordFile(files)
+    if shuffle_seed is None:
+        numbers = functools.partial(_numbers_in_order, len(records), batch_size)
+        end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
+    else:
+        numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
+        end = np.iinfo(np.int64).max
+    static_size = None if shuffle_seed is None and not drop_remainder else batch_size
+
+    def read(batch: np.ndarray) -> np.ndarray:
+        return np.array(records.read(numbers(int(batch))), object)
+
+    def read_op(batch: tf.Tensor) -> tf.Tensor:
+        content = tf.numpy_function(read, [batch], tf.string, stateful=False)
+        content.set_shape([static_size])
+        return content
+
+    def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = {
+            key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
+            for key, value in tf.io.parse_example(content, spec).items()
+        }
+        return _trim(features) if trim_padding else features
+
+    batches = tf.data.Dataset.range(start_batch + rank, end, num_workers).map(read_op)
+    parsed = batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return parsed.prefetch(tf.data.AUTOTUNE)
+
+
+def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
+    """The record numbers of a batch: the epochs' permutations one after the other."""
+    position = batch * batch_size + np.arange(batch_size)
+    epochs = position // count
+    return np.array(
+        [
+            _permutation(count, seed, int(e))[p]
+            for e, p in zip(epochs, position % count, strict=True)
+        ]
+    )
+
+
+def _numbers_in_order(count: int, batch_size: int, batch: int) -> np.ndarray:
+    return np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
+
+
+@functools.lru_cache(maxsize=4)
+def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
+
+
+def _trim(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Cuts the padding that all rows of a batch have at their end."""
+    seq_length = features["input_mask"].shape[1]
+    used = tf.reduce_max(features["input_mask"] * (1 + tf.range(seq_length)))
+    length = tf.minimum(-(-used // _TRIM_MULTIPLE) * _TRIM_MULTIPLE, seq_length)
+    return {
+        key: value[:, :length] if value.shape[1:] == [seq_length] else value
+        for key, value in features.items()
+    }
