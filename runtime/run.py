@@ -1,0 +1,226 @@
+"""The steps of a run into one output folder under the flags that all programs share.
+
+A task hands in what is its own: the model, the data, the settings that shape a result, and how
+the model's outputs become scores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed
+from runtime.checkpoints import BEST, resolve_checkpoint
+from runtime.errors import FlagError, UserError
+from runtime.evaluation import Evaluation, Scored
+from runtime.export import export_saved_model
+from runtime.files import make_writable_folder, sha256_of
+from runtime.flags import FLAGS, training_plan
+from runtime.prediction import Output, Predictor
+from runtime.run_record import begin_run, check_run
+from runtime.training import make_deterministic, make_estimator, steps_done, train
+
+# From the numbers of training and warmup steps (None in prediction) to a model_fn.
+ModelFnMaker = Callable[[int | None, int | None], Callable]
+# Flags of all programs that shape the trained weights.
+_TRAINING_FLAGS = (
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "allreduce_dtype",
+    "scale_learning_rate",
+    "learning_rate",
+    "num_train_epochs",
+    "train_steps",
+    "warmup_proportion",
+    "seed",
+    "deterministic_run",
+    "use_einsum",
+)
+
+
+class Run:
+    """Training, scoring and export into --output_dir."""
+
+    def __init__(self, make_model_fn: ModelFnMaker):
+        """Checks the folder and the initial checkpoint.
+
+        Raises:
+          UserError: one of them cannot be used.
+        """
+        self._make_model_fn = make_model_fn
+        if FLAGS.init_checkpoint:
+            resolve_checkpoint(FLAGS.init_checkpoint)
+        if distributed.is_chief():
+            make_writable_folder(FLAGS.output_dir, "--output_dir")
+        if FLAGS.deterministic_run:
+            make_deterministic()
+
+    def check(self, settings: dict) -> None:
+        """Checks that the folder is free or holds the run with these settings.
+
+        Raises:
+          FlagError: it holds another run, or the initial checkpoint would be replaced.
+        """
+        if FLAGS.init_checkpoint:
+            best = os.path.realpath(os.path.join(FLAGS.output_dir, BEST))
+            if os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)) == best:
+                raise FlagError(
+                    f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced by this run's "
+                    "best checkpoint; give another --output_dir"
+                )
+        if distributed.is_chief() and not FLAGS.overwrite_output_dir:
+            check_run(FLAGS.output_dir, settings)
+
+    def train(
+        self,
+        settings: dict,
+        input_fn_from: Callable[[int], Callable],
+        num_steps: int,
+        num_warmup_steps: int,
+    ) -> None:
+        """Trains up to step `num_steps`, from where an earlier run stopped.
+
+        Args:
+          settings: what the weights are a function of, from `training_settings`.
+          input_fn_from: the training data from a batch on, counted over all workers.
+          num_steps: steps of the whole training.
+          num_warmup_steps: those in which the learning rate rises.
+        """
+        plan = training_plan(num_steps)
+        done = distributed.share(_begin(settings) if distributed.is_chief() else None)
+        if done >= num_steps:
+            tf.logging.info("Training is done already: step %d of %d", done, num_steps)
+            return
+        tf.logging.info(
+            "Training from step %d to %d, %d of them warmup, global batch size %d",
+            done,
+            num_steps,
+            num_warmup_steps,
+            plan.global_batch_size,
+        )
+        start_batch = done * plan.runs_a_step * distributed.size()
+        train(self._estimator(num_steps, num_warmup_steps), input_fn_from(start_batch), plan)
+
+    def score(
+        self,
+        input_fn: Callable,
+        num_examples: int,
+        scorer: Callable[[list[Output]], Scored],
+        key: str,
+        settings: dict,
+        outputs: Sequence[str] = (),
+    ) -> dict | None:
+        """Scores every checkpoint that has no scores yet, and logs the best.
+
+        Args:
+          input_fn: this worker's share of the batches of --predict_batch_size.
+          num_examples: in all batches together.
+          scorer: from the model's outputs for all examples to scores; called on rank 0 only.
+          key: the score by which the best checkpoint is chosen.
+          settings: what scores are a function of, from `scoring_settings`.
+          outputs: files that the scorer writes for the best checkpoint.
+
+        Returns:
+          The best entry of `Evaluation`; None on other ranks than 0.
+        """
+        predictor = self.predictor(input_fn, num_examples)
+        if not distributed.is_chief():
+            predictor.follow()
+            return None
+        evaluation = Evaluation(FLAGS.output_dir, key, settings, outputs, FLAGS.init_checkpoint)
+        best = evaluation.score_all(lambda checkpoint: scorer(predictor.outputs(checkpoint)))
+        predictor.finish()
+        _report(best, outputs)
+        return best
+
+    def predictor(self, input_fn: Callable, num_examples: int) -> Predictor:
+        """The model's outputs for a set of examples, with any checkpoint."""
+        estimator = self._estimator(None, None)
+        return Predictor(estimator, input_fn, FLAGS.predict_batch_size, num_examples)
+
+    def checkpoint(self) -> str:
+        """The best checkpoint of the folder, or else the newest or the initial one.
+
+        Raises:
+          UserError: there is none.
+        """
+        best = os.path.join(FLAGS.output_dir, BEST)
+        found = best if os.path.exists(best + ".index") else None
+        found = found or tf.train.latest_checkpoint(FLAGS.output_dir) or FLAGS.init_checkpoint
+        if not found:
+            raise UserError(
+                f"{FLAGS.output_dir} has no checkpoint; train first, or give --init_checkpoint"
+            )
+        return resolve_checkpoint(found)
+
+    def export(self) -> str:
+        """Writes `checkpoint()` as a SavedModel below --export_dir."""
+        make_writable_folder(FLAGS.export_dir, "--export_dir")
+        return export_saved_model(self._estimator(None, None), FLAGS.export_dir, self.checkpoint())
+
+    def _estimator(
+        self, num_train_steps: int | None, num_warmup_steps: int | None
+    ) -> tf.estimator.Estimator:
+        return make_estimator(
+            self._make_model_fn(num_train_steps, num_warmup_steps),
+            FLAGS.output_dir,
+            FLAGS.seed,
+            FLAGS.enable_scoped_allocator,
+        )
+
+
+def training_settings(**own: object) -> dict:
+    """What trained weights are a function of, by flag name: the task's own and the common ones."""
+    return {
+        **{name: getattr(FLAGS, name) for name in _TRAINING_FLAGS},
+        "number of workers": distributed.size(),
+        "init_checkpoint": _checkpoint_content(),
+        **own,
+    }
+
+
+def scoring_settings(**own: object) -> dict:
+    """What scores are a function of besides the checkpoint's name, likewise."""
+    run = os.path.join(FLAGS.output_dir, "run.json")
+    return {
+        "init_checkpoint": _checkpoint_content(),
+        "run": content_of(run) if os.path.exists(run) else None,
+        **own,
+    }
+
+
+def content_of(path: str) -> str:
+    """A file by its content, so that it may be moved."""
+    try:
+        return "sha256:" + sha256_of(path)[:16]
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def _checkpoint_content() -> str | None:
+    """The initial checkpoint by its index, which holds a checksum of every variable."""
+    if not FLAGS.init_checkpoint:
+        return None
+    return content_of(resolve_checkpoint(FLAGS.init_checkpoint) + ".index")
+
+
+def _begin(settings: dict) -> int:
+    """Records the run and returns the number of steps that are done."""
+    begin_run(FLAGS.output_dir, settings, FLAGS.overwrite_output_dir)
+    return steps_done(FLAGS.output_dir)
+
+
+def _report(best: dict, outputs: Sequence[str]) -> None:
+    """Logs the best checkpoint's scores and where everything is."""
+    tf.logging.info("Results in %s", FLAGS.output_dir)
+    scores = {name: f"{value:.2f}" for name, value in best.items() if isinstance(value, float)}
+    files = [*map(os.path.basename, outputs), "eval_results.json", "eval_results.txt"]
+    rows = {
+        **scores,
+        "checkpoint": f"{BEST} (step {best['global_step']})",
+        "files": ", ".join(files),
+    }
+    for name, value in rows.items():
+        tf.logging.info("  %-12s %s", name, value)
