@@ -11,7 +11,8 @@ WORKERS ?= 2
 # leaves it here.
 WHEELS = .wheels/$(shell $(RUN) -m pip freeze 2>/dev/null | sed -n 's/^\(tensorflow.*\)==/\1-/p' | grep -E '^tensorflow(-cpu)?-[0-9]')
 
-.PHONY: help install install-dev horovod demo test lint format bench-features bench-step clean
+.PHONY: help install install-dev horovod demo test test-multihost lint format bench-features \
+	bench-scaling bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -20,6 +21,8 @@ help:
 	@echo "make install     make .venv with requirements.txt"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
+	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
+	@echo "make bench-scaling  time one worker beside two"
 	@echo "make clean       remove .venv and what the demo wrote"
 
 $(VENV)/installed: requirements.txt requirements-common.txt
@@ -68,6 +71,12 @@ $(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt
 
 bench-features: $(VENV)/installed-bench
 	$(RUN) -m benchmarks.features $(FLAGS)
+
+test-multihost: install-dev horovod
+	$(RUN) -m pytest tests/multihost/two_hosts.py
+
+bench-scaling: horovod
+	$(RUN) -m benchmarks.scaling $(FLAGS)
 
 bench-step: install-dev
 	$(RUN) -m benchmarks.step $(FLAGS)

@@ -91,7 +91,7 @@ def create_optimizer(
     rows = [g.values for g, table in zip(gradients, is_table, strict=True) if table]
     squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
     tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
-    values = [tf.stack([loss, tokens, squares]), *map(tf.convert_to_tensor, gradients)]
+    values = [tf.stack([loss, tokens, squares]), *map(_dense, gradients, variables)]
     if gradient_accumulation_steps > 1:
         facts = _every_so_often(gradient_accumulation_steps, apply, values)
     else:
@@ -99,6 +99,13 @@ def create_optimizer(
     tf.add_to_collection(graph_keys.LOSS, facts[0])
     tf.add_to_collection(graph_keys.TOKENS, facts[1] * num_batches)
     return tf.group(facts, name="train_op")
+
+
+def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.Tensor:
+    """A gradient in the shape of its variable, of which nothing is left to find out at run time."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+    return gradient
 
 
 def _every_so_often(

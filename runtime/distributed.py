@@ -7,6 +7,7 @@ connected: files are read and feature files made, in forked processes too, befor
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import socket
@@ -128,6 +129,15 @@ def label() -> str:
     return f"rank {_started.rank} of {_started.size} on {socket.gethostname()}"
 
 
+def is_habanas() -> bool:
+    """Whether the Horovod of this environment is Habana's."""
+    try:
+        importlib.metadata.version("habana-horovod")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
     """The means of dense float32 tensors over the workers.
 
@@ -143,13 +153,15 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
         return list(tensors)
     results = []
     for number, group in enumerate(_groups(tensors)):
-        vector = tf.concat([tf.reshape(tensor, [-1]) for tensor in group], axis=0)
+        sizes = [tensor.shape.num_elements() for tensor in group]
+        flat = [tf.reshape(tensor, [size]) for tensor, size in zip(group, sizes, strict=True)]
+        vector = tf.concat(flat, axis=0)
         if dtype:
             vector = tf.cast(vector, dtype)
         # Workers find each other's tensors by these names.
         name = f"{tensors[0].op.name}_and_{len(tensors) - 1}_{number}".replace("/", "_")
         vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), group[0].dtype)
-        parts = tf.split(vector, [tensor.shape.num_elements() for tensor in group])
+        parts = tf.split(vector, sizes)
         results += [tf.reshape(part, t.shape) for part, t in zip(parts, group, strict=True)]
     return results
 

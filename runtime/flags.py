@@ -102,7 +102,8 @@ def define_run_flags() -> None:
     flags.DEFINE_bool(
         "enable_scoped_allocator",
         False,
-        "Let TensorFlow place gradients that Horovod averages together side by side in memory.",
+        "With habana-horovod: let TensorFlow place gradients that are averaged together side by "
+        "side in memory.",
     )
 
 

@@ -47,7 +47,14 @@ def make_estimator(
     return tf.estimator.Estimator(model_fn, config=config, params={"model_dir": output_dir})
 
 
-def _scoped_allocator_config() -> tf.ConfigProto:
+def _scoped_allocator_config() -> tf.ConfigProto | None:
+    """As in Habana's fork; Horovod's own all-reduce cannot do what the optimizer asks of it."""
+    if not distributed.is_habanas():
+        tf.logging.info(
+            "--enable_scoped_allocator has no effect with this Horovod, only with "
+            "habana-horovod; gradients are sent as one vector anyway"
+        )
+        return None
     config = tf.ConfigProto(allow_soft_placement=True)
     rewrites = config.graph_options.rewrite_options
     rewrites.scoped_allocator_optimization = type(rewrites).ON

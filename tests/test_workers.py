@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, run, squad_command, under_mpirun
+from tests.conftest import MPIRUN, ROOT, run, squad_command, under_mpirun
 from tests.test_run_squad_v1 import weights
 
 pytestmark = pytest.mark.usefixtures("mpirun")
@@ -153,6 +154,22 @@ class TestWholeRun:
         result = run(job(1, squad_dir, by_two[0], *flags))
         assert result.returncode == 2
         assert "number of workers (was 2, is 1)" in result.stderr
+
+    @pytest.mark.parametrize("shell", [False, True])
+    def test_the_forks_way_to_start_it(self, squad_dir, tmp_path, shell):
+        """The mpirun of the Habana README, with two workers and the cores there are."""
+        flags = ["--use_horovod=true", "--enable_scoped_allocator=True", "--train_steps=2"]
+        command = squad_command(squad_dir, tmp_path, *flags)
+        if shell:
+            command = ["bash", "-c", f"cd {tmp_path}; {shlex.join(command)}"]
+        start = [MPIRUN, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
+        start += ["-np", "2", "--tag-output", "--merge-stderr-to-stdout"]
+        result = run([*map(str, start), *command])
+        output = result.stdout + result.stderr
+        assert result.returncode == 0, output
+        assert re.search(r"^\[1,0\]<stderr>:.*INFO   f1 ", output, re.MULTILINE)
+        assert "--enable_scoped_allocator has no effect" in output
+        assert (tmp_path / "predictions.json").exists()
 
     def test_scaled_learning_rate(self, squad_dir, tmp_path):
         flags = [

@@ -1,0 +1,159 @@
+"""Times a training step of one worker on one core next to two workers on two, one core each.
+
+  make bench-scaling     or: python -m benchmarks.scaling [--batch_size 4] [--seq_length 128] ...
+
+Every worker trains on a batch of the same size (weak scaling), so that the ideal is a step that
+takes as long with two workers as with one. The jobs run in turns and the fastest round of each
+counts, so that what else the machine does falls on both. Printed are the efficiency, the time of
+the all-reduce of the gradients alone, and what these figures give for more workers: a ring
+all-reduce of N workers sends 2 (N - 1) / N times the gradients' bytes through every link
+(https://andrew.gibiansky.com/blog/machine-learning/baidu-allreduce/).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_MARK = "measured: "
+
+
+class Measured(NamedTuple):
+    """Seconds of a step and of its communication, and the bytes of the gradients."""
+
+    step: float
+    communication: float
+    gradient_bytes: int
+
+
+def main() -> None:
+    """Starts the jobs and prints the table, or is one of their workers."""
+    flags = parse_flags()
+    if flags.worker:
+        work(flags)
+        return
+    runs = {1: [], 2: []}
+    for _ in range(flags.rounds):
+        for size, measured in runs.items():
+            measured.append(run_job(size))
+    one, two = (min(measured) for measured in runs.values())
+    print_measured(one, two, flags.batch_size)
+    print_model(one, two, flags)
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--config", default="configs/albert_base_v2.json")
+    parser.add_argument("--batch_size", type=int, default=4, help="examples of each worker")
+    parser.add_argument("--seq_length", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=6, help="measured steps of a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--gbit", type=float, default=100.0, help="the model's link, Gbit/s")
+    parser.add_argument("--microseconds", type=float, default=20.0, help="the link's latency")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run_job(size: int) -> Measured:
+    """What rank 0 of a job of so many workers has measured."""
+    mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
+    command = [mpirun, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
+    command += ["-np", str(size), sys.executable, "-m", "benchmarks.scaling", "--worker"]
+    result = subprocess.run(
+        [*command, *sys.argv[1:]], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True
+    )
+    line = next(line for line in result.stdout.splitlines() if line.startswith(_MARK))
+    return Measured(*json.loads(line[len(_MARK) :]))
+
+
+def work(flags: argparse.Namespace) -> None:
+    """A worker: trains, and rank 0 prints what it has measured."""
+    import tensorflow.compat.v1 as tf
+
+    import modeling
+    from benchmarks.step import albert_for_tensorflow, make_batch
+    from runtime import distributed
+
+    distributed.start(use_horovod=True)
+    distributed.connect()
+    config = modeling.AlbertConfig.from_json_file(flags.config)
+    batch = make_batch(config, flags.batch_size, flags.seq_length)
+    step = albert_for_tensorflow(config, batch)["training step"]
+    step_seconds = median_seconds(step, flags.steps)
+    # Values like the gradients', without their computation.
+    with tf.Graph().as_default():
+        shapes = parameter_shapes(config)
+        values = [np.zeros(shape, np.float32) for shape in shapes]
+        gradients = [tf.placeholder(tf.float32, shape) for shape in shapes]
+        means = tf.group(*distributed.mean(gradients))
+        with tf.Session() as session:
+            feed = dict(zip(gradients, values, strict=True))
+            seconds = median_seconds(lambda: session.run(means, feed), 20)
+    if distributed.is_chief():
+        measured = Measured(step_seconds, seconds, sum(value.nbytes for value in values))
+        print(_MARK + json.dumps(measured), flush=True)
+
+
+def parameter_shapes(config) -> list[list[int]]:
+    """The shapes of the model's trainable variables."""
+    import tensorflow.compat.v1 as tf
+
+    import modeling
+
+    with tf.Graph().as_default():
+        modeling.AlbertModel(config, False, tf.zeros([1, 8], tf.int32))
+        return [variable.shape.as_list() for variable in tf.trainable_variables()]
+
+
+def median_seconds(call, times: int) -> float:
+    """The median time of a call, after two to warm up."""
+    seconds = []
+    for _ in range(times + 2):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[2:])
+
+
+def print_measured(one: Measured, two: Measured, batch_size: int) -> None:
+    """The table of both jobs."""
+    print(f"{'':<22}{'s a step':>12}{'examples/s':>12}{'efficiency':>12}{'all-reduce':>14}")
+    for size, measured in ((1, one), (2, two)):
+        rate = size * batch_size / measured.step
+        name = f"{size} worker{'s' * (size > 1)}, {size} core{'s' * (size > 1)}"
+        print(
+            f"{name:<22}{measured.step:>12.3f}{rate:>12.2f}{one.step / measured.step:>12.3f}"
+            + (f"{1e3 * measured.communication:>11.1f} ms" if size > 1 else f"{'-':>14}")
+        )
+
+
+def print_model(one: Measured, two: Measured, flags: argparse.Namespace) -> None:
+    """What one worker's step and a link give for more workers; nothing is overlapped."""
+    print(
+        f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients through links of "
+        f"{flags.gbit:g} Gbit/s with {flags.microseconds:g} us latency, ring all-reduce"
+    )
+    for size in (2, 8, 64):
+        sent = 2 * (size - 1) / size * one.gradient_bytes
+        seconds = sent * 8 / (flags.gbit * 1e9) + 2 * (size - 1) * flags.microseconds / 1e6
+        efficiency = one.step / (one.step + seconds)
+        rate = size * flags.batch_size / (one.step + seconds)
+        print(
+            f"{size:>4} workers: all-reduce {1e3 * seconds:.1f} ms, efficiency {efficiency:.3f}, "
+            f"{rate:.1f} examples/s"
+        )
+
+
+if __name__ == "__main__":
+    main()
