@@ -11,8 +11,8 @@ WORKERS ?= 2
 # leaves it here.
 WHEELS = .wheels/$(shell $(RUN) -m pip freeze 2>/dev/null | sed -n 's/^\(tensorflow.*\)==/\1-/p' | grep -E '^tensorflow(-cpu)?-[0-9]')
 
-.PHONY: help install install-dev horovod demo test test-multihost lint format bench-features \
-	bench-scaling bench-step clean
+.PHONY: help install install-dev horovod demo test test-gaudi test-multihost lint format \
+	bench-features 	bench-scaling bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -21,6 +21,7 @@ help:
 	@echo "make install     make .venv with requirements.txt"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
+	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make clean       remove .venv and what the demo wrote"
@@ -64,6 +65,7 @@ format: install-dev
 
 test: lint horovod
 	$(RUN) -m pytest -n $(WORKERS) --dist loadscope
+	$(if $(PYTHON310),$(MAKE) test-gaudi,@echo "skipped: tests/gaudi, which need CPython 3.10")
 
 $(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt
 	$(PIP) -r requirements-bench.txt
@@ -71,6 +73,22 @@ $(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt
 
 bench-features: $(VENV)/installed-bench
 	$(RUN) -m benchmarks.features $(FLAGS)
+
+# The bridge to Gaudi cards is for CPython 3.10; without one, `make test` leaves its tests out.
+PYTHON310 ?= $(shell for p in python3.10 $(HOME)/.pyenv/versions/3.10.*/bin/python3.10; do \
+	$$p -c 'import ensurepip' 2>/dev/null && echo $$p && break; done)
+GAUDI := .venv-gaudi
+
+$(GAUDI)/installed: requirements-gaudi.txt requirements-common.txt requirements-dev.txt
+	@test -n "$(PYTHON310)" || { echo "make: error: needs CPython 3.10: PYTHON310=..."; exit 1; }
+	$(PYTHON310) -m venv $(GAUDI)
+	$(GAUDI)/bin/python -m pip install --quiet --disable-pip-version-check \
+	$$(grep -hE '^(tensorflow|habana-tensorflow|pytest==)' requirements-gaudi.txt requirements-dev.txt) \
+	-r requirements-common.txt
+	@touch $@
+
+test-gaudi: $(GAUDI)/installed
+	$(GAUDI)/bin/python -m pytest tests/gaudi/training_graph.py
 
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py

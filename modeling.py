@@ -17,7 +17,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from runtime import fused
 from runtime.errors import UserError
+from runtime.fused import gelu  # The reference has it here.
 from runtime.initialization import (  # noqa: F401  The reference has them here.
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
@@ -428,32 +430,12 @@ def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
     with tf.variable_scope(name, default_name="LayerNorm"):
         beta = tf.get_variable("beta", [width], initializer=tf.zeros_initializer())
         gamma = tf.get_variable("gamma", [width], initializer=tf.ones_initializer())
-        centered = input_tensor - tf.reduce_mean(input_tensor, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
-        return centered * tf.rsqrt(variance + _LAYER_NORM_EPSILON) * gamma + beta
+        return fused.layer_norm(input_tensor, gamma, beta, _LAYER_NORM_EPSILON)
 
 
 def dropout(input_tensor: tf.Tensor, dropout_prob: float | None) -> tf.Tensor:
-    """Sets elements to 0 with probability `dropout_prob` and scales the others by 1 / (1 - p).
-
-    In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the place
-    in the graph and of the global step alone, so that a resumed run draws what an uninterrupted
-    one would have drawn.
-    """
-    if not dropout_prob:
-        return input_tensor
-    graph_seed, op_seed = tf.get_seed(None)
-    if graph_seed is None:
-        return tf.nn.dropout(input_tensor, rate=dropout_prob)
-    step = tf.cast(tf.train.get_or_create_global_step(), tf.int32)
-    seed = tf.stack([(graph_seed * 1000003 + op_seed) % (2**31 - 1), step])
-    return tf.nn.experimental.stateless_dropout(input_tensor, rate=dropout_prob, seed=seed)
-
-
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Gaussian Error Linear Unit, the tanh form of https://arxiv.org/abs/1606.08415."""
-    # x * x * x: a general power costs many times more, forward and backward.
-    return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+    """`fused.dropout`; nothing where the probability is 0 or None."""
+    return fused.dropout(input_tensor, dropout_prob) if dropout_prob else input_tensor
 
 
 def get_activation(activation_string: str | Callable | None) -> Callable | None:

@@ -31,6 +31,7 @@ from runtime.flags import (
     require,
     wanted,
 )
+from runtime.run import connect
 from squad.examples import SquadExample
 from squad.flags import define_squad_flags
 from squad.left import PredictionFeature
@@ -62,7 +63,7 @@ def main(argv: list[str]) -> None:
     run = SquadRun(make_model_fn, is_v2=False)
     training = run.prepare_training() if do_train else None
     prediction = run.prepare_prediction() if do_predict else None
-    distributed.connect()
+    connect()
     if training:
         run.train(training)
     if prediction:

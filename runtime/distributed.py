@@ -8,6 +8,7 @@ connected: files are read and feature files made, in forked processes too, befor
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import socket
@@ -70,29 +71,27 @@ def start(use_horovod: bool) -> None:
                 "--use_horovod=true or start one"
             )
         return
-    _import_horovod()
+    if importlib.util.find_spec("horovod") is None:
+        raise UserError(f"--use_horovod=true needs Horovod; {_INSTALL}")
     if _started.launcher is None:
         tf.logging.warning("--use_horovod=true without mpirun: this is the only worker")
     _worker = _started
-
-
-def _import_horovod() -> None:
-    global _horovod
-    try:
-        import horovod.tensorflow as hvd
-    except ImportError as e:
-        raise UserError(f"--use_horovod=true needs Horovod ({e}); {_INSTALL}") from e
-    _horovod = hvd
 
 
 def connect() -> None:
     """Waits for the other workers; from here on they must all do the same collective work.
 
     Raises:
-      UserError: Horovod sees other workers than the launcher has announced.
+      UserError: Horovod does not load, or sees other workers than the launcher has announced.
     """
+    global _horovod
     if size() == 1:
         return
+    try:
+        # Not before this: Habana's must find the bridge loaded.
+        import horovod.tensorflow as _horovod
+    except ImportError as e:
+        raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e
     _horovod.init()
     if (_horovod.rank(), _horovod.size()) != (rank(), size()):
         raise UserError(
@@ -105,6 +104,11 @@ def connect() -> None:
 def rank() -> int:
     """The number of this worker, from 0."""
     return _worker.rank
+
+
+def local_rank() -> int:
+    """The number of this worker among those of its host, from 0."""
+    return _worker.local_rank
 
 
 def size() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import distributed
+from runtime import device, distributed
 from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
@@ -84,6 +84,12 @@ def define_run_flags() -> None:
     flags.DEFINE_bool(
         "use_einsum", False, "Dense layers through tf.einsum instead of tf.matmul; same results."
     )
+    flags.DEFINE_enum(
+        "device",
+        "auto",
+        device.KINDS,
+        "What to compute on; auto takes an HPU (Gaudi) if there is one, else a GPU, else the CPU.",
+    )
     flags.DEFINE_bool(
         "use_horovod",
         False,
@@ -124,7 +130,7 @@ def check_run_flags() -> None:
 
     Raises:
       FlagError: the flags ask for what the reference has and this project has not.
-      UserError: Horovod is needed and not installed.
+      UserError: Horovod is needed and not installed, or the device is not there.
     """
     if FLAGS.use_tpu:
         raise FlagError(
@@ -137,7 +143,8 @@ def check_run_flags() -> None:
             "download/download_pretrained_model.py and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
-    if FLAGS.allreduce_dtype == "bfloat16":
+    device.choose(FLAGS.device)
+    if FLAGS.allreduce_dtype == "bfloat16" and not device.is_hpu():
         raise FlagError(
             "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
             "TensorFlow elsewhere; use float16 or float32"

@@ -30,11 +30,16 @@ class Predictor:
         batch_size: int,
         num_examples: int,
     ):
-        """`input_fn` gives this worker's share of the batches of `num_examples` examples."""
+        """`input_fn` gives this worker's share of the batches of `num_examples` examples.
+
+        The last batch may be filled up; what comes after the last example is not looked at.
+        """
         self._estimator = estimator
         self._input_fn = input_fn
         self._batch_size = batch_size
         self._num_examples = num_examples
+        workers = np.arange(num_examples) // batch_size % distributed.size()
+        self._num_own = int(np.sum(workers == distributed.rank()))
 
     def outputs(self, checkpoint: str) -> list[Output]:
         """What the model gives for every example with the values of a checkpoint.
@@ -55,8 +60,8 @@ class Predictor:
         distributed.share(None)
 
     def _outputs(self, checkpoint: str) -> list[Output]:
-        share = -(-self._num_examples // distributed.size())
-        rows = list(progress(self._predict(checkpoint), share, "prediction", "examples"))
+        rows = self._predict(checkpoint)
+        rows = list(progress(rows, self._num_own, "prediction", "examples"))[: self._num_own]
         return rows if distributed.size() == 1 else self._merged(rows)
 
     def _predict(self, checkpoint: str) -> Iterator[Output]:

@@ -85,6 +85,7 @@ def parsed_batches(
     shuffle_seed: int | None,
     start_batch: int = 0,
     drop_remainder: bool = False,
+    pad_remainder: bool = False,
     trim_padding: bool = False,
     rank: int = 0,
     num_workers: int = 1,
@@ -103,6 +104,7 @@ def parsed_batches(
       shuffle_seed: of the order; None for file order.
       start_batch: number of the first batch of all workers together.
       drop_remainder: in file order, leave out a last batch that is not full.
+      pad_remainder: in file order, repeat the last record until the last batch is full.
       trim_padding: cut features as long as `input_mask` to the longest row of the batch.
       rank, num_workers: which of how many workers this is.
 
@@ -116,14 +118,17 @@ def parsed_batches(
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
         end = np.iinfo(np.int64).max
-    static_size = None if shuffle_seed is None and not drop_remainder else batch_size
+    full = shuffle_seed is not None or drop_remainder or pad_remainder
 
     def read(batch: np.ndarray) -> np.ndarray:
-        return np.array(records.read(numbers(int(batch))), object)
+        content = records.read(numbers(int(batch)))
+        if pad_remainder:
+            content += content[-1:] * (batch_size - len(content))
+        return np.array(content, object)
 
     def read_op(batch: tf.Tensor) -> tf.Tensor:
         content = tf.numpy_function(read, [batch], tf.string, stateful=False)
-        content.set_shape([static_size])
+        content.set_shape([batch_size if full else None])
         return content
 
     def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed
+from runtime import device, distributed
 from runtime.checkpoints import BEST, resolve_checkpoint
 from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
@@ -38,6 +38,16 @@ _TRAINING_FLAGS = (
     "deterministic_run",
     "use_einsum",
 )
+
+
+def connect() -> None:
+    """Loads the device and waits for the other workers.
+
+    To be called when everything is prepared that can be without them: files are checked, feature
+    files made, and no process is forked any more.
+    """
+    device.prepare()
+    distributed.connect()
 
 
 class Run:

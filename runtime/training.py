@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, graph_keys
+from runtime import device, distributed, graph_keys, habana
 from runtime.checkpoints import (
     checkpoint_step,
     list_checkpoints,
@@ -44,7 +44,8 @@ def make_estimator(
         session_config=_scoped_allocator_config() if scoped_allocator else None,
     )
     # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
-    return tf.estimator.Estimator(model_fn, config=config, params={"model_dir": output_dir})
+    estimator = habana.estimator_class() if device.is_hpu() else tf.estimator.Estimator
+    return estimator(model_fn, config=config, params={"model_dir": output_dir})
 
 
 def _scoped_allocator_config() -> tf.ConfigProto | None:

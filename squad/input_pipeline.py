@@ -21,6 +21,7 @@ def input_fn_builder(
     *,
     seed: int = 12345,
     start_batch: int = 0,
+    pad_remainder: bool = False,
     trim_padding: bool = False,
     rank: int = 0,
     num_workers: int = 1,
@@ -40,6 +41,7 @@ def input_fn_builder(
       is_v2: read `p_mask` too.
       seed: of the order.
       start_batch: number of the first batch of all workers together.
+      pad_remainder: outside training, fill it up with copies of the last feature.
       trim_padding: cut batches to their longest feature; for models that do not depend on padding.
       rank, num_workers: which of how many workers this is.
 
@@ -59,6 +61,7 @@ def input_fn_builder(
             shuffle_seed=seed if is_training else None,
             start_batch=start_batch,
             drop_remainder=drop_remainder,
+            pad_remainder=pad_remainder,
             trim_padding=trim_padding,
             rank=rank,
             num_workers=num_workers,

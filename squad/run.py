@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from modeling import AlbertConfig
-from runtime import distributed
+from runtime import device, distributed
 from runtime.errors import UserError
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS, global_batch_size
@@ -158,7 +158,9 @@ class SquadRun:
             is_v2=self._is_v2,
             seed=FLAGS.seed,
             start_batch=start_batch,
-            trim_padding=FLAGS.trim_batches and FLAGS.mask_padding_in_loss,
+            # On the HPU no shape may depend on the data.
+            pad_remainder=device.is_hpu(),
+            trim_padding=FLAGS.trim_batches and FLAGS.mask_padding_in_loss and not device.is_hpu(),
             rank=distributed.rank(),
             num_workers=distributed.size(),
         )

@@ -1,0 +1,135 @@
+"""Habana's TensorFlow bridge: what it needs, loading it, and its fused operations.
+
+The one module that imports `habana_frameworks`. Without a driver the bridge loads its operations
+and then fails; graphs with them can be built all the same, and that is what the tests do.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.metadata
+import sys
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from runtime.errors import UserError
+
+PACKAGE = "habana-tensorflow"
+# What the release of the bridge that is on PyPI accepts.
+_PYTHON, _TENSORFLOW = (3, 10), "2.15.0"
+_INSTALL = "install requirements-gaudi.txt in an environment of CPython 3.10"
+_DRIVER_FILES = ("/sys/module/habanalabs", "/sys/class/accel/accel*/device/driver_ver")
+_CARD_FILES = ("/sys/class/accel/accel*/device/device_type", "/dev/hl[0-9]*")
+
+_ops: Any = None
+
+
+def installed_version() -> str | None:
+    """The version of the bridge in this environment, None if there is none."""
+    try:
+        return importlib.metadata.version(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def driver_version() -> str | None:
+    """The version of the habanalabs driver, None if there is none or it does not say."""
+    for path in sorted(glob.glob("/sys/class/accel/accel*/device/driver_ver")):
+        with open(path, encoding="ascii") as file:
+            return file.readline().strip()
+    return None
+
+
+def count_cards() -> int:
+    """The number of Gaudi cards of this machine."""
+    return max(len(glob.glob(pattern)) for pattern in _CARD_FILES)
+
+
+def why_not() -> str | None:
+    """What is missing to run on a card here, and what to do about it; None if nothing is."""
+    if sys.version_info[:2] != _PYTHON:
+        python = ".".join(map(str, sys.version_info[:3]))
+        return f"{PACKAGE} needs CPython 3.10, this is {python}; {_INSTALL}"
+    if installed_version() is None:
+        return f"the package {PACKAGE} is not installed; {_INSTALL}"
+    if tf.__version__ != _TENSORFLOW:
+        return (
+            f"{PACKAGE} {installed_version()} needs TensorFlow {_TENSORFLOW}, this is "
+            f"{tf.__version__}; {_INSTALL}"
+        )
+    if not any(map(glob.glob, _DRIVER_FILES)):
+        return "the habanalabs driver is not loaded; see Habana's installation guide"
+    if not count_cards():
+        return "there is no Gaudi card, or this container does not see it"
+    return None
+
+
+def load() -> None:
+    """Loads the bridge, before any graph is built.
+
+    Raises:
+      UserError: it does not load.
+    """
+    try:
+        load_operations()
+    except (ImportError, AttributeError, RuntimeError, tf.errors.OpError) as e:
+        raise UserError(f"{PACKAGE} cannot be loaded: {e}") from e
+
+
+def load_operations() -> None:
+    """Loads the bridge as far as it goes; its operations are there even if this raises.
+
+    Raises:
+      AttributeError: there is no driver, so that the bridge cannot tell the device's type.
+    """
+    global _ops
+    from habana_frameworks.tensorflow import habana_ops, load_habana_module
+
+    # Legacy variables have no kernels on the device.
+    tf.enable_resource_variables()
+    try:
+        load_habana_module()
+    finally:
+        if habana_ops.is_initialized and _ops is None:
+            _ops = habana_ops
+            tf.RegisterGradient("HabanaDropout")(_dropout_gradient)
+
+
+def estimator_class() -> type[tf.estimator.Estimator]:
+    """Habana's estimator, which places the iterator of the input on the device."""
+    from habana_frameworks.tensorflow import HabanaEstimator
+
+    return HabanaEstimator
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Layer normalization over the last axis, as one operation."""
+    normalized, _, _ = _ops.habana_layer_norm(
+        x=x,
+        beta=beta,
+        gamma=gamma,
+        axes=tf2.make_tensor_proto([x.shape.ndims - 1]),
+        epsilon=tf2.make_tensor_proto(epsilon, tf.float32),
+    )
+    return normalized
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """GELU in its tanh form, as one operation."""
+    return _ops.habana_gelu(x, approximate=True)[0]
+
+
+def dropout(x: tf.Tensor, rate: float) -> tf.Tensor:
+    """Dropout as one operation; its masks follow the graph's seed, but not the global step."""
+    seed, seed2 = tf.get_seed(None)
+    ratio = tf2.make_tensor_proto(rate, tf.float32)
+    return _ops.habana_dropout(x, ratio=ratio, seed=seed or 0, seed2=seed2 or 0)[0]
+
+
+def _dropout_gradient(operation: tf.Operation, gradient: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+    """The bridge has the operation but does not register it as a gradient."""
+    return _ops.habana_dropout_grad(
+        x=gradient, mask=operation.outputs[1], ratio=operation.get_attr("ratio")
+    )

@@ -1,0 +1,256 @@
+"""The training graphs of a Gaudi card, built with the real bridge, which needs no card for that.
+
+make test-gaudi        (needs CPython 3.10; runs in an environment of its own, .venv-gaudi)
+"""
+
+from __future__ import annotations
+
+import collections
+import subprocess
+import sys
+
+import pytest
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+
+import tensorflow.compat.v1 as tf  # isort: skip
+
+import modeling
+from glue.model import model_fn_builder
+from runtime import device, habana
+from runtime.device import Device
+from runtime.errors import UserError
+from squad.input_pipeline import input_fn_builder
+from squad.model import v1_model_fn_builder
+from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
+from tests.conftest import ROOT
+
+TASKS = ("squad", "mrpc")
+BATCH, LENGTH = 8, 384
+HPU = "/device:HPU:0"
+TRAIN = tf.estimator.ModeKeys.TRAIN
+LEGACY = {"Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub"}
+
+
+def make_model_fn(task: str):
+    """ALBERT-base for a task."""
+    config = modeling.AlbertConfig.from_json_file(str(ROOT / "configs/albert_base_v1.json"))
+    if task == "squad":
+        return v1_model_fn_builder(
+            config,
+            init_checkpoint=None,
+            learning_rate=5e-5,
+            num_train_steps=100,
+            num_warmup_steps=10,
+            use_tpu=False,
+            use_one_hot_embeddings=False,
+            use_einsum=False,
+            hub_module=None,
+            mask_padding_in_loss=True,
+        )
+    return model_fn_builder(
+        albert_config=config,
+        num_labels=2,
+        init_checkpoint=None,
+        learning_rate=5e-5,
+        num_train_steps=100,
+        num_warmup_steps=10,
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        task_name="mrpc",
+    )
+
+
+def features_of(task: str) -> dict[str, tf.Tensor]:
+    numbers = [k for k in ANSWER_KEYS if k != "is_impossible"]
+    if task == "mrpc":
+        numbers = ["label_ids"]
+    shapes = {**{k: [BATCH, LENGTH] for k in SEQUENCE_KEYS}, **{k: [BATCH] for k in numbers}}
+    return {name: tf.placeholder(tf.int32, shape, name) for name, shape in shapes.items()}
+
+
+def build(task: str, kind: str, mode: str) -> tf.Graph:
+    """The graph of a model_fn, whole, on a device."""
+    device._device = Device(kind, "for the test")
+    try:
+        with tf.Graph().as_default() as graph, tf.device(HPU if kind == "hpu" else None):
+            tf.set_random_seed(1)
+            model_fn = make_model_fn(task)
+            model_fn(features=features_of(task), labels=None, mode=mode, params={})
+        return graph
+    finally:
+        device._device = Device("cpu", "after the test")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bridge():
+    """The bridge's operations; without a driver it goes no further."""
+    assert habana.installed_version() == "1.14.0.493"
+    if habana.count_cards():
+        habana.load()
+    else:
+        with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'split'"):
+            habana.load_operations()
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """For each task what a checkpoint holds that was written on the CPU: shapes by name.
+
+    By another process: where the bridge is loaded and there is no card, no session starts.
+    """
+    folder = tmp_path_factory.mktemp("cpu")
+    command = [sys.executable, "-m", "tests.gaudi.training_graph", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return {
+        task: {name: tuple(shape) for name, shape in tf.train.list_variables(str(folder / task))}
+        for task in TASKS
+    }
+
+
+def write_checkpoints(folder: str) -> None:
+    """A checkpoint of each task's first values, `folder/TASK`."""
+    for task in TASKS:
+        with build(task, "cpu", TRAIN).as_default(), tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            tf.train.Saver().save(session, f"{folder}/{task}")
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def training(request):
+    """The task, its training graph on the HPU and the one on the CPU."""
+    task = request.param
+    return task, build(task, "hpu", TRAIN), build(task, "cpu", TRAIN)
+
+
+def counts(graph: tf.Graph) -> collections.Counter:
+    """How often each operation occurs, but for what gives variables their first values."""
+    return collections.Counter(
+        o.type for o in graph.get_operations() if "/Initializer" not in o.name
+    )
+
+
+def variables(graph: tf.Graph) -> dict[str, tuple]:
+    found = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    return {v.op.name: (tuple(v.shape.as_list()), v.dtype.base_dtype) for v in found}
+
+
+def test_every_trainable_variable_has_a_gradient(training):
+    """But for the pooler's in SQuAD, which no output depends on."""
+    task, graph, _ = training
+    trained = {v.op.name for v in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    slots = {name[: -len("/adam_m")] for name in variables(graph) if name.endswith("/adam_m")}
+    without = {name for name in trained if "/pooler/" in name} if task == "squad" else set()
+    assert slots == trained - without
+    assigned = {
+        op.inputs[0].op.name
+        for op in graph.get_operations()
+        if op.type == "AssignVariableOp" and "/Assign" not in op.name.removesuffix("/Assign")
+    }
+    assert slots <= assigned
+
+
+def test_layer_norm_gelu_and_dropout_are_habanas(training):
+    task, graph, _ = training
+    found = counts(graph)
+    layers = 12
+    # After the embeddings, and twice a layer; forward and backward.
+    assert found["HabanaLayerNorm"] == found["HabanaLayerNormGrad"] == 1 + 2 * layers
+    assert found["HabanaGelu"] == found["HabanaGeluGrad"] == layers
+    # ALBERT-base v1: the embeddings, three a layer; the classifier has one more.
+    dropouts = 1 + 3 * layers + (task == "mrpc")
+    assert found["HabanaDropout"] == found["HabanaDropoutGrad"] == dropouts
+
+
+def test_nothing_of_their_plain_form_is_left(training):
+    task, graph, plain = training
+    found = counts(graph)
+    # The pooler has the one tanh that belongs there.
+    assert found["Tanh"] == 1
+    assert found["TanhGrad"] == (task == "mrpc")
+    for kind in ("Rsqrt", "RsqrtGrad", "SquaredDifference"):
+        assert not found[kind]
+    assert not [kind for kind in found if "Random" in kind or "GreaterEqual" in kind]
+    plain = counts(plain)
+    assert plain["Rsqrt"] and plain["Tanh"] > 12 and plain["StatelessRandomUniformV2"]
+    assert not [kind for kind in plain if kind.startswith("Habana")]
+
+
+def test_habanas_operations_are_on_the_hpu(training):
+    placed = {o.device for o in training[1].get_operations() if o.type.startswith("Habana")}
+    assert placed == {HPU}
+
+
+def test_no_dynamic_shape(training):
+    dynamic = [
+        output.name
+        for op in training[1].get_operations()
+        for output in op.outputs
+        if not output.shape.is_fully_defined()
+    ]
+    assert not dynamic
+
+
+def test_no_legacy_variable(training):
+    assert not LEGACY & set(counts(training[1]))
+
+
+def test_variables_are_those_of_the_cpu(training, checkpoints):
+    """A checkpoint written on the CPU has what the graph of the HPU restores, and no more."""
+    task, graph, plain = training
+    assert variables(graph) == variables(plain)
+    assert checkpoints[task] == {name: shape for name, (shape, _) in variables(graph).items()}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_prediction_is_static_and_habanas(task):
+    graph = build(task, "hpu", tf.estimator.ModeKeys.PREDICT)
+    found = counts(graph)
+    assert found["HabanaLayerNorm"] == 25 and found["HabanaGelu"] == 12
+    assert not found["HabanaDropout"] and not found["Rsqrt"]
+    outputs = [o for op in graph.get_operations() for o in op.outputs]
+    assert all(output.shape.is_fully_defined() for output in outputs)
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_batches_are_static(tmp_path, is_training):
+    with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
+        writer.write(b"")
+    input_fn = input_fn_builder(
+        str(tmp_path / "records"),
+        LENGTH,
+        is_training,
+        False,
+        False,
+        BATCH,
+        False,
+        pad_remainder=True,
+    )
+    with tf.Graph().as_default():
+        spec = tf.data.get_output_shapes(input_fn({}))
+    assert spec["input_ids"] == [BATCH, LENGTH]
+    assert all(shape.is_fully_defined() for shape in spec.values())
+
+
+def test_without_a_card_the_device_says_what_is_missing():
+    if habana.count_cards():
+        pytest.skip("there is a card")
+    with pytest.raises(UserError, match="--device=hpu: the habanalabs driver is not loaded"):
+        device.find("hpu")
+    found = device.find("auto")
+    assert found.kind == "cpu"
+    assert "driver" in found.reason
+
+
+def test_the_input_goes_to_the_hpu(tmp_path):
+    """Habana's estimator, which the runtime uses, places the iterator there."""
+    estimator = habana.estimator_class()(lambda features, labels, mode: None)
+    with tf.Graph().as_default() as graph:
+        dataset = tf.data.Dataset.from_tensors({"x": tf.zeros([2])})
+        estimator._get_features_and_labels_from_input_fn(lambda: dataset, TRAIN)
+    iterators = [o for o in graph.get_operations() if o.type in ("IteratorV2", "IteratorGetNext")]
+    assert {operation.device for operation in iterators} == {HPU}
+
+
+if __name__ == "__main__":
+    write_checkpoints(sys.argv[1])
