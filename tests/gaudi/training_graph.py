@@ -6,6 +6,7 @@ make test-gaudi        (needs CPython 3.10; runs in an environment of its own, .
 from __future__ import annotations
 
 import collections
+import re
 import subprocess
 import sys
 
@@ -19,11 +20,10 @@ import modeling
 from glue.model import model_fn_builder
 from runtime import device, habana
 from runtime.device import Device
-from runtime.errors import UserError
-from squad.input_pipeline import input_fn_builder
+from runtime.training import make_estimator
 from squad.model import v1_model_fn_builder
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run, squad_command
 
 TASKS = ("squad", "mrpc")
 BATCH, LENGTH = 8, 384
@@ -212,44 +212,27 @@ def test_prediction_is_static_and_habanas(task):
     assert all(output.shape.is_fully_defined() for output in outputs)
 
 
-@pytest.mark.parametrize("is_training", [True, False])
-def test_batches_are_static(tmp_path, is_training):
-    with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
-        writer.write(b"")
-    input_fn = input_fn_builder(
-        str(tmp_path / "records"),
-        LENGTH,
-        is_training,
-        False,
-        False,
-        BATCH,
-        False,
-        pad_remainder=True,
-    )
-    with tf.Graph().as_default():
-        spec = tf.data.get_output_shapes(input_fn({}))
-    assert spec["input_ids"] == [BATCH, LENGTH]
-    assert all(shape.is_fully_defined() for shape in spec.values())
+@pytest.mark.skipif(habana.count_cards() > 0, reason="there is a card")
+class TestWithoutACard:
+    def test_hpu_says_what_is_missing(self, squad_dir, tmp_path):
+        result = run(squad_command(squad_dir, tmp_path, "--device=hpu"))
+        assert result.returncode == 1
+        (line,) = (line for line in result.stderr.splitlines() if ": error: " in line)
+        assert "--device=hpu: the habanalabs driver is not loaded" in line
+
+    def test_auto_runs_on_the_cpu_and_says_why(self, squad_dir, tmp_path):
+        result = run(squad_command(squad_dir, tmp_path, "--train_steps=2"))
+        assert result.returncode == 0, result.stderr
+        assert re.search("Device: CPU .*driver is not loaded.*no GPU", result.stderr)
 
 
-def test_without_a_card_the_device_says_what_is_missing():
-    if habana.count_cards():
-        pytest.skip("there is a card")
-    with pytest.raises(UserError, match="--device=hpu: the habanalabs driver is not loaded"):
-        device.find("hpu")
-    found = device.find("auto")
-    assert found.kind == "cpu"
-    assert "driver" in found.reason
+def test_the_estimator_is_habanas(monkeypatch, tmp_path):
+    """It is the one that places the input's iterator."""
+    from habana_frameworks.tensorflow import HabanaEstimator
 
-
-def test_the_input_goes_to_the_hpu(tmp_path):
-    """Habana's estimator, which the runtime uses, places the iterator there."""
-    estimator = habana.estimator_class()(lambda features, labels, mode: None)
-    with tf.Graph().as_default() as graph:
-        dataset = tf.data.Dataset.from_tensors({"x": tf.zeros([2])})
-        estimator._get_features_and_labels_from_input_fn(lambda: dataset, TRAIN)
-    iterators = [o for o in graph.get_operations() if o.type in ("IteratorV2", "IteratorGetNext")]
-    assert {operation.device for operation in iterators} == {HPU}
+    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+    estimator = make_estimator(make_model_fn("squad"), str(tmp_path), 1, scoped_allocator=False)
+    assert isinstance(estimator, HabanaEstimator)
 
 
 if __name__ == "__main__":

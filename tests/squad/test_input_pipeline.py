@@ -179,6 +179,24 @@ class TestPrediction:
         assert batch["p_mask"].tolist() == [[0] * 20 + [1] * 44]
 
 
+class TestPadding:
+    def test_the_last_batch_is_filled_up(self, write):
+        path = write(map(make_record, range(5)))
+        got = ids(batches(path, 9, False, 4, drop=False, pad_remainder=True))
+        assert got == [[0, 1, 2, 3], [4, 4, 4, 4]]
+
+    @pytest.mark.parametrize("is_training", [True, False])
+    def test_every_shape_is_static(self, write, is_training):
+        path = write(map(make_record, range(5)))
+        input_fn = input_fn_builder(
+            path, LENGTH, is_training, False, False, 4, False, pad_remainder=True
+        )
+        with tf.Graph().as_default():
+            shapes = tf.data.get_output_shapes(input_fn({}))
+        assert shapes["input_ids"] == [4, LENGTH]
+        assert all(shape.is_fully_defined() for shape in shapes.values())
+
+
 class TestTrimming:
     @pytest.mark.parametrize(
         ("used", "length"),
