@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# Starts a command as the workers of one job, under Open MPI; --help says how.
+set -euo pipefail
+
+readonly NAME=${0##*/}
+# What workers on other hosts need of this environment; those on this host have all of it.
+readonly PASSED='^(PATH|LD_LIBRARY_PATH|PYTHONPATH|GC_KERNEL_PATH|(TF|HOROVOD|HABANA|HCCL|NCCL|OMP)_.*)$'
+
+workers='' hosts='' log_dir=logs sysroot='' dry_run=false
+passed=()
+
+print_help() {
+  cat <<END
+usage: deploy/mpirun.sh [OPTION...] [--] COMMAND [ARGUMENT...]
+
+Runs COMMAND once a worker with mpirun, each worker on cores of its own:
+
+  deploy/mpirun.sh -n 2 .venv/bin/python run_squad_v1.py ... --use_horovod=true
+
+COMMAND needs --use_horovod=true itself: the programs say so if it is missing.
+
+  -n WORKERS      number of workers; default: one a Gaudi card
+  -H HOST:N,...   hosts with N workers each, all like this one, reached by ssh;
+                  default: this host
+  -x NAME[=VALUE] also pass this variable to workers on other hosts. Passed anyway, if
+                  set: PATH, LD_LIBRARY_PATH, PYTHONPATH, GC_KERNEL_PATH and all that
+                  begin with TF_ (such as TF_BF16_CONVERSION), HOROVOD_, HABANA_, HCCL_,
+                  NCCL_ or OMP_
+  -l FOLDER       folder of the log, mpirun-DATE-TIME-PID.log; default: logs
+  --dry-run       print the mpirun command and run nothing
+  --sysroot DIR   with --dry-run: read DIR/dev, DIR/proc and DIR/sys, the copy of another
+                  machine's, and print the command for that machine
+
+Of C cores a socket a worker gets C / (workers on the socket): --map-by socket:PE=7 for 8
+workers on 2 sockets of 28. If there are more workers than cores, they share. Where there
+are Gaudi cards, every worker must have one that is in operation.
+
+mpirun is the one in PATH, or else that of .venv (make horovod). What else Open MPI should
+do is told by variables, as ever: OMPI_MCA_btl_tcp_if_include=eth0 for a certain network.
+
+Exit code: that of the first worker that failed; 2 for a wrong option; 1 for the rest.
+END
+}
+
+fail() {  # MESSAGE [EXIT_CODE]
+  echo "$NAME: error: $1" >&2
+  exit "${2:-1}"
+}
+
+parse() {
+  while (($#)); do
+    case $1 in
+      -h | --help) print_help; exit ;;
+      --dry-run) dry_run=true; shift; continue ;;
+      --) shift; break ;;
+      -n | -H | -x | -l | --sysroot) (($# > 1)) || fail "$1 needs a value; see --help" 2 ;;
+      -*) fail "unknown option $1; see --help" 2 ;;
+      *) break ;;
+    esac
+    case $1 in
+      -n) workers=$2 ;;
+      -H) hosts=$2 ;;
+      -x) passed+=(-x "$2") ;;
+      -l) log_dir=$2 ;;
+      --sysroot) sysroot=${2%/} ;;
+    esac
+    shift 2
+  done
+  command=("$@")
+}
+
+check_options() {
+  ((${#command[@]})) || fail "no command; see --help" 2
+  [[ $workers =~ ^([1-9][0-9]*)?$ ]] || fail "-n $workers: not a number of workers" 2
+  [[ $hosts =~ ^([^:,]+:[1-9][0-9]*(,|$))*$ ]] || fail "-H $hosts: not HOST:N,HOST:N,..." 2
+  [[ -z $sysroot ]] || $dry_run || fail "--sysroot is for --dry-run" 2
+  [[ -z $sysroot || -d $sysroot ]] || fail "--sysroot $sysroot: no such folder" 2
+}
+
+find_mpirun() {
+  command -v mpirun || realpath -e "${BASH_SOURCE[0]%/*}/../.venv/bin/mpirun" 2>/dev/null ||
+    fail "no mpirun in PATH or .venv/bin; \`make horovod\` installs it"
+}
+
+# Prints "workers in all, at most on one host" for the hosts of -H.
+count_slots() {
+  tr ',' '\n' <<<"$hosts" | awk -F: '{
+    sum += $2
+    if ((slots[$1] += $2) > most) most = slots[$1]
+  } END { print sum, most }'
+}
+
+# Prints a line a Gaudi card: its device and its state. Newer versions of the driver use the
+# kernel's folder for accelerators of all makers.
+list_cards() {
+  local device about
+  for device in "$sysroot"/dev/accel/accel[0-9]* "$sysroot"/dev/hl[0-9]*; do
+    [[ -e $device ]] || continue
+    about=$sysroot/sys/class/habanalabs/${device##*/}
+    if [[ $device == */accel/* ]]; then
+      about=$sysroot/sys/class/accel/${device##*/}/device
+      grep -qs GAUDI "$about/device_type" || continue
+    fi
+    echo "${device#"$sysroot"} $(cat "$about/status" 2>/dev/null || echo operational)"
+  done
+}
+
+# Prints a line a socket: how many physical cores of it this process may use.
+list_cores() {
+  local allowed
+  allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "$sysroot/proc/self/status")
+  lscpu --sysroot "$sysroot/" --parse=CPU,CORE,SOCKET | awk -F, -v allowed="$allowed" '
+    BEGIN {
+      ranges = split(allowed, range)
+      for (i = 1; i <= ranges; i++) {
+        ends = split(range[i], end, "-")
+        for (cpu = end[1]; cpu <= end[ends]; cpu++) usable[cpu + 0] = 1
+      }
+    }
+    !/^#/ && ($1 + 0) in usable && !seen[$3, $2]++ { cores[$3]++ }
+    END { for (socket in cores) print cores[socket] }'
+}
+
+check_cards() {  # WORKERS_A_HOST CARDS
+  local ready others
+  ready=$(grep -ic ' operational$' <<<"$2" || true)
+  others=$(grep -iv ' operational$' <<<"$2" | paste -sd ';' || true)
+  (($1 <= ready)) ||
+    fail "$1 workers need $1 Gaudi cards in operation, this host has $ready${others:+ ($others)}"
+}
+
+# Prints the options of mpirun that place so many workers on a host's cores.
+place() {  # WORKERS_A_HOST
+  local cores sockets fewest each
+  cores=$(list_cores)
+  sockets=$(wc -l <<<"$cores")
+  fewest=$(sort -n <<<"$cores" | head -n 1)
+  each=$((fewest / (($1 + sockets - 1) / sockets)))
+  if ((each)); then
+    echo "--bind-to core --map-by socket:PE=$each"
+  else
+    echo "$NAME: $1 workers share $(paste -sd + <<<"$cores") cores" >&2
+    echo "--oversubscribe --bind-to core:overload-allowed --map-by socket:PE=1"
+  fi
+}
+
+# Sets `workers` if -n has not, and `most`, the workers on one host.
+count_workers() {  # CARDS
+  local slots=''
+  if [[ -n $hosts ]]; then
+    read -r slots most <<<"$(count_slots)"
+  elif [[ -n $1 ]]; then
+    slots=$(wc -l <<<"$1")
+  fi
+  workers=${workers:-$slots}
+  [[ -n $workers ]] || fail "no Gaudi card here: say how many workers, -n WORKERS" 2
+  [[ -z $hosts ]] || ((workers <= slots)) || fail "-n $workers: -H has room for $slots" 2
+  if [[ -z $hosts ]] || ((workers < most)); then most=$workers; fi
+}
+
+# Sets `job`, the command that starts the workers.
+compose() {
+  local mpirun cards most placing name
+  mpirun=$(find_mpirun)
+  cards=$(list_cards)
+  count_workers "$cards"
+  [[ -z $cards ]] || check_cards "$most" "$cards"
+  placing=$(place "$most")
+  job=("$mpirun" --tag-output --merge-stderr-to-stdout)
+  ((EUID)) || job+=(--allow-run-as-root)
+  if [[ -n $hosts ]]; then
+    # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
+    job+=(-H "$hosts" --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5
+      --mca oob_tcp_keepalive_probes 3)
+  fi
+  # shellcheck disable=SC2206  # words are what is wanted
+  job+=($placing -np "$workers")
+  for name in $(compgen -e | grep -E "$PASSED"); do
+    job+=(-x "$name")
+  done
+  job+=(${passed[@]+"${passed[@]}"} "${command[@]}")
+}
+
+main() {
+  local job line log
+  parse "$@"
+  check_options
+  compose
+  printf -v line '%q ' "${job[@]}"
+  if $dry_run; then
+    echo "${line% }"
+    exit
+  fi
+  log=$log_dir/mpirun-$(date +%Y%m%d-%H%M%S)-$$.log
+  mkdir -p "$log_dir"
+  # mpirun takes the place of this shell, so that signals reach it and its exit code is the
+  # script's; tee outlives Ctrl-C to record how the job ended.
+  exec > >(exec tee -i "$log") 2>&1
+  echo "$NAME: log $log"
+  echo "$NAME: ${line% }"
+  exec "${job[@]}"
+}
+
+main "$@"

@@ -1,0 +1,196 @@
+"""The MPIJobs: valid under the operator's schema, and consistent in what they ask for."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.conftest import ROOT, run
+
+FOLDER = ROOT / "deploy" / "k8s"
+JOBS = sorted(path.name for path in FOLDER.glob("*.yaml"))
+IMAGE = {"mpijob-squad-8hpu.yaml": "gaudi", "mpijob-squad-cpu.yaml": "cpu"}
+WORKERS = {"mpijob-squad-8hpu.yaml": 8, "mpijob-squad-cpu.yaml": 2}
+MEANT_TO_BE_CHANGED = ("REGISTRY/", "claimName: albert-data")
+
+
+def load(name: str) -> dict:
+    (job,) = yaml.safe_load_all((FOLDER / name).read_text(encoding="utf-8"))
+    return job
+
+
+def strict(schema: Any) -> Any:
+    """The JSON schema of what an API server takes over whole, made from its OpenAPI schema.
+
+    An API server drops fields that the schema does not name; here they are errors. A quantity may
+    be a number or a string; `null` only what is nullable.
+    """
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: strict(value) for key, value in schema.items() if not key.startswith("x-")}
+    if schema.get("x-kubernetes-int-or-string"):
+        result["type"] = ["integer", "string"]
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        result["additionalProperties"] = False
+    if schema.get("nullable"):
+        result["type"] = [result["type"], "null"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def validator(shared) -> jsonschema.Validator:
+    """Of MPIJobs; the metadata that all Kubernetes objects have is not in the operator's schema."""
+    file = shared / "schema" / "kubeflow.org_mpijobs.yaml"
+    definition = yaml.safe_load(file.read_text(encoding="utf-8"))
+    (version,) = definition["spec"]["versions"]
+    schema = strict(version["schema"]["openAPIV3Schema"])
+    schema["properties"]["apiVersion"] = {
+        "const": f"{definition['spec']['group']}/{version['name']}"
+    }
+    schema["properties"]["kind"] = {"const": definition["spec"]["names"]["kind"]}
+    schema["properties"]["metadata"] = {
+        "type": "object",
+        "properties": {"name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+    schema["required"] = ["apiVersion", "kind", "metadata", "spec"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def container(job: dict, role: str) -> dict:
+    (only,) = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["containers"]
+    return only
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_schema(validator, name):
+    assert [error.message for error in validator.iter_errors(load(name))] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("kind",), "Job", "'MPIJob' was expected"),
+        (("spec", "slotsPerWorker"), "8", "is not of type 'integer'"),
+        (("spec", "slots"), 8, "'slots' was unexpected"),
+        (("spec", "mpiImplementation"), "OpenMP", "is not one of"),
+        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "container"), [], "unexpected"),
+        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "containers"), None, "not of"),
+        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "hostIPC"), "yes", "'boolean'"),
+        (("spec", "runPolicy", "backoffLimit"), None, "is not of type 'integer'"),
+    ],
+)
+def test_the_schema_finds_faults(validator, path, value, message):
+    job = load("mpijob-squad-8hpu.yaml")
+    place = job
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    errors = [error.message for error in validator.iter_errors(job)]
+    assert len(errors) == 1 and message in errors[0], errors
+
+
+@pytest.fixture(scope="module")
+def known_flags() -> set[str]:
+    """The names of the flags that run_squad_v1.py has, from its own help."""
+    result = run([sys.executable, str(ROOT / "run_squad_v1.py"), "--helpfull"])
+    names = re.findall(r"^\s+--(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
+    assert {"train_file", "use_horovod"} <= set(names), result.stderr
+    return set(names)
+
+
+@pytest.mark.parametrize("name", JOBS)
+class TestMeaning:
+    def words(self, name: str) -> list[str]:
+        """What the launcher's shell reads."""
+        launcher = container(load(name), "Launcher")
+        assert launcher["command"] == ["bash", "-c"]
+        (script,) = launcher["args"]
+        assert run(["bash", "-n", "-c", script]).returncode == 0
+        return shlex.split(script)
+
+    def option(self, name: str, option: str) -> str:
+        words = self.words(name)
+        return words[words.index(option) + 1]
+
+    def test_number_of_workers(self, name):
+        spec = load(name)["spec"]
+        servers = spec["mpiReplicaSpecs"]["Worker"]["replicas"]
+        assert spec["mpiReplicaSpecs"]["Launcher"]["replicas"] == 1
+        assert spec["slotsPerWorker"] * servers == WORKERS[name]
+        assert int(self.option(name, "-np")) == WORKERS[name]
+
+    def test_resources_of_a_server(self, name):
+        slots = load(name)["spec"]["slotsPerWorker"]
+        resources = container(load(name), "Worker")["resources"]
+        assert resources["requests"] == resources["limits"]
+        limits = resources["limits"]
+        assert limits.get("habana.ai/gaudi", 0) == (8 if IMAGE[name] == "gaudi" else 0)
+        assert ("hugepages-2Mi" in limits) == (IMAGE[name] == "gaudi")
+        each = int(self.option(name, "--map-by").removeprefix("socket:PE="))
+        # Kubernetes counts threads, of which a core has two.
+        assert int(limits["cpu"]) == 2 * each * slots
+
+    def test_mounted_volumes_are_there(self, name):
+        for replica in load(name)["spec"]["mpiReplicaSpecs"].values():
+            pod = replica["template"]["spec"]
+            volumes = {volume["name"] for volume in pod.get("volumes", [])}
+            mounts = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])}
+            assert mounts == volumes
+
+    def test_one_image(self, name):
+        images = {container(load(name), role)["image"] for role in ("Launcher", "Worker")}
+        assert images == {f"REGISTRY/albert:{IMAGE[name]}"}
+
+    def test_flags_exist(self, name, known_flags):
+        words = self.words(name)
+        flags = words[words.index("run_squad_v1.py") + 1 :]
+        assert all(word.startswith("--") and "=" in word for word in flags)
+        assert {word.split("=")[0].lstrip("-") for word in flags} <= known_flags
+        assert "--use_horovod=true" in flags
+
+    def test_files_are_in_the_image_or_on_the_data_volume(self, name):
+        job = load(name)
+        mounts = {m["mountPath"] for m in container(job, "Worker")["volumeMounts"]}
+        workdir = container(job, "Launcher")["workingDir"]
+        assert f"WORKDIR {workdir}\n" in (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+        words = self.words(name)
+        paths = [w.split("=")[1] for w in words if re.match(r"--\w+_(file|dir|checkpoint)=", w)]
+        assert len(paths) == 6
+        assert all(path.startswith("/data/") for path in paths) and "/data" in mounts
+        flagfile = next(w.split("=")[1] for w in words if w.startswith("--flagfile="))
+        assert (ROOT / flagfile).is_file()
+
+    def test_variables_that_are_set_are_passed(self, name):
+        words = self.words(name)
+        passed = {words[i + 1] for i, word in enumerate(words) if word == "-x"}
+        given = {variable["name"] for variable in container(load(name), "Launcher").get("env", [])}
+        assert {"PATH"} | given <= passed
+
+    def test_workers_listen_before_the_launcher_calls(self, name):
+        job = load(name)
+        assert job["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
+        worker = container(job, "Worker")
+        assert worker["command"] == ["/usr/sbin/sshd", "-De"]
+        assert worker["readinessProbe"] == {"tcpSocket": {"port": 22}}
+        assert "Port 22" in (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_image_has_what_it_copies():
+    text = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+    sources = [
+        source for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for source in line.split()
+    ]
+    assert len(sources) == 3
+    assert all(list(Path(ROOT).glob(source)) for source in sources if source != ".")

@@ -1,0 +1,303 @@
+"""deploy/mpirun.sh: the command it composes for a machine, and jobs that it runs."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.conftest import MPIRUN, ROOT, run, squad_command
+
+SCRIPT = ROOT / "deploy" / "mpirun.sh"
+
+
+@pytest.fixture
+def environment(tmp_path) -> dict[str, str]:
+    """An environment in which some mpirun is found; --dry-run does not run it."""
+    mpirun = tmp_path / "bin" / "mpirun"
+    mpirun.parent.mkdir()
+    mpirun.write_text("#!/bin/sh\nexit 99\n")
+    mpirun.chmod(0o755)
+    return {"PATH": f"{mpirun.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+
+class Machine:
+    """A copy of the parts of /dev, /proc and /sys that tell of cores and cards."""
+
+    def __init__(self, root: pathlib.Path, sockets: int, cores: int, threads: int = 2):
+        self.root = root
+        count = sockets * cores * threads
+        for cpu in range(count):
+            socket, core = divmod(cpu % (sockets * cores), cores)
+            on_core = [c for c in range(count) if c % (sockets * cores) == cpu % (sockets * cores)]
+            on_socket = [c for c in range(count) if c % (sockets * cores) // cores == socket]
+            topology = f"sys/devices/system/cpu/cpu{cpu}/topology"
+            self.write(f"{topology}/core_id", core)
+            self.write(f"{topology}/physical_package_id", socket)
+            self.write(f"{topology}/thread_siblings", self.mask(on_core, count))
+            self.write(f"{topology}/core_siblings", self.mask(on_socket, count))
+        for name in ("online", "possible", "present"):
+            self.write(f"sys/devices/system/cpu/{name}", f"0-{count - 1}")
+        self.write("sys/devices/system/cpu/kernel_max", 8191)
+        processors = (f"processor\t: {cpu}\nmodel name\t: Any\n\n" for cpu in range(count))
+        self.write("proc/cpuinfo", "".join(processors))
+        self.allow(f"0-{count - 1}")
+
+    def write(self, path: str, content: str | int) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{content}\n")
+
+    def mask(self, cpus: list[int], count: int) -> str:
+        """The kernel's notation: hexadecimal, 32 bits between commas."""
+        digits = -(-count // 32) * 8
+        text = f"{sum(1 << cpu for cpu in cpus):0{digits}x}"
+        return ",".join(re.findall(".{8}", text))
+
+    def allow(self, cpus: str) -> None:
+        self.write("proc/self/status", f"Name:\tcat\nCpus_allowed_list:\t{cpus}")
+
+    def add_cards(self, count: int, kind: str = "GAUDI2") -> None:
+        for card in range(count):
+            self.write(f"dev/accel/accel{card}", "")
+            self.write(f"dev/accel/accel_controlD{card}", "")
+            self.write(f"sys/class/accel/accel{card}/device/device_type", kind)
+            self.write(f"sys/class/accel/accel{card}/device/status", "operational")
+
+
+@pytest.fixture
+def hls(tmp_path) -> Machine:
+    """A server as the Habana README has it: eight cards, two sockets of 28 cores."""
+    machine = Machine(tmp_path / "hls", sockets=2, cores=28)
+    machine.add_cards(8)
+    return machine
+
+
+@pytest.fixture
+def plan(environment):
+    """Calls mpirun.sh --dry-run for a machine; the result has the words of the command."""
+
+    def call(machine: Machine, *options: str, **variables: str):
+        words = [str(SCRIPT), "--dry-run", "--sysroot", str(machine.root), *options]
+        result = run([*words, "program", "--use_horovod=true"], env=environment | variables)
+        result.words = shlex.split(result.stdout)
+        return result
+
+    return call
+
+
+def follows(words: list[str], option: str) -> list[str]:
+    """The words after each occurrence of an option."""
+    return [words[i + 1] for i, word in enumerate(words) if word == option]
+
+
+class TestComposedCommand:
+    def test_eight_cards_give_the_command_of_the_habana_readme(self, hls, plan):
+        result = plan(hls)
+        assert result.returncode == 0, result.stderr
+        words = result.words
+        assert pathlib.Path(words[0]).name == "mpirun" and pathlib.Path(words[0]).is_absolute()
+        assert {"--tag-output", "--merge-stderr-to-stdout"} <= set(words)
+        assert follows(words, "--bind-to") == ["core"]
+        assert follows(words, "--map-by") == ["socket:PE=7"]
+        assert follows(words, "-np") == ["8"]
+        assert words[-2:] == ["program", "--use_horovod=true"]
+        assert ("--allow-run-as-root" in words) == (os.geteuid() == 0)
+
+    @pytest.mark.parametrize(
+        ("sockets", "cores", "workers", "each"),
+        [
+            (1, 2, 2, 1),
+            (1, 2, 1, 2),
+            (2, 24, 8, 6),
+            (2, 28, 1, 28),  # A worker stays on its socket.
+            (2, 5, 3, 2),  # Two of them share a socket of five cores.
+            (4, 12, 8, 6),
+        ],
+    )
+    def test_cores_of_a_worker(self, tmp_path, plan, sockets, cores, workers, each):
+        machine = Machine(tmp_path / "machine", sockets, cores)
+        words = plan(machine, "-n", str(workers)).words
+        assert follows(words, "--map-by") == [f"socket:PE={each}"]
+        assert "--oversubscribe" not in words
+
+    @pytest.mark.parametrize(
+        ("allowed", "workers", "each"),
+        [
+            ("0-27,56-83", "8", "3"),  # One socket, both threads of each core.
+            ("0-3,28-31", "2", "4"),  # Four cores of each socket.
+            ("0-1,56,57", "2", "1"),  # Two cores, four threads.
+        ],
+    )
+    def test_only_cores_that_may_be_used_count(self, hls, plan, allowed, workers, each):
+        hls.allow(allowed)
+        assert follows(plan(hls, "-n", workers).words, "--map-by") == [f"socket:PE={each}"]
+
+    def test_more_workers_than_cores_share_and_are_told(self, tmp_path, plan):
+        result = plan(Machine(tmp_path / "machine", 1, 2), "-n", "4")
+        assert result.returncode == 0
+        assert "4 workers share 2 cores" in result.stderr
+        assert "--oversubscribe" in result.words
+        assert follows(result.words, "--bind-to") == ["core:overload-allowed"]
+
+    def test_variables_are_passed(self, hls, plan):
+        variables = {"TF_BF16_CONVERSION": "bf16.json", "HABANA_LOGS": "/l", "SECRET": "no"}
+        words = plan(hls, "-x", "LEVEL=3", **variables).words
+        assert {"PATH", "TF_BF16_CONVERSION", "HABANA_LOGS", "LEVEL=3"} <= set(follows(words, "-x"))
+        assert not {"SECRET", "HOME", "LD_LIBRARY_PATH"} & set(follows(words, "-x"))
+
+    def test_hosts(self, hls, plan):
+        words = plan(hls, "-H", "one:8,two:8").words
+        assert follows(words, "-H") == ["one:8,two:8"]
+        assert follows(words, "-np") == ["16"]
+        assert follows(words, "--map-by") == ["socket:PE=7"]
+
+    def test_words_of_the_command_stay_whole(self, hls, environment):
+        command = ["bash", "-c", "cd 'a b'; $PYTHON x --use_horovod=true", "", "--dry-run"]
+        result = run([SCRIPT, "--dry-run", "--sysroot", hls.root, *command], env=environment)
+        assert shlex.split(result.stdout)[-5:] == command
+
+
+class TestCards:
+    def test_other_accelerators_do_not_count(self, tmp_path, plan):
+        machine = Machine(tmp_path / "laptop", 1, 4)
+        machine.add_cards(1, kind="NPU")
+        result = plan(machine)
+        assert result.returncode == 2
+        assert result.stderr == (
+            "mpirun.sh: error: no Gaudi card here: say how many workers, -n WORKERS\n"
+        )
+
+    def test_older_driver(self, tmp_path, plan):
+        machine = Machine(tmp_path / "hls", 2, 28)
+        for card in range(4):
+            machine.write(f"dev/hl{card}", "")
+            machine.write(f"dev/hl_controlD{card}", "")
+            machine.write(f"sys/class/habanalabs/hl{card}/status", "Operational")
+        assert follows(plan(machine).words, "-np") == ["4"]
+
+    def test_more_workers_than_cards(self, hls, plan):
+        result = plan(hls, "-n", "9")
+        assert result.returncode == 1
+        assert "9 workers need 9 Gaudi cards in operation, this host has 8\n" in result.stderr
+
+    def test_a_card_that_is_not_ready(self, hls, plan):
+        hls.write("sys/class/accel/accel3/device/status", "in reset")
+        result = plan(hls)
+        assert result.returncode == 1
+        assert "this host has 7 (/dev/accel/accel3 in reset)\n" in result.stderr
+        assert plan(hls, "-n", "7").returncode == 0
+
+    def test_cards_are_counted_by_host(self, hls, plan):
+        assert plan(hls, "-H", "one:8,two:8").returncode == 0
+        result = plan(hls, "-H", "one:9,two:7")
+        assert "9 workers need 9 Gaudi cards" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-n", "two", "x"], "-n two: not a number of workers"),
+        (["-n", "0", "x"], "-n 0: not a number of workers"),
+        (["-n"], "-n needs a value"),
+        (["-H", "one,two", "x"], "-H one,two: not HOST:N"),
+        (["-H", "one:2", "-n", "3", "x"], "-n 3: -H has room for 2"),
+        (["--fast", "x"], "unknown option --fast"),
+        (["-n", "2", "--"], "no command"),
+        (["--sysroot", "/usr", "x"], "--sysroot is for --dry-run"),
+    ],
+)
+def test_wrong_options(environment, words, message):
+    result = run([str(SCRIPT), *words], env=environment)
+    assert result.returncode == 2
+    assert re.fullmatch(r"mpirun\.sh: error: .*\n", result.stderr)
+    assert message in result.stderr
+
+
+def test_help(environment):
+    result = run([str(SCRIPT), "--help"], env=environment)
+    assert result.returncode == 0
+    assert all(name in result.stdout for name in ("-n WORKERS", "--use_horovod=true", "TF_BF16"))
+
+
+@pytest.mark.usefixtures("mpirun")
+class TestRealJobs:
+    @pytest.fixture
+    def start(self, tmp_path):
+        """Runs a command as two workers, from an empty folder."""
+
+        def call(command: list[str], *options: str) -> subprocess.CompletedProcess:
+            path = f"{MPIRUN.parent}:{os.environ['PATH']}"
+            words = [str(SCRIPT), "-n", "2", *options, "--", *command]
+            return run(words, cwd=tmp_path, env={**os.environ, "PATH": path})
+
+        return call
+
+    def log(self, folder: pathlib.Path) -> str:
+        (file,) = folder.iterdir()
+        assert re.fullmatch(r"mpirun-\d{8}-\d{6}-\d+\.log", file.name)
+        return file.read_text()
+
+    def test_output_is_tagged_and_logged(self, start, tmp_path):
+        result = start(["bash", "-c", "echo out; echo err >&2"], "-l", "my logs")
+        assert result.returncode == 0, result.stdout
+        for rank in (0, 1):
+            assert f"[1,{rank}]<stdout>:out" in result.stdout
+            assert f"[1,{rank}]<stderr>:err" in result.stdout
+        assert result.stderr == ""
+        assert self.log(tmp_path / "my logs") == result.stdout
+        assert "-np 2 " in result.stdout.splitlines()[1]
+
+    def test_workers_have_cores_of_their_own(self, start):
+        if len(os.sched_getaffinity(0)) < 2:
+            pytest.skip("one core")
+        result = start(["grep", "Cpus_allowed_list", "/proc/self/status"])
+        cores = re.findall(r"Cpus_allowed_list:\s*(\S+)", result.stdout)
+        assert len(cores) == 2 and cores[0] != cores[1]
+
+    def test_exit_code_of_the_worker_that_fails(self, start, tmp_path):
+        result = start(["bash", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60"])
+        assert result.returncode == 7
+        assert self.log(tmp_path / "logs") == result.stdout
+
+    def test_more_workers_than_cores(self, start):
+        workers = 2 * os.cpu_count() + 1
+        result = start(["bash", "-c", "echo rank $OMPI_COMM_WORLD_RANK"], "-n", str(workers))
+        assert result.returncode == 0, result.stdout
+        ranks = re.findall(r"rank (\d+)$", result.stdout, re.MULTILINE)
+        assert sorted(map(int, ranks)) == list(range(workers))
+
+    def test_a_signal_ends_the_workers(self, tmp_path):
+        command = [str(SCRIPT), "-n", "2", "bash", "-c", "echo $$; exec sleep 100"]
+        job = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        workers = []
+        while len(workers) < 2:
+            line = job.stdout.readline()
+            assert line, "the job ended early"
+            workers += re.findall(r"<stdout>:(\d+)$", line.strip())
+        os.kill(job.pid, signal.SIGTERM)
+        job.communicate(timeout=30)
+        assert job.returncode != 0
+        deadline = time.time() + 10
+        while any(pathlib.Path(f"/proc/{pid}/cwd").exists() for pid in workers):
+            assert time.time() < deadline, "workers are left behind"
+            time.sleep(0.05)
+
+    def test_a_forgotten_use_horovod_is_told(self, start, squad_dir, tmp_path):
+        result = start(squad_command(squad_dir, tmp_path / "out"))
+        assert result.returncode == 2
+        assert "add --use_horovod=true" in result.stdout
+        assert not (tmp_path / "out").exists()
+
+    def test_trains(self, start, squad_dir, tmp_path):
+        flags = ["--train_steps=2", "--do_predict=false", "--use_horovod=true"]
+        result = start(squad_command(squad_dir, tmp_path / "out", *flags))
+        assert result.returncode == 0, result.stdout
+        assert re.search(r"^\[1,0\]<stderr>:.* 2 workers$", result.stdout, re.MULTILINE)
+        assert (tmp_path / "out" / "model.ckpt-2.index").exists()

@@ -1,0 +1,170 @@
+"""deploy/slurm/squad.sbatch: the command that it composes from programs that record their calls."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, run
+
+SCRIPT = ROOT / "deploy" / "slurm" / "squad.sbatch"
+RECORD = """#!/bin/bash
+printf '%s\\n' "${0##*/}" "$@" > "$CALL"
+env | grep -E '^(PMIX|OMPI)_MCA' > "$CALL.variables"
+exit "${CODE:-0}"
+"""
+
+
+class Cluster:
+    """A node of a job; its launchers and containers are programs that record their arguments."""
+
+    def __init__(self, root: Path):
+        self.root, self.call = root, root / "call"
+        for folder in ("albert/.venv", "data/squad", "data/albert_base_v2", "scratch", "bin"):
+            (root / folder).mkdir(parents=True)
+        (root / "data" / "python.sif").touch()
+        for name in ("srun", "mpirun", "apptainer", "singularity", "sarus"):
+            self.install(name)
+        self.variables = {
+            "PATH": f"{root / 'bin'}:/usr/bin:/bin",
+            "CALL": str(self.call),
+            "PROJECT": str(root / "albert"),
+            "DATA": str(root / "data"),
+            "SCRATCH": str(root / "scratch"),
+            "SLURM_JOB_ID": "1",
+            "SLURM_NTASKS": "4",
+            "SLURM_NTASKS_PER_NODE": "2",
+            "SLURM_CPUS_PER_TASK": "16",
+        }
+
+    def install(self, name: str) -> None:
+        program = self.root / "bin" / name
+        program.write_text(RECORD)
+        program.chmod(0o755)
+
+    def submit(self, *flags: str, **variables: str):
+        return run([str(SCRIPT), *flags], env=self.variables | variables)
+
+    def words(self, *flags: str, **variables: str) -> list[str]:
+        """The launcher's name and arguments."""
+        result = self.submit(*flags, **variables)
+        assert result.returncode == 0, result.stderr
+        return self.call.read_text().splitlines()
+
+
+@pytest.fixture
+def cluster(tmp_path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def test_srun_starts_a_container_a_worker(cluster):
+    words = cluster.words()
+    container = words.index("apptainer")
+    assert words[0] == "srun"
+    assert set(words[1:container]) == {
+        "--mpi=pmix",
+        "--kill-on-bad-exit=1",
+        "--cpu-bind=cores",
+        "--label",
+        "--cpus-per-task=16",
+    }
+    python = words.index(".venv/bin/python")
+    assert words[container + 1] == "exec"
+    assert words[python - 1] == str(cluster.root / "data" / "python.sif")
+    assert words[python + 1] == "run_squad_v1.py"
+
+
+@pytest.mark.parametrize("engine", ["apptainer", "singularity"])
+def test_binds_of_apptainer(cluster, engine):
+    words = cluster.words(ENGINE=engine)
+    options = words[words.index(engine) + 2 : words.index(str(cluster.root / "data/python.sif"))]
+    pairs = list(zip(options[::2], options[1::2], strict=True))
+    assert pairs == [
+        ("--bind", f"{cluster.root}/albert:/albert"),
+        ("--bind", f"{cluster.root}/data:/data:ro"),
+        ("--bind", f"{cluster.root}/scratch:/scratch"),
+        ("--bind", "/tmp"),
+        ("--pwd", "/albert"),
+    ]
+
+
+def test_mounts_of_sarus(cluster):
+    words = cluster.words(ENGINE="sarus", IMAGE="python:3.11-bookworm")
+    options = words[words.index("sarus") + 2 : words.index("python:3.11-bookworm")]
+    assert words[words.index("sarus") + 1] == "run"
+    assert options == [
+        f"--mount=type=bind,source={cluster.root}/albert,destination=/albert",
+        f"--mount=type=bind,source={cluster.root}/data,destination=/data,readonly",
+        f"--mount=type=bind,source={cluster.root}/scratch,destination=/scratch",
+        "--mount=type=bind,source=/tmp,destination=/tmp",
+        "--workdir=/albert",
+    ]
+
+
+def test_mpirun_of_the_host(cluster):
+    words = cluster.words(LAUNCHER="mpirun")
+    options = words[1 : words.index("apptainer")]
+    assert words[0] == "mpirun"
+    assert options[options.index("-np") + 1] == "4"
+    assert options[options.index("--map-by") + 1] == "ppr:2:node:PE=16"
+    assert {"--tag-output", "--merge-stderr-to-stdout"} <= set(options)
+
+
+def test_flags_of_the_submission_come_last(cluster):
+    words = cluster.words("--learning_rate=1e-4", "--output_dir=/scratch/a b")
+    assert words[-2:] == ["--learning_rate=1e-4", "--output_dir=/scratch/a b"]
+    assert "--use_horovod=true" in words
+    assert "--output_dir=/scratch/albert-squad" in words
+
+
+def test_files_are_on_binds(cluster):
+    words = cluster.words()
+    paths = [w.split("=")[1] for w in words if re.match(r"--\w+_(file|dir|checkpoint)=", w)]
+    assert len(paths) == 6
+    assert all(path.startswith(("/data/", "/scratch/")) for path in paths)
+
+
+def test_pmix_needs_nothing_of_the_host(cluster):
+    cluster.words()
+    variables = Path(f"{cluster.call}.variables").read_text().split()
+    assert {"PMIX_MCA_gds=hash", "PMIX_MCA_psec=native"} <= set(variables)
+
+
+def test_exit_code_of_the_job(cluster):
+    assert cluster.submit(CODE="9").returncode == 9
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"ENGINE": "docker"}, "ENGINE=docker: neither apptainer, singularity nor sarus"),
+        ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: neither srun nor mpirun"),
+        ({"DATA": "/nowhere"}, "/nowhere/squad: no such folder"),
+        ({"SCRATCH": "/nowhere"}, "/nowhere: no such folder"),
+        ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),
+        ({"SLURM_JOB_ID": ""}, "submit it: sbatch"),
+    ],
+)
+def test_faults_are_said_before_anything_starts(cluster, variables, message):
+    result = cluster.submit(**variables)
+    assert result.returncode == 1
+    assert re.fullmatch(r"squad\.sbatch: error: .*\n", result.stderr)
+    assert message in result.stderr
+    assert not cluster.call.exists()
+
+
+def test_an_engine_that_is_not_loaded(cluster):
+    (cluster.root / "bin" / "sarus").unlink()
+    result = cluster.submit(ENGINE="sarus")
+    assert result.returncode == 1
+    assert "sarus: not found; try `module load sarus`" in result.stderr
+
+
+def test_resources_are_asked_for():
+    """Slurm reads these lines only before the first command."""
+    head = SCRIPT.read_text(encoding="utf-8").split("set -euo pipefail")[0]
+    options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(\S+))?$", head, re.MULTILINE))
+    assert {"nodes", "ntasks-per-node", "cpus-per-task", "time", "output"} <= options.keys()
+    assert int(options["nodes"]) > 1
