@@ -50,6 +50,15 @@ class DerivedFile:
             tf.logging.info("%s is made anew: %s", self.paths[0], reason)
         return None
 
+    def state(self) -> str:
+        """Whether the files would be reused, for people; nothing is locked or changed."""
+        header = self._header()
+        if header is None:
+            is_there = os.path.exists(self.paths[0])
+            return "there, without a header of ours" if is_there else "to be made"
+        reason = self._why_not(header)
+        return "reused" if reason is None else f"to be made anew: {reason}"
+
     def lock(self) -> contextlib.AbstractContextManager:
         """To be held from asking whether the file is reusable to having built it."""
         return one_at_a_time(self.paths[0])

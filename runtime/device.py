@@ -71,6 +71,11 @@ def prepare() -> None:
         tf2.config.experimental.set_memory_growth(own, True)
 
 
+def kind() -> str:
+    """ "hpu", "gpu" or "cpu"."""
+    return _device.kind
+
+
 def is_hpu() -> bool:
     """Whether this process computes on a Gaudi card, on which every shape is to be static."""
     return _device.kind == "hpu"

@@ -78,6 +78,18 @@ def start(use_horovod: bool) -> None:
     _worker = _started
 
 
+def description() -> str:
+    """The version of Horovod and what it was built with, or how to install it."""
+    if importlib.util.find_spec("horovod") is None:
+        return f"not installed; {_INSTALL}"
+    import horovod
+    import horovod.tensorflow as hvd
+
+    ways = {"MPI": hvd.mpi_built(), "Gloo": hvd.gloo_built(), "NCCL": hvd.nccl_built()}
+    built = ", ".join(name for name, is_built in ways.items() if is_built) or "nothing"
+    return f"{horovod.__version__}, built with {built}"
+
+
 def connect() -> None:
     """Waits for the other workers; from here on they must all do the same collective work.
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import device, distributed
+from runtime import bf16_config, device, distributed
 from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
@@ -130,7 +130,8 @@ def check_run_flags() -> None:
 
     Raises:
       FlagError: the flags ask for what the reference has and this project has not.
-      UserError: Horovod is needed and not installed, or the device is not there.
+      UserError: Horovod is needed and not installed, the device is not there, or the environment
+        names a bfloat16 configuration that is no good.
     """
     if FLAGS.use_tpu:
         raise FlagError(
@@ -150,10 +151,8 @@ def check_run_flags() -> None:
             "TensorFlow elsewhere; use float16 or float32"
         )
     distributed.start(FLAGS.use_horovod)
-    if os.environ.get("TF_BF16_CONVERSION", "0").lower() not in ("", "0", "false"):
-        tf.logging.warning(
-            "TF_BF16_CONVERSION is for the HPU and has no effect here: this run is in float32"
-        )
+    # A fault of it is to show before any work.
+    bf16_config.from_environment()
 
 
 def global_batch_size() -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import device, distributed
+from runtime import bf16_config, device, distributed, precision
 from runtime.checkpoints import BEST, resolve_checkpoint
 from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
@@ -60,6 +60,7 @@ class Run:
           UserError: one of them cannot be used.
         """
         self._make_model_fn = make_model_fn
+        self._bf16 = bf16_config.from_environment()
         if FLAGS.init_checkpoint:
             resolve_checkpoint(FLAGS.init_checkpoint)
         if distributed.is_chief():
@@ -168,17 +169,21 @@ class Run:
     def export(self) -> str:
         """Writes `checkpoint()` as a SavedModel below --export_dir."""
         make_writable_folder(FLAGS.export_dir, "--export_dir")
-        return export_saved_model(self._estimator(None, None), FLAGS.export_dir, self.checkpoint())
+        # In float32: who serves it may have another device.
+        estimator = self._make_estimator(self._make_model_fn(None, None))
+        return export_saved_model(estimator, FLAGS.export_dir, self.checkpoint())
 
     def _estimator(
         self, num_train_steps: int | None, num_warmup_steps: int | None
     ) -> tf.estimator.Estimator:
-        return make_estimator(
-            self._make_model_fn(num_train_steps, num_warmup_steps),
-            FLAGS.output_dir,
-            FLAGS.seed,
-            FLAGS.enable_scoped_allocator,
-        )
+        model_fn = self._make_model_fn(num_train_steps, num_warmup_steps)
+        # On the HPU the bridge reads the configuration and converts the graph itself.
+        if self._bf16 and not device.is_hpu():
+            model_fn = precision.convert(model_fn, self._bf16, device.kind())
+        return self._make_estimator(model_fn)
+
+    def _make_estimator(self, model_fn: Callable) -> tf.estimator.Estimator:
+        return make_estimator(model_fn, FLAGS.output_dir, FLAGS.seed, FLAGS.enable_scoped_allocator)
 
 
 def training_settings(**own: object) -> dict:
@@ -186,6 +191,7 @@ def training_settings(**own: object) -> dict:
     return {
         **{name: getattr(FLAGS, name) for name in _TRAINING_FLAGS},
         "number of workers": distributed.size(),
+        "bf16 configuration": _bf16_digest(),
         "init_checkpoint": _checkpoint_content(),
         **own,
     }
@@ -197,8 +203,14 @@ def scoring_settings(**own: object) -> dict:
     return {
         "init_checkpoint": _checkpoint_content(),
         "run": content_of(run) if os.path.exists(run) else None,
+        "bf16 configuration": _bf16_digest(),
         **own,
     }
+
+
+def _bf16_digest() -> str | None:
+    config = bf16_config.from_environment()
+    return config.digest() if config else None
 
 
 def content_of(path: str) -> str:

@@ -120,6 +120,15 @@ class FeatureMaker:
             return self._left_of_foreign_file(file, examples())
         return list(left.prediction_features(left.read_columns(left_file)))
 
+    def training_state(self, train_file: str, feature_file: str) -> str:
+        """Whether `training_features` would find its file ready, for people."""
+        return DerivedFile(feature_file, self._source(train_file, is_training=True)).state()
+
+    def prediction_state(self, predict_file: str, feature_file: str, left_file: str) -> str:
+        """Whether `prediction_features` would find its files ready, for people."""
+        source = self._source(predict_file, is_training=False)
+        return DerivedFile(feature_file, source, [left_file]).state()
+
     def _source(self, input_file: str, is_training: bool) -> dict:
         """Everything that features are a function of."""
         try:

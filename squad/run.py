@@ -106,7 +106,7 @@ class SquadRun:
 
     def train(self, features: FeatureFile) -> None:
         """Trains on --train_file up to the last step, from where an earlier run stopped."""
-        num_steps = _num_train_steps(features.num_examples)
+        num_steps = num_train_steps(features.num_examples)
         self._run.train(
             self._training_settings(),
             lambda start_batch: self._input_fn(
@@ -197,8 +197,12 @@ def _load_config() -> AlbertConfig:
     return config
 
 
-def _num_train_steps(num_examples: int) -> int:
-    """As in the reference the length follows the examples, not their features."""
+def num_train_steps(num_examples: int) -> int:
+    """Steps of the whole training; as in the reference they follow examples, not features.
+
+    Raises:
+      UserError: there is less than one.
+    """
     if FLAGS.train_steps > 0:
         return FLAGS.train_steps
     steps = int(num_examples / global_batch_size() * FLAGS.num_train_epochs)

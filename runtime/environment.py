@@ -1,0 +1,114 @@
+"""What a job finds on a machine: Python, TensorFlow, the device, Horovod; for `check_setup.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from runtime import bf16_config, device, distributed, habana
+from runtime.bf16_plan import plan
+from runtime.errors import UserError
+from runtime.flags import FLAGS
+
+_PYTHONS = ((3, 10), (3, 11))
+_TENSORFLOW = "2.15."
+
+
+class Row(NamedTuple):
+    """A line of the report.
+
+    Attributes:
+      part: what it is about, such as "model".
+      item: its name.
+      value: what was found, or what is wrong and what to do.
+      ok: whether the job can run with it.
+    """
+
+    part: str
+    item: str
+    value: str
+    ok: bool = True
+
+
+class Report:
+    """Collects rows; an error becomes a row that says it."""
+
+    def __init__(self):
+        self.rows: list[Row] = []
+        self._part = ""
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """A part of the report; what it cannot find out after an error is left out."""
+        self._part, outer = name, self._part
+        try:
+            yield
+            self._part = outer
+        except (UserError, OSError) as e:
+            self.rows.append(Row(self._part, "error", " ".join(str(e).split()), ok=False))
+            self._part = outer
+
+    def add(self, item: str, value: object, ok: bool = True) -> None:
+        """Adds a row to the part."""
+        self.rows.append(Row(self._part, item, str(value), ok))
+
+    @property
+    def ok(self) -> bool:
+        """Whether the job can run."""
+        return all(row.ok for row in self.rows)
+
+
+def describe_environment(report: Report) -> None:
+    """Everything that does not depend on the task."""
+    with report.part("programs"):
+        _describe_programs(report)
+    with report.part("device"):
+        report.add("device", "{} ({})".format(*device.find(FLAGS.device)))
+        version, driver = habana.installed_version(), habana.driver_version()
+        report.add(habana.PACKAGE, version or "not installed")
+        report.add("habanalabs driver", driver or "none")
+        if version and driver and not driver.startswith(version.rsplit(".", 1)[0]):
+            report.add("versions", f"driver {driver} and {habana.PACKAGE} {version} differ")
+        report.add("Gaudi cards", habana.count_cards())
+    with report.part("workers"):
+        _describe_workers(report)
+
+
+def _describe_programs(report: Report) -> None:
+    python = ".".join(map(str, sys.version_info[:3]))
+    report.add("Python", python, ok=sys.version_info[:2] in _PYTHONS)
+    report.add("TensorFlow", tf.__version__, ok=tf.__version__.startswith(_TENSORFLOW))
+
+
+def _describe_workers(report: Report) -> None:
+    report.add("host", socket.gethostname())
+    report.add("cores", len(os.sched_getaffinity(0)))
+    mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
+    report.add("mpirun", mpirun or "none; `make horovod` installs it")
+    report.add("Horovod", distributed.description())
+    distributed.start(FLAGS.use_horovod)
+    report.add("workers", distributed.size())
+
+
+def describe_bf16(report: Report, graph: tf.Graph, with_table: bool) -> list[str]:
+    """A row with the plan for a training graph, and with a table its lines.
+
+    Without a configuration in the environment the table is that of the shipped one.
+
+    Raises:
+      UserError: the configuration is no good.
+    """
+    config = bf16_config.from_environment() or (bf16_config.load("1") if with_table else None)
+    if config is None:
+        report.add(bf16_config.VARIABLE, "not set: the run is in float32")
+        return []
+    wanted = plan(graph.as_graph_def(), config, device.find(FLAGS.device).kind)
+    report.add("plan", wanted.summary())
+    return wanted.table() if with_table else []

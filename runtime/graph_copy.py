@@ -1,0 +1,97 @@
+"""Copies of graphs: nodes by their names, variables and collections with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+
+def copy_of(graph: tf.Graph) -> tf.Graph:
+    """A graph with the same nodes, collections and seed.
+
+    What is built in it gets the names and random seeds that it would get in `graph`.
+    """
+    copy = tf.Graph()
+    with copy.as_default():
+        if graph.seed is not None:
+            tf.set_random_seed(graph.seed)
+        tf.import_graph_def(graph.as_graph_def(), name="")
+        _add_to_collections(graph, {})
+    return copy
+
+
+def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -> None:
+    """Adds to the current graph what a copy of it has more.
+
+    Args:
+      graph_def: the nodes of the copy; they may have changed since they were built, but for those
+        that the current graph has, too.
+      built: the copy, with its collections.
+      names: of tensors in collections that another one is to stand for.
+    """
+    target = tf.get_default_graph()
+    target_def = target.as_graph_def()
+    nodes = {node.name for node in target_def.node}
+    functions = {function.signature.name for function in target_def.library.function}
+    new = tf.GraphDef(versions=graph_def.versions)
+    new.node.extend(node for node in graph_def.node if node.name not in nodes)
+    library = graph_def.library
+    new.library.function.extend(f for f in library.function if f.signature.name not in functions)
+    new.library.gradient.extend(library.gradient)
+    given = {
+        reference
+        for node in new.node
+        for reference in node.input
+        if reference.lstrip("^").split(":")[0] in nodes
+    }
+    tf.import_graph_def(new, {ref: _tensor(ref, target) for ref in sorted(given)}, name="")
+    _add_to_collections(built, names)
+
+
+def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:
+    """A tensor by the reference of a node to it; for a control dependency, one that follows it."""
+    if not reference.startswith("^"):
+        return graph.get_tensor_by_name(reference if ":" in reference else f"{reference}:0")
+    with tf.control_dependencies([graph.get_operation_by_name(reference[1:])]):
+        return tf.constant(0, name=f"{reference[1:]}/is_done")
+
+
+def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
+    """Adds the counterparts of what `source` has in its collections and the current graph has not.
+
+    Both have the same nodes; what is in the collections of the current graph already comes first in
+    those of `source`.
+    """
+    target = tf.get_default_graph()
+    items = [
+        item for key in target.get_all_collection_keys() for item in target.get_collection(key)
+    ]
+    variables = {item.name: item for item in items if isinstance(item, tf2.Variable)}
+    for key in source.get_all_collection_keys():
+        for item in source.get_collection(key)[len(target.get_collection(key)) :]:
+            if not isinstance(item, tf2.Variable):
+                target.add_to_collection(key, counterpart(item, target, names))
+                continue
+            if item.name not in variables:
+                variables[item.name] = type(item).from_proto(item.to_proto())
+            target.add_to_collection(key, variables[item.name])
+
+
+def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None = None) -> Any:
+    """A structure with the tensors and operations of `graph` that have the same names.
+
+    Args:
+      structure: nested; what is no tensor or operation in it stays.
+      graph: where they are looked up.
+      names: of tensors that another one is to stand for.
+    """
+
+    def find(item: Any) -> Any:
+        if isinstance(item, (tf.Tensor, tf.Operation)):
+            return graph.as_graph_element((names or {}).get(item.name, item.name))
+        return item
+
+    return tf.nest.map_structure(find, structure, expand_composites=True)

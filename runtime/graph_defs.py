@@ -1,0 +1,139 @@
+"""Nodes and tensors of a `GraphDef`: of the graph itself, and of the functions in its library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+FLOAT32, BFLOAT16 = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
+_NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
+# Their type is the one of a value that something else gives, or is the very point of them.
+_HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+
+
+class Body:
+    """The nodes of a graph or of a function, and how they refer to each other's tensors.
+
+    Attributes:
+      function: the function's name, "" for the graph.
+      nodes: by name.
+      results: the tensors that are used outside, by the names that they have there.
+      op_defs: the descriptions of op types; calls of functions have none.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        nodes: Any,
+        results: MutableMapping[str, str],
+        op_defs: Mapping[str, Any],
+    ):
+        """Takes the parts of a protocol buffer: what is changed in them is changed in it."""
+        self.function = function
+        self._all = nodes
+        self.nodes = {node.name: node for node in nodes}
+        self.results = results
+        self.op_defs = op_defs
+
+    def source(self, reference: str) -> tuple[str, int] | None:
+        """The node that a tensor comes from and which of its outputs it is.
+
+        A graph refers to tensors as `node:1` or `node`, a function as `node:output:0`. None if the
+        tensor is an argument of the function, or comes from a node of unknown type.
+        """
+        name, *rest = reference.split(":")
+        node = self.nodes.get(name)
+        if node is None or node.op not in self.op_defs:
+            return None
+        number = int(rest[-1]) if rest else 0
+        if self.function:
+            for arg in self.op_defs[node.op].output_arg:
+                if arg.name == rest[0]:
+                    break
+                number += _count(arg, node)
+        return name, number
+
+    def add_cast(self, reference: str, dtype: tf.DType) -> str:
+        """Adds a cast of a float32 or bfloat16 tensor to the other type; the reference to it."""
+        name = f"{reference.replace(':', '_')}/to_{dtype.name}"
+        while name in self.nodes:
+            name += "_"
+        source = self.nodes.get(reference.split(":")[0])
+        node = self._all.add(name=name, op="Cast", input=[reference])
+        node.device = source.device if source else ""
+        node.attr["SrcT"].type = FLOAT32 if dtype == tf.bfloat16 else BFLOAT16
+        node.attr["DstT"].type = dtype.as_datatype_enum
+        self.nodes[name] = node
+        return f"{name}:y:0" if self.function else name
+
+
+def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body]:
+    """The graph, then every function.
+
+    Args:
+      graph_def: a graph.
+      outputs: names of its tensors that are used outside.
+    """
+    op_defs = _op_defs(graph_def)
+    results = {name: name.removesuffix(":0") for name in outputs}
+    yield Body("", graph_def.node, results, op_defs)
+    for function in graph_def.library.function:
+        yield Body(function.signature.name, function.node_def, function.ret, op_defs)
+
+
+def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
+    """The descriptions of all op types, by name."""
+    # TensorFlow describes the ops of a graph that it exports, but not those in functions that
+    # are attributes, such as branches; so export one that has all nodes side by side.
+    flat = tf.GraphDef(node=graph_def.node, library=graph_def.library)
+    for function in graph_def.library.function:
+        flat.node.extend(function.node_def)
+    with tf.Graph().as_default():
+        meta_graph = tf.train.export_meta_graph(graph_def=flat, collection_list=[])
+    return {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
+
+
+def data_inputs(node: tf.NodeDef) -> list[str]:
+    """The references to the tensors that a node takes; control dependencies follow them."""
+    return [reference for reference in node.input if not reference.startswith("^")]
+
+
+def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
+    """The type attributes of a node by which inputs or outputs are float32.
+
+    None for an op that reads or writes variables, or only holds a value.
+    """
+    args = (*op_def.input_arg, *op_def.output_arg)
+    if node.op in _HOLD_VALUES or any(arg.is_ref or arg.type in _NOT_TENSORS for arg in args):
+        return ()
+    used = {arg.type_attr for arg in args}
+    return tuple(
+        attr.name for attr in op_def.attr if attr.name in used and _type(node, attr) == FLOAT32
+    )
+
+
+def _type(node: tf.NodeDef, attr: Any) -> int:
+    """The value of a type attribute, 0 if it is no such attribute."""
+    return node.attr.get(attr.name, attr.default_value).type
+
+
+def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:
+    """For every input or output tensor of a node whether one of the attributes is its type.
+
+    Args:
+      args: the inputs or the outputs in the description of the op.
+      node: the node.
+      attributes: names of type attributes.
+    """
+    return [arg.type_attr in attributes for arg in args for _ in range(_count(arg, node))]
+
+
+def _count(arg: Any, node: tf.NodeDef) -> int:
+    """How many tensors an input or output stands for."""
+    if arg.number_attr:
+        return node.attr[arg.number_attr].i
+    if arg.type_list_attr:
+        return len(node.attr[arg.type_list_attr].list.type)
+    return 1

@@ -1,0 +1,309 @@
+"""Decisions on small graphs, one for each of the documented rules."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from runtime import bf16_config, bf16_plan
+from runtime.bf16_plan import plan
+
+
+def chain(*steps):
+    """A graph: a placeholder, then each of the named steps applied to the one before."""
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [4, 4], "x")
+        for name, function in steps:
+            x = function(x, name)
+    return graph
+
+
+def product(x, name):
+    return tf.matmul(x, x, name=name)
+
+
+def same(x, name):
+    return tf.identity(x, name)
+
+
+def twice(x, name):
+    return tf.add(x, x, name=name)
+
+
+def exponential(x, name):
+    return tf.exp(x, name)
+
+
+def rules(graph, **lists):
+    """The rule for every node of a graph under a configuration."""
+    config = bf16_config.from_dict(lists, "test")
+    return {d.node: d.rule for d in plan(graph.as_graph_def(), config).decisions}
+
+
+LISTS = {
+    "allowlist": ["MatMul"],
+    "conditional_list": ["Identity"],
+    "strict_conditional_list": ["AddV2"],
+}
+
+
+class TestLists:
+    def test_allowlist_is_always_converted_and_the_rest_is_blocked(self):
+        graph = chain(("exp", exponential), ("product", product), ("exp_1", exponential))
+        assert rules(graph, allowlist=["MatMul"]) == {
+            "exp": bf16_plan.NOT_LISTED,
+            "product": bf16_plan.ALLOWED,
+            "exp_1": bf16_plan.NOT_LISTED,
+        }
+
+    @pytest.mark.parametrize("turned", [False, True], ids=["by its input", "by its output"])
+    def test_conditional_needs_one_neighbor(self, turned):
+        steps = [("product", product), ("same", same), ("exp", exponential)]
+        found = rules(chain(*(steps[::-1] if turned else steps)), **LISTS)
+        assert found["same"] == bf16_plan.CONDITIONAL
+
+    def test_conditional_spreads(self):
+        graph = chain(("product", product), *((f"same_{i}", same) for i in range(3)))
+        found = rules(graph, **LISTS)
+        assert {found[f"same_{i}"] for i in range(3)} == {bf16_plan.CONDITIONAL}
+
+    def test_conditional_nodes_do_not_convert_each_other(self):
+        """The least fixpoint."""
+        graph = chain(("same", same), ("same_1", same), ("exp", exponential))
+        found = rules(graph, **LISTS)
+        assert found["same"] == found["same_1"] == bf16_plan.NO_NEIGHBOR
+
+    def test_blocked_node_stops_the_spreading(self):
+        graph = chain(("product", product), ("exp", exponential), ("same", same))
+        assert rules(graph, **LISTS)["same"] == bf16_plan.NO_NEIGHBOR
+
+    def test_strict_needs_all_neighbors(self):
+        steps = [("product", product), ("twice", twice), ("product_1", product)]
+        assert rules(chain(*steps), **LISTS)["twice"] == bf16_plan.STRICT
+        found = rules(chain(*steps[:2], ("exp", exponential)), **LISTS)
+        assert found["twice"] == bf16_plan.A_NEIGHBOR_STAYS
+
+    def test_strict_chain_does_not_wait_for_itself(self):
+        """The greatest fixpoint."""
+        steps = [("product", product), ("twice", twice), ("twice_1", twice)]
+        found = rules(chain(*steps, ("product_1", product)), **LISTS)
+        assert found["twice"] == found["twice_1"] == bf16_plan.STRICT
+        found = rules(chain(*steps, ("exp", exponential)), **LISTS)
+        assert found["twice"] == found["twice_1"] == bf16_plan.A_NEIGHBOR_STAYS
+
+    def test_strict_looks_at_neighbors_that_could_be_converted_only(self):
+        """A placeholder, a constant, a variable and integers could not."""
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.placeholder(tf.float32, [4], "x")
+            product = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="product")
+            tf.add(product, x, name="to_placeholder")
+            tf.add(product, 2.0, name="to_constant")
+            tf.add(product, tf.get_variable("v", [4]), name="to_variable")
+            tf.reshape(product, [16], name="reshape")
+        found = rules(graph, **{**LISTS, "strict_conditional_list": ["AddV2", "Reshape"]})
+        strict = ("to_placeholder", "to_constant", "to_variable", "reshape")
+        assert {found[name] for name in strict} == {bf16_plan.STRICT}
+
+    def test_strict_without_a_converted_neighbor_stays(self):
+        assert rules(chain(("twice", twice)), **LISTS)["twice"] == bf16_plan.NO_NEIGHBOR
+
+    def test_conditional_does_not_lean_on_a_strict_node_that_stays(self):
+        steps = [("product", product), ("twice", twice), ("same", same)]
+        assert rules(chain(*steps), **LISTS)["same"] == bf16_plan.CONDITIONAL
+        graph = chain(*steps)
+        with graph.as_default():
+            tf.exp(graph.get_tensor_by_name("twice:0"), "exp")
+        found = rules(graph, **LISTS)
+        assert found["twice"] == bf16_plan.A_NEIGHBOR_STAYS
+        assert found["same"] == bf16_plan.NO_NEIGHBOR
+
+
+class TestExceptions:
+    STEPS = (("product", product), ("exp", exponential), ("same", same))
+
+    def test_non_convertible(self):
+        found = rules(chain(*self.STEPS), **LISTS, non_convertible_exceptions=[["prod.*", ""]])
+        assert found["product"] == bf16_plan.KEPT
+
+    def test_convertible(self):
+        found = rules(chain(*self.STEPS), **LISTS, convertible_exceptions=[["exp", "Exp"]])
+        assert found["exp"] == bf16_plan.FORCED
+        assert found["same"] == bf16_plan.CONDITIONAL
+
+    def test_non_convertible_wins(self):
+        exceptions = {
+            "non_convertible_exceptions": [["exp", "Exp"]],
+            "convertible_exceptions": [["exp", ""]],
+        }
+        assert rules(chain(*self.STEPS), **LISTS, **exceptions)["exp"] == bf16_plan.KEPT
+
+    @pytest.mark.parametrize("exception", [["exp", "Log"], ["ex", "Exp"], ["xp", ""]])
+    def test_is_about_the_whole_name_and_the_type(self, exception):
+        found = rules(chain(*self.STEPS), **LISTS, convertible_exceptions=[exception])
+        assert found["exp"] == bf16_plan.NOT_LISTED
+
+    @pytest.mark.parametrize("value", ["1", "basic"])
+    def test_names_that_every_list_knows(self, value):
+        graph = chain(
+            ("a/KEEP_FP32_PRECISION/b", product), ("a/FORCE_BF16_PRECISION_b", exponential)
+        )
+        decisions = plan(graph.as_graph_def(), bf16_config.load(value)).decisions
+        assert [d.rule for d in decisions] == [bf16_plan.KEPT, bf16_plan.FORCED]
+
+
+class TestCandidates:
+    def test_op_without_a_kernel_stays_and_is_reported(self):
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.placeholder(tf.float32, [4, 4])
+            tf.raw_ops.Erfinv(x=x, name="no_cpu_kernel")
+            tf.raw_ops.Qr(input=x, name="type_not_allowed")
+        config = bf16_config.from_dict({"allowlist": ["Erfinv", "Qr"]}, "test")
+        found = plan(graph.as_graph_def(), config)
+        assert {d.rule for d in found.decisions} == {bf16_plan.NO_KERNEL}
+        assert found.summary().endswith("no bfloat16 kernel here: Erfinv, Qr")
+        on_a_card = plan(graph.as_graph_def(), config, "hpu").decisions
+        assert [d.rule for d in on_a_card] == [bf16_plan.ALLOWED, bf16_plan.NO_KERNEL]
+
+    def test_other_types_and_stored_values_are_no_candidates(self):
+        graph = tf.Graph()
+        with graph.as_default():
+            variable = tf.get_variable("v", [4], initializer=tf.zeros_initializer())
+            variable.assign(tf.placeholder(tf.float32, [4]))
+            tf.cast(tf.add(1, 2), tf.float32)
+            tf.gather(variable, [0])
+            tf.add(tf.constant(1.0, tf.bfloat16), tf.constant(1.0, tf.bfloat16))
+        ops = {op.type for op in graph.get_operations()}
+        assert rules(graph, allowlist=sorted(ops)) == {}
+
+    def test_others_are_left_alone(self):
+        graph = chain(("product", product), ("product_1", product))
+        config = bf16_config.from_dict(LISTS, "test")
+        decisions = plan(graph.as_graph_def(), config, others={"product"}).decisions
+        assert [d.node for d in decisions] == ["product_1"]
+
+
+class TestBorders:
+    def test_one_cast_for_all_that_need_it(self):
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.placeholder(tf.float32, [4, 4], "x")
+            products = [tf.matmul(x, x, name=f"product_{i}") for i in range(2)]
+            tf.exp(products[0]), tf.sqrt(products[0])
+        casts = plan(graph.as_graph_def(), bf16_config.from_dict(LISTS, "test")).casts
+        assert [(c.tensor, c.dtype) for c in casts] == [
+            ("x", tf.bfloat16),
+            ("product_0", tf.float32),
+        ]
+
+    def test_outputs_of_several_tensors(self):
+        graph = tf.Graph()
+        with graph.as_default():
+            parts = tf.split(product(tf.placeholder(tf.float32, [4, 4], "x"), "product"), 2)
+            tf.exp(parts[1])
+            tf.concat([*parts, tf.ones([1, 4])], axis=0, name="concat")
+        lists = {**LISTS, "conditional_list": ["Split", "ConcatV2"]}
+        casts = plan(graph.as_graph_def(), bf16_config.from_dict(lists, "test")).casts
+        assert [(c.tensor, c.dtype) for c in casts] == [
+            ("x", tf.bfloat16),
+            ("split:1", tf.float32),
+            ("ones", tf.bfloat16),
+        ]
+
+    def test_output_for_the_outside(self):
+        graph = chain(("product", product))
+        config = bf16_config.from_dict(LISTS, "test")
+        found = plan(graph.as_graph_def(), config, outputs=["product:0"])
+        assert [(c.tensor, c.dtype) for c in found.casts] == [
+            ("x", tf.bfloat16),
+            ("product", tf.float32),
+        ]
+
+
+class TestFunctions:
+    def test_body_is_decided_by_itself(self):
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="outer")
+            tf.cond(
+                tf.placeholder(tf.bool, []),
+                lambda: tf.matmul(tf.exp(x), x, name="inner"),
+                lambda: tf.identity(x),
+            )
+        found = plan(graph.as_graph_def(), bf16_config.from_dict(LISTS, "test"))
+        inside = {d.node: d.rule for d in found.decisions if d.function}
+        # In a function a node gives way to a result of the same name.
+        assert inside["inner_0"] == bf16_plan.ALLOWED
+        assert inside["Exp"] == bf16_plan.NOT_LISTED
+        # The branch takes float32 whatever the product outside gives.
+        assert inside["Identity"] == bf16_plan.NO_NEIGHBOR
+        borders = [(c.tensor.split(":")[0], c.dtype) for c in found.casts if c.function]
+        assert sorted(borders, key=str) == [
+            ("Exp", tf.bfloat16),
+            ("exp_outer", tf.bfloat16),
+            ("inner_0", tf.float32),
+        ]
+
+
+def test_report():
+    graph = chain(("product", product), ("same", same), ("exp", exponential))
+    found = plan(graph.as_graph_def(), bf16_config.from_dict(LISTS, "lists.json"))
+    assert found.counts() == {
+        (bf16_plan.ALLOWED, "MatMul"): 1,
+        (bf16_plan.CONDITIONAL, "Identity"): 1,
+        (bf16_plan.NOT_LISTED, "Exp"): 1,
+    }
+    assert found.as_dict() == {
+        "config": "lists.json",
+        "operations": [{"rule": rule, "op": op, "nodes": 1} for rule, op in list(found.counts())],
+        "casts": {"bfloat16": 1, "float32": 1},
+    }
+    assert found.summary() == (
+        "bfloat16 by lists.json: 2 of 3 float32 operations, 1 casts to bfloat16, 1 back"
+    )
+    rows = [line.split() for line in found.table()]
+    assert rows[1:3] == [["allowlist", "MatMul", "1"], ["conditional", "Identity", "1"]]
+    assert rows[-1] == ["border", "cast", "to", "float32", "1"]
+    assert len({len(line) for line in found.table()}) == 1
+
+
+def test_oracle_on_random_graphs():
+    """The rules by brute force: of all sets that obey them, taken one by one."""
+    rng = np.random.RandomState(7)
+    for _ in range(30):
+        kinds = [rng.choice([product, same, twice, exponential]) for _ in range(7)]
+        graph = tf.Graph()
+        with graph.as_default():
+            tensors = [tf.placeholder(tf.float32, [4, 4], "x")]
+            for i, kind in enumerate(kinds):
+                tensors.append(kind(tensors[rng.randint(len(tensors))], f"n{i}"))
+        config = bf16_config.from_dict(LISTS, "test")
+        found = {d.node for d in plan(graph.as_graph_def(), config).decisions if d.is_converted}
+        assert found == brute_force(graph)
+
+
+def brute_force(graph):
+    """The union over sets of strict nodes that the rules bear out, each with the least set of
+    conditional nodes that goes with it."""
+    nodes = {op.name: op.type for op in graph.get_operations() if op.type != "Placeholder"}
+    neighbors = {name: set() for name in nodes}
+    for op in graph.get_operations():
+        for source in {t.op.name for t in op.inputs} & set(nodes):
+            neighbors[op.name].add(source)
+            neighbors[source].add(op.name)
+    always = {n for n, kind in nodes.items() if kind == "MatMul"}
+    strict = sorted(n for n, kind in nodes.items() if kind == "AddV2")
+    best = set()
+    for number in range(2 ** len(strict)):
+        chosen = {n for i, n in enumerate(strict) if number >> i & 1}
+        converted = set(always)
+        for _ in nodes:
+            converted |= {
+                n
+                for n, kind in nodes.items()
+                if (kind == "Identity" or n in chosen) and neighbors[n] & converted
+            }
+        if chosen <= converted and all(neighbors[n] <= converted for n in chosen):
+            best |= converted
+    return best
