@@ -44,6 +44,7 @@ def main(argv: list[str]) -> None:
         config, tokenizer = describe_model(report)
         with report.part("data"):
             describe_data(report, tokenizer)
+    distributed.connect()
     lines = []
     if report.ok:
         with report.part("memory"):
@@ -53,6 +54,8 @@ def main(argv: list[str]) -> None:
         with report.part("bfloat16"):
             lines = describe_bf16(report, graph, with_table=FLAGS.bf16)
     ok = print_reports(gathered(report.rows), lines)
+    # The launcher ends all ranks when the first one ends with 1: not before this is printed.
+    distributed.share(None)
     sys.exit(0 if ok else 1)
 
 
@@ -60,7 +63,6 @@ def gathered(rows: list[Row]) -> list[list[Row]]:
     """The rows of every rank, on every rank."""
     if distributed.size() == 1:
         return [rows]
-    distributed.connect()
     content = np.frombuffer(json.dumps(rows).encode(), np.uint8)
     by_rank = distributed.gather([content], np.dtype(np.uint8))
     return [[Row(*row) for row in json.loads(arrays[0].tobytes())] for arrays in by_rank]
@@ -73,7 +75,7 @@ def print_reports(by_rank: list[list[Row]], lines: list[str]) -> bool:
         return ok
     if FLAGS.json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]
-        print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": lines}, indent=2))
+        print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": lines}, indent=2), flush=True)
         return ok
     for row in by_rank[0]:
         print(table_line(row))
@@ -82,7 +84,7 @@ def print_reports(by_rank: list[list[Row]], lines: list[str]) -> bool:
             if row not in by_rank[0]:
                 print(f"rank {rank}: {table_line(row)}")
     print(*lines, sep="\n")
-    print("the job can run" if ok else "the job would fail")
+    print("the job can run" if ok else "the job would fail", flush=True)
     return ok
 
 

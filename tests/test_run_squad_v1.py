@@ -273,6 +273,39 @@ class TestNotFinite:
         assert not (tmp_path / f"model.ckpt-{step + 1}.index").exists()
 
 
+class TestBfloat16:
+    """TF_BF16_CONVERSION; what it converts is tested in tests/runtime/test_precision.py."""
+
+    def run(self, conversion, command):
+        return run(command, env={**os.environ, "TF_BF16_CONVERSION": conversion})
+
+    def test_checkpoints_fit_float32_and_back(self, trained, squad_dir, tmp_path):
+        flags = ["--train_steps=2", "--do_predict=False"]
+        there = [*flags, f"--init_checkpoint={trained / 'model.ckpt-best'}"]
+        result = self.run("1", squad_command(squad_dir, tmp_path / "bf16", *there))
+        assert result.returncode == 0, result.stderr
+        assert re.search(r"bfloat16 by .*albert.json: \d+ of \d+", result.stderr)
+        assert "27 variables taken; new: none" in result.stderr
+        written = weights(tmp_path / "bf16", "model.ckpt-2")
+        plain = weights(trained)
+        assert {n: (v.shape, v.dtype) for n, v in written.items()} == {
+            n: (v.shape, v.dtype) for n, v in plain.items()
+        }
+        back = [*flags, f"--init_checkpoint={tmp_path / 'bf16' / 'model.ckpt-2'}"]
+        result = self.run("0", squad_command(squad_dir, tmp_path / "float32", *back))
+        assert result.returncode == 0, result.stderr
+        assert "27 variables taken; new: none" in result.stderr
+
+    def test_it_is_part_of_what_shapes_a_run(self, trained, squad_dir):
+        result = self.run("basic", squad_command(squad_dir, trained))
+        assert_fails(result, 2, "bf16 configuration (was None, is sha256:")
+
+    def test_a_file_that_is_missing(self, squad_dir, tmp_path):
+        result = self.run("missing.json", squad_command(squad_dir, tmp_path / "out"))
+        assert_fails(result, 1, "TF_BF16_CONVERSION", "missing.json cannot be read")
+        assert not (tmp_path / "out").exists()
+
+
 class TestExport:
     def test_answers_batches_of_any_size_like_prediction(self, trained, squad_dir, tmp_path):
         command = squad_command(squad_dir, trained, f"--export_dir={tmp_path}")
