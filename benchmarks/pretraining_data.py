@@ -1,0 +1,189 @@
+"""Times pretraining data, from generated text to closed record files, next to the plain way.
+
+  make bench-pretraining-data        or: python -m benchmarks.pretraining_data --mb 100
+
+The plain way (`plain_pretraining_data.py`) gets the first part of the same text. Every way runs in
+a process of its own; start-up is not counted. Its peak memory is that of the process and of the
+largest of its workers, which share most of their memory with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmarks.plain_pretraining_data import (
+    MASKED_LM_PROB,
+    MAX_PREDICTIONS,
+    MAX_SEQ_LENGTH,
+    NGRAM,
+    SHORT_SEQ_PROB,
+    convert,
+)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VOCAB_SIZE = 8000
+CORES = len(os.sched_getaffinity(0))
+
+
+def main() -> None:
+    """Generates text, runs every way in a process of its own and prints the table."""
+    flags = parse_flags()
+    if flags.way:
+        print(json.dumps(WAYS[flags.way](flags)))
+        return
+    with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
+        for name, mb in (("text", flags.mb), ("sample", flags.plain_mb)):
+            write_text(os.path.join(folder, f"{name}.txt"), mb)
+        prefix = os.path.join(folder, "spm")
+        sample = os.path.join(folder, "sample.txt")
+        names = {"input_file": sample, "model_prefix": prefix, "vocab_size": VOCAB_SIZE}
+        options = [f"--{name}={value}" for name, value in names.items()]
+        run("train_sentencepiece.py", *options)
+        results = {}
+        for way in WAYS:
+            arguments = [f"--way={way}", f"--folder={folder}", *sys.argv[1:]]
+            output = run("-m", "benchmarks.pretraining_data", *arguments)
+            results[way] = json.loads(output.splitlines()[-1])
+    print_table(results)
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--mb", type=float, default=20, help="size of the text")
+    parser.add_argument("--plain_mb", type=float, default=1, help="and for the plain way")
+    parser.add_argument("--dupe_factor", type=int, default=10)
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help="where the files go, which are removed")
+    return parser.parse_args()
+
+
+def run(*arguments: str) -> str:
+    """Runs a program of the project and returns what it prints."""
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+    command = [sys.executable, *arguments]
+    process = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True
+    )
+    return process.stdout
+
+
+def write_text(path: str, mb: float) -> None:
+    """Documents of sentences of made-up words, as frequent as words are (Zipf's law)."""
+    rng = random.Random(1)
+    letters = "etaoinshrdlucmfwypvbgkjqxz"
+    weights = range(len(letters), 0, -1)
+    words = ["".join(rng.choices(letters, weights, k=rng.randint(2, 9))) for _ in range(20000)]
+    cumulative = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(words))))
+    left = mb * 1e6
+    with open(path, "w", encoding="utf-8") as file:
+        while left > 0:
+            lines = []
+            for _ in range(rng.randint(3, 40)):
+                sentence = rng.choices(words, cum_weights=cumulative, k=rng.randint(5, 30))
+                sentence[len(sentence) // 2] += rng.choice(["", ",", " 1995,", ";"])
+                lines.append(" ".join(sentence).capitalize() + ".\n")
+            left -= file.write("".join(lines) + "\n")
+
+
+def measured(work, mb: float) -> dict:
+    """Times `work()`, which returns the number of records, for so many MB of text."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    records = work()
+    memory = [
+        resource.getrusage(who).ru_maxrss / 1e3
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
+    return {
+        "mb": mb,
+        "records": records,
+        "seconds": time.perf_counter() - wall,
+        "cpu_seconds": cpu_seconds() - cpu,
+        "memory": memory,
+    }
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of those of its workers that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def ours(flags: argparse.Namespace, workers: int) -> dict:
+    """This project, with so many worker processes."""
+    from pretraining.blocks import DataOptions
+    from pretraining.masking import MaskingOptions
+    from pretraining.pairs import PairOptions
+    from pretraining.shards import ShardMaker, plan_shards
+
+    options = DataOptions(
+        do_lower_case=True,
+        dupe_factor=flags.dupe_factor,
+        random_seed=12345,
+        pairs=PairOptions(MAX_SEQ_LENGTH, SHORT_SEQ_PROB, random_next_sentence=False),
+        masking=MaskingOptions(MAX_PREDICTIONS, MASKED_LM_PROB, NGRAM),
+    )
+    output = os.path.join(flags.folder, f"records-{workers}")
+    maker = ShardMaker(load_tokenizer(flags), options, workers)
+
+    def work() -> int:
+        text = os.path.join(flags.folder, "text.txt")
+        return maker.make(plan_shards([text], [output], flags.dupe_factor, False))
+
+    result = measured(work, flags.mb)
+    os.remove(output)
+    return result
+
+
+def plain(flags: argparse.Namespace) -> dict:
+    """The plain way, on some of the text."""
+    tokenizer = load_tokenizer(flags)
+    sample, output = (os.path.join(flags.folder, name) for name in ("sample.txt", "records"))
+    return measured(lambda: convert(sample, output, tokenizer, flags.dupe_factor), flags.plain_mb)
+
+
+def load_tokenizer(flags: argparse.Namespace):
+    """The tokenizer that was trained on some of the text."""
+    import tensorflow.compat.v1 as tf
+
+    from tokenization import FullTokenizer
+
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    return FullTokenizer(None, True, os.path.join(flags.folder, "spm.model"))
+
+
+# What is measured.
+WAYS = {
+    "plain, one process": plain,
+    "one process": lambda flags: ours(flags, 1),
+    f"{CORES} workers": lambda flags: ours(flags, CORES),
+}
+
+
+def print_table(results: dict[str, dict]) -> None:
+    """Prints rates in MB of text a minute, of the clock and of a processor, and memory."""
+    plain_rate = results["plain, one process"]["mb"] / results["plain, one process"]["cpu_seconds"]
+    print(
+        f"{'':<20}{'MB':>8}{'records':>10}{'MB/min':>9}{'MB/min a core':>15}{'times plain':>13}"
+        f"{'memory':>10}{'a worker':>10}"
+    )
+    for way, result in results.items():
+        rate = result["mb"] / result["cpu_seconds"]
+        own, workers = (f"{mb:.0f} MB" for mb in result["memory"])
+        print(
+            f"{way:<20}{result['mb']:>8.1f}{result['records']:>10}"
+            f"{60 * result['mb'] / result['seconds']:>9.1f}{60 * rate:>15.1f}"
+            f"{rate / plain_rate:>13.1f}{own:>10}{workers:>10}"
+        )
+
+
+if __name__ == "__main__":
+    main()

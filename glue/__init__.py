@@ -1,0 +1,1 @@
+"""GLUE and one's own classification tasks: files -> examples -> features -> model -> scores."""

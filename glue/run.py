@@ -1,0 +1,228 @@
+"""The steps of a classification run under the flags."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from glue.examples import DEV, TEST, TRAIN
+from glue.feature_files import FeatureFile, FeatureFiles
+from glue.flags import (
+    load_config,
+    load_tokenizer,
+    make_processor,
+    num_train_steps,
+    num_warmup_steps,
+)
+from glue.input_pipeline import file_based_input_fn_builder
+from glue.metrics import scores_of
+from glue.predictions import write_predictions
+from modeling import AlbertConfig
+from runtime import device, distributed
+from runtime.checkpoints import list_checkpoints, remove_checkpoint
+from runtime.derived import DerivedFile
+from runtime.errors import UserError
+from runtime.evaluation import Scored
+from runtime.flags import FLAGS
+from runtime.prediction import Output
+from runtime.run import Run, content_of, scoring_settings, training_settings
+
+# From the configuration, the number of labels, and the numbers of training and warmup steps (None
+# in prediction) to a model_fn.
+ModelFnMaker = Callable[[AlbertConfig, int, int | None, int | None], Callable]
+
+
+class Part(NamedTuple):
+    """A part of the data set that is ready to be used: its own file and that of its features."""
+
+    input_file: str
+    features: FeatureFile
+
+
+class GlueRun:
+    """Training, evaluation, prediction and export into one output folder.
+
+    What is to be used is prepared first: worker processes are forked before TensorFlow and MPI
+    have threads, and faults of the input show before any training. After that all workers are to
+    be connected and to do the same.
+    """
+
+    def __init__(self, make_model_fn: ModelFnMaker):
+        """Checks the flags against the model and its tokenizer, and the folder.
+
+        Raises:
+          UserError: something does not fit.
+        """
+        self._config = load_config()
+        self._task_name = FLAGS.task_name.lower()
+        self._processor = make_processor()
+        tokenizer = load_tokenizer(self._config)
+        self._labels = self._processor.get_labels()
+        self._run = Run(functools.partial(make_model_fn, self._config, len(self._labels)))
+        self._files = FeatureFiles(
+            self._processor, tokenizer, FLAGS.max_seq_length, FLAGS.preprocess_workers
+        )
+
+    def prepare_training(self) -> Part:
+        """Checks that the folder is free or holds this run, and makes the training features.
+
+        Raises:
+          FlagError: the folder holds a run with other flags.
+          UserError: the input is no good.
+        """
+        self._run.check(self._training_settings(self._processor.path(FLAGS.data_dir, TRAIN)))
+        return self._part(TRAIN, FLAGS.cached_dir, f"{self._task_name}_train.tf_record")
+
+    def prepare_evaluation(self) -> Part:
+        """Makes the features of the development set.
+
+        Raises:
+          UserError: the input is no good.
+        """
+        return self._part(DEV, FLAGS.cached_dir, f"{self._task_name}_eval.tf_record")
+
+    def prepare_prediction(self) -> Part:
+        """Makes the features of the test set.
+
+        Raises:
+          UserError: the input is no good, or a file of results is not ours to replace.
+        """
+        if distributed.is_chief() and (results := _results({})).is_foreign():
+            raise UserError(
+                f"{results.paths[0]} exists and was not written by this program; give another "
+                "--output_dir or remove it"
+            )
+        return self._part(TEST, None, "predict.tf_record")
+
+    def _part(self, part: str, folder: str | None, name: str) -> Part:
+        input_file = self._processor.path(FLAGS.data_dir, part)
+        feature_file = os.path.join(folder or FLAGS.output_dir, name)
+        return Part(input_file, self._files.made(part, input_file, feature_file))
+
+    def train(self, part: Part) -> None:
+        """Trains up to the last step, from where an earlier run stopped."""
+        num_steps = num_train_steps(part.features.num_examples, part.input_file)
+        self._run.train(
+            self._training_settings(part.input_file),
+            lambda start_batch: self._input_fn(
+                part.features, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
+            ),
+            num_steps,
+            num_warmup_steps(num_steps),
+        )
+
+    def evaluate(self, part: Part) -> None:
+        """Scores every checkpoint that has no scores yet, keeps the best and the last few."""
+        self._run.score(
+            self._input_fn(part.features, FLAGS.predict_batch_size, is_training=False),
+            part.features.num_examples,
+            self._score,
+            self._processor.metrics[0],
+            scoring_settings(**self._model_settings(), dev_file=content_of(part.input_file)),
+        )
+        if distributed.is_chief() and FLAGS.keep_checkpoint_max:
+            checkpoints = list(list_checkpoints(FLAGS.output_dir).values())
+            for checkpoint in checkpoints[: -FLAGS.keep_checkpoint_max]:
+                remove_checkpoint(checkpoint)
+
+    def _score(self, outputs: list[Output]) -> Scored:
+        outputs = [output for output in outputs if output["is_real_example"]]
+        labels, logits = (np.array([o[key] for o in outputs]) for key in ("label_ids", "logits"))
+        return Scored(scores_of(self._processor.metrics, labels, logits), lambda: None)
+
+    def predict(self, part: Part) -> None:
+        """Labels the test set with the best checkpoint, unless that is done already.
+
+        Raises:
+          UserError: there is no checkpoint, or the features are not those of the test set.
+        """
+        predictor = self._run.predictor(
+            self._input_fn(part.features, FLAGS.predict_batch_size, is_training=False),
+            part.features.num_examples,
+        )
+        if not distributed.is_chief():
+            predictor.follow()
+            return
+        checkpoint = self._run.checkpoint()
+        results = _results(
+            {
+                "checkpoint": content_of(checkpoint + ".index"),
+                "test_file": content_of(part.input_file),
+                **self._model_settings(),
+            }
+        )
+        if results.reusable() is None:
+            self._write(results, part, predictor.outputs(checkpoint))
+        predictor.finish()
+        tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(results.paths))
+        if self._processor.submission:
+            tf.logging.info("In a submission to GLUE the second is %s", self._processor.submission)
+
+    def _write(self, results: DerivedFile, part: Part, outputs: list[Output]) -> None:
+        outputs = [output for output in outputs if output["is_real_example"]]
+        examples = self._processor.read_examples(part.input_file, TEST)
+        if len(examples) != len(outputs):
+            raise UserError(
+                f"{part.features.path} has {len(outputs)} features, {part.input_file} "
+                f"{len(examples)} examples; remove the former"
+            )
+        with results.lock(), results.building() as (names, facts):
+            facts["num_examples"] = len(examples)
+            write_predictions(*names, examples, outputs, self._labels, self._processor.limits)
+
+    def export(self) -> None:
+        """Writes the best checkpoint, or else the newest or the initial one, as a SavedModel."""
+        self._run.export()
+
+    def _input_fn(
+        self, features: FeatureFile, batch_size: int, is_training: bool, start_batch: int = 0
+    ) -> Callable:
+        return file_based_input_fn_builder(
+            features.path,
+            FLAGS.max_seq_length,
+            is_training,
+            drop_remainder=is_training,
+            task_name=self._task_name,
+            use_tpu=False,
+            bsz=batch_size,
+            is_regression=self._processor.is_regression,
+            seed=FLAGS.seed,
+            start_batch=start_batch,
+            # On the HPU no shape may depend on the data.
+            pad_remainder=device.is_hpu(),
+            trim_padding=not device.is_hpu(),
+            rank=distributed.rank(),
+            num_workers=distributed.size(),
+        )
+
+    def _training_settings(self, train_file: str) -> dict:
+        return training_settings(
+            optimizer=FLAGS.optimizer,
+            warmup_step=FLAGS.warmup_step,
+            **self._model_settings(),
+            train_file=content_of(train_file),
+        )
+
+    def _model_settings(self) -> dict:
+        """What a model's outputs are a function of besides its weights and the data."""
+        return {
+            "task_name": self._task_name,
+            "labels": self._labels,
+            "max_seq_length": FLAGS.max_seq_length,
+            "do_lower_case": FLAGS.do_lower_case,
+            "albert_config_file": self._config.to_dict(),
+            "spm_model_file": content_of(FLAGS.spm_model_file),
+        }
+
+
+def _results(source: dict) -> DerivedFile:
+    """The files of test predictions, made from a source."""
+    first, second = (
+        os.path.join(FLAGS.output_dir, name) for name in ("test_results.tsv", "submit_results.tsv")
+    )
+    return DerivedFile(first, source, [second])

@@ -1,0 +1,1 @@
+"""Pretraining: plain text -> documents -> masked sentence pairs -> records -> model -> scores."""

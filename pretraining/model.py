@@ -1,0 +1,202 @@
+"""The pretraining heads on ALBERT: masked language model and sentence order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+import modeling
+import optimization
+from runtime.checkpoints import resolve_checkpoint
+
+
+class Prediction(NamedTuple):
+    """Losses and hits of a head.
+
+    Attributes:
+      losses: float32, the cross-entropy of each prediction.
+      correct: float32 of the same shape, 1 where the likeliest class is the label, else 0.
+    """
+
+    losses: tf.Tensor
+    correct: tf.Tensor
+
+
+def predict_masked_tokens(
+    albert_config: modeling.AlbertConfig,
+    states: tf.Tensor,
+    table: tf.Tensor,
+    positions: tf.Tensor,
+    labels: tf.Tensor,
+) -> Prediction:
+    """The masked language model, at the masked positions only.
+
+    Args:
+      albert_config: the sizes.
+      states: float32 [B, S, H], the encoder's last.
+      table: float32 [V, E], the word embeddings, which are the output's weights too.
+      positions, labels: int32 [B, P], where to predict and what is right.
+
+    Returns:
+      Losses and hits [B, P].
+    """
+    batch_size, num_places = modeling.get_shape_list(positions, expected_rank=2)
+    masked = tf.gather(states, positions, batch_dims=1)
+    masked = tf.reshape(masked, [-1, albert_config.hidden_size])
+    with tf.variable_scope("cls/predictions"):
+        with tf.variable_scope("transform"):
+            hidden = modeling.dense(
+                masked, albert_config.embedding_size, albert_config.initializer_range
+            )
+            activation = modeling.get_activation(albert_config.hidden_act)
+            hidden = modeling.layer_norm(activation(hidden) if activation else hidden)
+        bias = tf.get_variable(
+            "output_bias", [albert_config.vocab_size], initializer=tf.zeros_initializer()
+        )
+        logits = tf.nn.bias_add(tf.matmul(hidden, table, transpose_b=True), bias)
+    prediction = _prediction(logits, tf.reshape(labels, [-1]))
+    return Prediction(*(tf.reshape(value, [batch_size, num_places]) for value in prediction))
+
+
+def predict_sentence_order(
+    albert_config: modeling.AlbertConfig, pooled: tf.Tensor, labels: tf.Tensor
+) -> Prediction:
+    """Whether the second segment follows the first (0) or not (1).
+
+    Args:
+      albert_config: the sizes.
+      pooled: float32 [B, H], the encoder's pooled output.
+      labels: int32 [B].
+
+    Returns:
+      Losses and hits [B].
+    """
+    with tf.variable_scope("cls/seq_relationship"):
+        weights = tf.get_variable(
+            "output_weights",
+            [2, albert_config.hidden_size],
+            initializer=modeling.create_initializer(albert_config.initializer_range),
+        )
+        bias = tf.get_variable("output_bias", [2], initializer=tf.zeros_initializer())
+        logits = tf.nn.bias_add(tf.matmul(pooled, weights, transpose_b=True), bias)
+    return _prediction(logits, labels)
+
+
+def _prediction(logits: tf.Tensor, labels: tf.Tensor) -> Prediction:
+    """Losses and hits [M] of scores [M, C] and true classes [M]."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    hits = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
+    return Prediction(losses, tf.cast(hits, tf.float32))
+
+
+def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """The reference's mean of losses with weights, a scalar."""
+    return tf.reduce_sum(weights * values) / (tf.reduce_sum(weights) + 1e-5)
+
+
+def model_fn_builder(
+    albert_config,
+    init_checkpoint,
+    learning_rate,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    use_one_hot_embeddings,
+    optimizer,
+    poly_power,
+    start_warmup_step,
+    use_einsum=False,
+    *,
+    init_from_group0: bool = False,
+    optimizer_options: Mapping[str, Any] | None = None,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator` for pretraining.
+
+    The loss is the mean cross-entropy of the masked tokens plus that of the sentences' order. In
+    prediction it gives sums for each example, see `scores_of`.
+
+    Args:
+      albert_config: an `AlbertConfig`.
+      init_checkpoint: checkpoint that variables start from, or None.
+      learning_rate, num_train_steps, num_warmup_steps, use_tpu, optimizer, poly_power,
+        start_warmup_step: see `optimization.create_optimizer`.
+      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      init_from_group0: start further groups of layers from the checkpoint's first.
+      optimizer_options: further arguments of `optimization.create_optimizer`.
+    """
+
+    def model_fn(features, labels, mode, params):
+        del labels, params
+        model = modeling.AlbertModel(
+            albert_config,
+            mode == tf.estimator.ModeKeys.TRAIN,
+            features["input_ids"],
+            features["input_mask"],
+            features["segment_ids"],
+            use_one_hot_embeddings,
+            use_einsum,
+        )
+        tokens = predict_masked_tokens(
+            albert_config,
+            model.get_sequence_output(),
+            model.get_embedding_table(),
+            features["masked_lm_positions"],
+            features["masked_lm_ids"],
+        )
+        weights = features["masked_lm_weights"]
+        order = predict_sentence_order(
+            albert_config,
+            model.get_pooled_output(),
+            tf.reshape(features["next_sentence_labels"], [-1]),
+        )
+        if mode == tf.estimator.ModeKeys.PREDICT:
+            return tf.estimator.EstimatorSpec(mode, predictions=_sums(tokens, weights, order))
+        if mode != tf.estimator.ModeKeys.TRAIN:
+            raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
+
+        if init_checkpoint:
+            num_groups = albert_config.num_hidden_groups if init_from_group0 else 0
+            _initialize(init_checkpoint, num_groups)
+        loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(order.losses)
+        train_op = optimization.create_optimizer(
+            loss,
+            learning_rate,
+            num_train_steps,
+            num_warmup_steps,
+            use_tpu,
+            optimizer,
+            poly_power,
+            start_warmup_step,
+            num_tokens=tf.reduce_sum(features["input_mask"]),
+            **(optimizer_options or {}),
+        )
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return model_fn
+
+
+def _initialize(init_checkpoint: str, num_groups: int) -> None:
+    """Starts from a checkpoint; with groups, from its first where it lacks the others."""
+    variables = tf.trainable_variables()
+    if num_groups > 1:
+        checkpoint = resolve_checkpoint(init_checkpoint)
+        assignments, _ = modeling.get_assignment_map_from_checkpoint(
+            variables, checkpoint, num_groups
+        )
+        for assignment in assignments:
+            tf.train.init_from_checkpoint(checkpoint, assignment)
+    else:
+        modeling.initialize_from_checkpoint(variables, init_checkpoint).log()
+
+
+def _sums(tokens: Prediction, weights: tf.Tensor, order: Prediction) -> dict[str, tf.Tensor]:
+    """What `scores_of` needs of each example, float32 [B]."""
+    return {
+        "masked_lm_weight": tf.reduce_sum(weights, axis=1),
+        "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),
+        "masked_lm_correct": tf.reduce_sum(weights * tokens.correct, axis=1),
+        "sentence_order_loss": order.losses,
+        "sentence_order_correct": order.correct,
+    }

@@ -1,0 +1,115 @@
+"""Records of pretraining: TFRecords of `tf.train.Example` with the reference's keys."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from pretraining.masking import Masked
+from pretraining.sequences import SequenceBatch
+from runtime import tf_example
+
+
+class RecordMaker:
+    """Makes records of rows.
+
+    Attributes:
+      seq_length: length of a row.
+    """
+
+    def __init__(self, seq_length: int, num_places: int, vocab_size: int):
+        """For rows with so many places for predictions."""
+        self.seq_length = seq_length
+        self._num_places = num_places
+        self._varints = _VarintTable(max(vocab_size, seq_length))
+
+    def records(
+        self, batch: SequenceBatch, masked: Masked, begins_word: np.ndarray
+    ) -> Iterator[bytes]:
+        """Yields the record of each row.
+
+        Args:
+          batch: the rows.
+          masked: the same rows after masking.
+          begins_word: bool [N, S], which tokens begin a word.
+        """
+        layout = batch.layout
+        boundary = (begins_word | ~layout.in_text) & layout.is_real
+        # Numbers below 128 are their own varints.
+        columns = {
+            "input_ids": self._varints.encode(masked.ids),
+            "input_mask": map(bytes, layout.is_real),
+            "segment_ids": map(bytes, layout.in_second),
+            "token_boundary": map(bytes, boundary),
+            "masked_lm_positions": self._varints.encode(masked.positions),
+            "masked_lm_ids": self._varints.encode(masked.labels),
+        }
+        others = zip(masked.counts.tolist(), batch.labels.tolist(), strict=True)
+        for (count, label), *values in zip(others, *columns.values(), strict=True):
+            parts = [_weights_entry(count, self._num_places), _label_entry(label)]
+            for key, value in zip(columns, values, strict=True):
+                parts += (_before(key, len(value)), value)
+            yield tf_example.example(b"".join(parts))
+
+
+class _VarintTable:
+    """Varints of all numbers below a limit, to be looked up by the row."""
+
+    def __init__(self, limit: int):
+        encoded = list(map(tf_example.varint, range(limit)))
+        # A number's bytes are looked up as one integer; which of them count, likewise.
+        width = 2 if len(encoded[-1]) <= 2 else 4
+        padded = b"".join(code.ljust(width, b"\0") for code in encoded)
+        used = b"".join((b"\1" * len(code)).ljust(width, b"\0") for code in encoded)
+        self._bytes, self._used = (np.frombuffer(b, f"u{width}") for b in (padded, used))
+
+    def encode(self, rows: np.ndarray) -> Iterator[bytes]:
+        """Yields the varints of each row of integers [N, M]."""
+        used = self._used[rows].view(bool)
+        content = self._bytes[rows].view(np.uint8)[used].tobytes()
+        ends = np.cumsum(np.count_nonzero(used, axis=1)).tolist()
+        for start, end in itertools.pairwise([0, *ends]):
+            yield content[start:end]
+
+
+@functools.cache
+def _before(key: str, length: int) -> bytes:
+    """How the entry of a feature begins whose values take so many bytes."""
+    return tf_example.entry(key, bytes(length))[:-length]
+
+
+@functools.cache
+def _weights_entry(count: int, num_places: int) -> bytes:
+    """The entry of weights 1.0 for predictions and 0.0 for the places after them."""
+    weights = tf.train.FloatList(value=[1.0] * count + [0.0] * (num_places - count))
+    feature = {"masked_lm_weights": tf.train.Feature(float_list=weights)}
+    return tf.train.Features(feature=feature).SerializeToString()
+
+
+@functools.cache
+def _label_entry(label: int) -> bytes:
+    return tf_example.entry("next_sentence_labels", tf_example.varint(label))
+
+
+def feature_spec(seq_length: int, num_places: int, with_masks: bool) -> dict:
+    """What `tf.io.parse_example` needs to read a record.
+
+    Args:
+      seq_length: length of a sequence.
+      num_places: places for predictions.
+      with_masks: read what is masked; else where words begin, for masks that are drawn in training.
+    """
+    keys = ["input_ids", "input_mask", "segment_ids"]
+    if not with_masks:
+        keys.append("token_boundary")
+    spec = {key: tf.io.FixedLenFeature([seq_length], tf.int64) for key in keys}
+    spec["next_sentence_labels"] = tf.io.FixedLenFeature([1], tf.int64)
+    if with_masks:
+        for key in ("masked_lm_positions", "masked_lm_ids"):
+            spec[key] = tf.io.FixedLenFeature([num_places], tf.int64)
+        spec["masked_lm_weights"] = tf.io.FixedLenFeature([num_places], tf.float32)
+    return spec

@@ -1,0 +1,289 @@
+"""The command download_glue_data.py, run as its users run it, against a server of its own."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from download.download_glue_data import GLUE_URL, MRPC_URL, TASKS, main
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "download" / "download_glue_data.py"
+HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+TRAIN = [f'{n % 2}\t{100 + n}\t{200 + n}\tThe "first , {n}\tsecond é {n}' for n in range(20)]
+TEST = [f"{n % 2}\t{300 + n}\t{400 + n}\ttest {n}\tpair {n}" for n in range(3)]
+DEV_IDS = "103\t203\n117\t217\n999\t999\n"
+
+
+def zip_of(folder, **more):
+    """An archive as published: a folder a task, with other files that nobody needs."""
+    names = ["train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv", "README.txt"]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name in more.get("names", names):
+            archive.writestr(f"{folder}/{name}", f"{folder} {name}")
+    return content.getvalue()
+
+
+def distributed(rows):
+    """A file of MRPC as Microsoft has it: a byte order mark, and carriage returns."""
+    return ("\ufeff" + "".join(row + "\r\n" for row in [HEADER, *rows])).encode()
+
+
+FILES = {
+    "CoLA.zip": zip_of("CoLA"),
+    "SST-2.zip": zip_of("SST-2"),
+    "AX.tsv": b"index\tsentence1\tsentence2\n",
+    "msr_paraphrase_train.txt": distributed(TRAIN),
+    "msr_paraphrase_test.txt": distributed(TEST),
+    "mrpc_dev_ids.tsv": DEV_IDS.encode(),
+}
+
+# The published hashes belong to files that no test has: this runs the command with its own.
+STAND_IN = """
+import json, sys
+import download.download_glue_data as command
+own = {row[0]: command.DataFile(*row) for row in json.loads(sys.argv[1])}
+for name, task in command.TASKS.items():
+    command.TASKS[name] = task._replace(published=own.get(task.published.name, task.published))
+for name in ("MRPC_TRAIN", "MRPC_TEST", "MRPC_DEV_IDS"):
+    setattr(command, name, own[getattr(command, name).name])
+sys.argv = ["download_glue_data.py", *sys.argv[2:]]
+sys.exit(command.run_command(command.main))
+"""
+
+
+def hashes(files):
+    return json.dumps([(n, hashlib.sha256(c).hexdigest(), len(c)) for n, c in files.items()])
+
+
+@pytest.fixture
+def download(run, server, tmp_path):
+    server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
+    usual = ["--data_dir", tmp_path / "glue", "--base_url", f"{server.url}mirror"]
+
+    def download(*more, files=FILES):
+        return run("-c", STAND_IN, hashes(files), *usual, "--retry_wait", "0.01", *more)
+
+    return download
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """A folder with the two files of MRPC."""
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
+        (folder / name).write_bytes(FILES[name])
+    return folder
+
+
+def names(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def lines(path):
+    content = path.read_bytes().decode()
+    assert content.endswith("\n") and "\r" not in content and "\ufeff" not in content
+    return content[:-1].split("\n")
+
+
+def error_of(done, code=1):
+    """The error, which must be the last line and the only one."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    (line,) = (s for s in done.stderr.splitlines() if s.startswith("download_glue_data.py: error"))
+    assert done.stderr.splitlines()[-1] == line
+    return line
+
+
+class TestTasks:
+    def test_folders_are_those_that_the_processors_read(self, download, tmp_path):
+        done = download("--tasks", "CoLA,SST,diagnostic")
+        assert done.returncode == 0, done.stderr
+        assert names(tmp_path / "glue") == [
+            *(f"CoLA/{part}.tsv" for part in ("dev", "test", "train")),
+            *(f"SST-2/{part}.tsv" for part in ("dev", "test", "train")),
+            "diagnostic/diagnostic.tsv",
+        ]
+        assert (tmp_path / "glue" / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
+
+    @pytest.mark.parametrize("name", ["sst-2", " cola , SST-2 "])
+    def test_names_of_folders_and_any_case_do_too(self, download, tmp_path, name):
+        assert download("--tasks", name).returncode == 0
+        assert (tmp_path / "glue" / "SST-2" / "train.tsv").exists()
+
+    def test_what_is_there_is_kept(self, download, tmp_path, server):
+        download("--tasks", "CoLA")
+        (tmp_path / "glue" / "CoLA" / "dev.tsv").write_text("mine")
+        done = download("--tasks", "CoLA")
+        assert done.returncode == 0
+        assert "already there; kept" in done.stderr
+        assert (tmp_path / "glue" / "CoLA" / "dev.tsv").read_text() == "mine"
+        assert len(server.requests) == 1
+
+    def test_an_incomplete_folder_is_not_touched(self, download, tmp_path):
+        (tmp_path / "glue" / "CoLA").mkdir(parents=True)
+        (tmp_path / "glue" / "CoLA" / "train.tsv").write_text("mine")
+        line = error_of(download("--tasks", "CoLA"))
+        assert "has no dev.tsv; move it away" in line
+        assert names(tmp_path / "glue") == ["CoLA/train.tsv"]
+
+    def test_faults_of_the_network_are_overcome(self, download, tmp_path, server, fault):
+        server.faults += [fault(status=503), fault(cut_after=100)]
+        assert download("--tasks", "CoLA").returncode == 0
+        assert len(names(tmp_path / "glue")) == 3
+
+    def test_a_wrong_hash_leaves_nothing(self, download, tmp_path):
+        done = download("--tasks", "CoLA", files=FILES | {"CoLA.zip": FILES["SST-2.zip"]})
+        assert "SHA-256" in error_of(done) or "announces" in error_of(done)
+        assert names(tmp_path / "glue") == []
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (b"no archive", "damaged, or no zip archive"),
+            (zip_of("CoLA", names=["train.tsv", "dev.tsv"]), "CoLA/test.tsv is not in it"),
+            (zip_of("Other"), "CoLA/train.tsv is not in it"),
+        ],
+    )
+    def test_a_wrong_archive_makes_no_folder(self, download, tmp_path, server, content, reason):
+        server.files["mirror/CoLA.zip"] = content
+        line = error_of(download("--tasks", "CoLA", files=FILES | {"CoLA.zip": content}))
+        assert reason in line
+        assert [p.name for p in (tmp_path / "glue").iterdir() if p.is_dir()] == []
+
+    def test_an_unknown_task(self, download):
+        done = download("--tasks", "CoLA,SNLI")
+        assert done.returncode == 2
+        assert "'snli' is no task; there are all, CoLA, SST, QQP" in done.stderr
+
+
+class TestMrpc:
+    DEV = [TRAIN[3], TRAIN[17]]
+
+    def check(self, folder, dev):
+        assert lines(folder / "dev.tsv") == [HEADER, *dev]
+        assert lines(folder / "train.tsv") == [HEADER, *(r for r in TRAIN if r not in dev)]
+        assert lines(folder / "test.tsv") == [
+            HEADER.replace("Quality", "index"),
+            *(f"{n}{row[1:]}" for n, row in enumerate(TEST)),
+        ]
+
+    def test_all_is_fetched(self, download, tmp_path):
+        done = download("--tasks", "MRPC")
+        assert done.returncode == 0, done.stderr
+        self.check(tmp_path / "glue" / "MRPC", self.DEV)
+        assert (tmp_path / "glue" / "MRPC" / "dev_ids.tsv").read_text() == DEV_IDS
+
+    def test_own_files_and_the_list_from_the_server(self, download, raw, tmp_path, server):
+        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
+        assert done.returncode == 0, done.stderr
+        assert [r.path for r in server.requests] == ["mirror/mrpc_dev_ids.tsv"]
+        self.check(tmp_path / "glue" / "MRPC", self.DEV)
+
+    @pytest.mark.parametrize("name", ["dev_ids.tsv", "mrpc_dev_ids.tsv"])
+    def test_own_files_and_list(self, download, raw, tmp_path, server, name):
+        (raw / name).write_text("105\t205\r\n100\t200\r\n")
+        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
+        assert done.returncode == 0, done.stderr
+        assert server.requests == []
+        self.check(tmp_path / "glue" / "MRPC", [TRAIN[0], TRAIN[5]])
+
+    def test_without_the_list_every_tenth_pair_is_for_development(
+        self, download, raw, tmp_path, server
+    ):
+        del server.files["mirror/mrpc_dev_ids.tsv"]
+        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
+        assert done.returncode == 0, done.stderr
+        assert "not comparable with published ones" in done.stderr
+        self.check(tmp_path / "glue" / "MRPC", [TRAIN[9], TRAIN[19]])
+
+    def test_without_anything(self, download, tmp_path, server):
+        """Who gave no files has a network: there another split would only be a trap."""
+        del server.files["mirror/mrpc_dev_ids.tsv"]
+        assert "mrpc_dev_ids.tsv" in error_of(download("--tasks", "MRPC"))
+        assert not (tmp_path / "glue" / "MRPC").exists()
+
+    def test_texts_cut_at_commas_are_put_together(self, download, raw, tmp_path):
+        """Some copies have tabs where quoted texts had commas."""
+        row = '1\t1\t2\t"One \t said "" he \t"" is two ."\tplain \'s\n'
+        (raw / "msr_paraphrase_test.txt").write_text(f"{HEADER}\n{row}")
+        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
+        assert "1 rows had tabs for the commas" in done.stderr
+        expected = '0\t1\t2\t"One , said "" he ,"" is two ."\tplain \'s'
+        assert lines(tmp_path / "glue" / "MRPC" / "test.tsv")[1] == expected
+
+    def test_the_real_files(self, download, shared, tmp_path, server):
+        done = download("--tasks", "MRPC", "--path_to_mrpc", shared / "data" / "mrpc")
+        assert "no pair of MRPC's training file would be left for dev.tsv" in error_of(done)
+        del server.files["mirror/mrpc_dev_ids.tsv"]
+        done = download("--tasks", "MRPC", "--path_to_mrpc", shared / "data" / "mrpc")
+        assert done.returncode == 0, done.stderr
+        parts = {
+            p: lines(tmp_path / "glue" / "MRPC" / f"{p}.tsv") for p in ("train", "dev", "test")
+        }
+        assert {part: len(rows) - 1 for part, rows in parts.items()} == {
+            "train": 3641,
+            "dev": 404,
+            "test": 1713,
+        }
+        assert all(row.count("\t") == 4 for rows in parts.values() for row in rows)
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (f"{HEADER}\n1\t2\t3\ta\tb\n1\t2\t3\ta\n", "line 3: 4 columns, 5 are needed"),
+            (f"{HEADER}\n1\t2\t3\ta\tb\tc\n", "line 2: 6 columns, 5 are needed"),
+            (f"{HEADER}\n", "has no pairs"),
+            ("", "line 1: 1 columns"),
+            (f"{HEADER}\n1\t2\t3\tfür\tb\n".encode("latin-1"), "line 2: not UTF-8"),
+        ],
+    )
+    def test_a_damaged_file_makes_no_folder(self, download, raw, tmp_path, content, reason):
+        content = content if isinstance(content, bytes) else content.encode()
+        (raw / "msr_paraphrase_train.txt").write_bytes(content)
+        line = error_of(download("--tasks", "MRPC", "--path_to_mrpc", raw))
+        assert f"{raw / 'msr_paraphrase_train.txt'}" in line and reason in line
+        assert names(tmp_path / "glue") == []
+
+    def test_a_missing_file(self, download, tmp_path, server):
+        line = error_of(download("--tasks", "MRPC", "--path_to_mrpc", tmp_path / "no"))
+        assert "no/msr_paraphrase_train.txt: No such file" in line
+        assert server.requests == []
+
+
+def test_published_files_are_named_by_full_hashes():
+    files = [task.published for task in TASKS.values()]
+    assert all(len(file.sha256) == 64 and int(file.sha256, 16) for file in files)
+    assert len({file.sha256 for file in files}) == len({file.name for file in files}) == 9
+    assert GLUE_URL.startswith("https://") and MRPC_URL.startswith("https://")
+
+
+def test_help_names_the_flags(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["download_glue_data.py", "--help"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for flag in ("--data_dir", "--tasks", "--path_to_mrpc", "--base_url"):
+        assert flag in text
+
+
+def test_runs_from_anywhere(tmp_path, raw):
+    """And needs nothing installed: neither TensorFlow nor tqdm is imported."""
+    (raw / "dev_ids.tsv").write_text(DEV_IDS)
+    flags = ["--tasks=mrpc", "--path_to_mrpc=raw", "--data_dir=out"]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    program = [sys.executable, "-S", "-s", str(SCRIPT), *flags]
+    done = subprocess.run(
+        program, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    assert lines(tmp_path / "out" / "MRPC" / "dev.tsv") == [HEADER, TRAIN[3], TRAIN[17]]

@@ -1,0 +1,117 @@
+"""Every task of GLUE with a few generated rows, in the form of the published files."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import random
+from collections.abc import Iterator, Sequence
+
+_MNLI = [
+    "index",
+    "promptID",
+    "pairID",
+    "genre",
+    "sentence1_binary_parse",
+    "sentence2_binary_parse",
+    "sentence1_parse",
+    "sentence2_parse",
+    "sentence1",
+    "sentence2",
+]
+_STSB = [
+    "index",
+    "genre",
+    "filename",
+    "year",
+    "old_index",
+    "source1",
+    "source2",
+    "sentence1",
+    "sentence2",
+]
+_MRPC = ["#1 ID", "#2 ID", "#1 String", "#2 String"]
+_PAIR = ["index", "sentence1", "sentence2"]
+_NLI = ["contradiction", "entailment", "neutral"]
+# Folder and file without its ending: the columns, by their published names. A name in capitals is
+# no header: the file has none.
+_FILES: dict[str, list[str]] = {
+    "CoLA/train": ["SOURCE", "LABEL", "MARK", "SENTENCE"],
+    "CoLA/dev": ["SOURCE", "LABEL", "MARK", "SENTENCE"],
+    "CoLA/test": ["index", "sentence"],
+    "SST-2/train": ["sentence", "label"],
+    "SST-2/dev": ["sentence", "label"],
+    "SST-2/test": ["index", "sentence"],
+    "MRPC/train": ["Quality", *_MRPC],
+    "MRPC/dev": ["Quality", *_MRPC],
+    "MRPC/test": ["index", *_MRPC],
+    "STS-B/train": [*_STSB, "score"],
+    "STS-B/dev": [*_STSB, "score"],
+    "STS-B/test": _STSB,
+    "QQP/train": ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"],
+    "QQP/dev": ["id", "qid1", "qid2", "question1", "question2", "is_duplicate"],
+    "QQP/test": ["id", "question1", "question2"],
+    "MNLI/train": [*_MNLI, "label1", "gold_label"],
+    "MNLI/dev_matched": [*_MNLI, *(f"label{n}" for n in range(1, 6)), "gold_label"],
+    "MNLI/dev_mismatched": [*_MNLI, *(f"label{n}" for n in range(1, 6)), "gold_label"],
+    "MNLI/test_matched": _MNLI,
+    "MNLI/test_mismatched": _MNLI,
+    "QNLI/train": ["index", "question", "sentence", "label"],
+    "QNLI/dev": ["index", "question", "sentence", "label"],
+    "QNLI/test": ["index", "question", "sentence"],
+    "RTE/train": [*_PAIR, "label"],
+    "RTE/dev": [*_PAIR, "label"],
+    "RTE/test": _PAIR,
+    "WNLI/train": [*_PAIR, "label"],
+    "WNLI/dev": [*_PAIR, "label"],
+    "WNLI/test": _PAIR,
+    "diagnostic/diagnostic": _PAIR,
+}
+LABELS: dict[str, Sequence[str]] = {
+    "CoLA": ["0", "1"],
+    "SST-2": ["0", "1"],
+    "MRPC": ["0", "1"],
+    "STS-B": ["0.000", "1.250", "2.5", "3.75", "5.000"],
+    "QQP": ["0", "1"],
+    "MNLI": _NLI,
+    "QNLI": ["entailment", "not_entailment"],
+    "RTE": ["entailment", "not_entailment"],
+    "WNLI": ["0", "1"],
+    "diagnostic": _NLI,
+}
+ROWS = 12
+
+
+def write_all(folder: pathlib.Path, words: Sequence[str]) -> None:
+    """Writes the files of all tasks, `ROWS` rows each, with texts of some words."""
+    for number, (name, columns) in enumerate(_FILES.items()):
+        path = folder / f"{name}.tsv"
+        path.parent.mkdir(exist_ok=True)
+        rows = list(_rows(name.split("/")[0], columns, random.Random(number), words))
+        if not columns[0].isupper():
+            rows.insert(0, columns)
+        path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _rows(
+    task: str, columns: list[str], rng: random.Random, words: Sequence[str]
+) -> Iterator[list[str]]:
+    labels = itertools.cycle(LABELS[task])
+    for number in range(ROWS):
+        label = next(labels)
+        yield [_cell(column, number, label, rng, words) for column in columns]
+
+
+def _cell(column: str, number: int, label: str, rng: random.Random, words: Sequence[str]) -> str:
+    name = column.lower()
+    if name in ("index", "id"):
+        return str(number)
+    if name in ("label", "gold_label", "label1", "score", "quality", "is_duplicate"):
+        return label
+    if name.startswith("label") or name == "mark":
+        return ""
+    if name.startswith("sentence") and "parse" in name:
+        return "( a parse )"
+    if any(kind in name for kind in ("sentence", "question", "string")):
+        return " ".join(rng.choices(words, k=rng.randint(3, 8)))
+    return f"{name}-{number}"

@@ -1,0 +1,56 @@
+"""A small generated corpus with its SentencePiece model."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+
+import pytest
+import sentencepiece as spm
+
+import tokenization
+from pretraining.documents import Encoder
+
+
+def write_topics(path: pathlib.Path, seed: int, documents: int) -> None:
+    """Documents of sentences, each of which is about one topic and has the words of no other."""
+    rng = random.Random(seed)
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(documents):
+            topic = rng.randrange(12)
+            for _ in range(rng.randint(2, 9)):
+                words = [f"{'abcdefghijkl'[topic]}{rng.choice('xyz')}ono" for _ in range(6)]
+                file.write(" ".join(words).capitalize() + rng.choice([".", ", 1995,", ""]) + "\n")
+            file.write("\n")
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> pathlib.Path:
+    """A folder with train.txt, dev.txt and spm.model."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_topics(folder / "train.txt", 1, 700)
+    write_topics(folder / "dev.txt", 2, 60)
+    spm.SentencePieceTrainer.train(
+        input=str(folder / "train.txt"),
+        model_prefix=str(folder / "spm"),
+        vocab_size=120,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        hard_vocab_limit=False,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(corpus) -> tokenization.FullTokenizer:
+    return tokenization.FullTokenizer(None, True, str(corpus / "spm.model"))
+
+
+@pytest.fixture(scope="session")
+def encoder(tokenizer) -> Encoder:
+    return Encoder(tokenizer, do_lower_case=True)

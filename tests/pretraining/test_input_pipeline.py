@@ -1,0 +1,178 @@
+"""Batches of pretraining records: drawn masks, shares of workers, checks of files."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from pretraining.blocks import DataOptions
+from pretraining.input_pipeline import (
+    RecordOptions,
+    check_files,
+    input_fn_builder,
+    reading,
+    record_files,
+)
+from pretraining.masking import Masker, MaskingOptions
+from pretraining.pairs import PairOptions
+from pretraining.shards import ShardMaker, plan_shards
+from runtime.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def files(corpus, tokenizer, tmp_path_factory):
+    """A file with masks and one without, of the same sentences."""
+    folder = tmp_path_factory.mktemp("records")
+    for name, probability in (("masked", 0.15), ("plain", 0.0)):
+        options = DataOptions(
+            True, 2, 1, PairOptions(32, 0.1, False), MaskingOptions(4, probability)
+        )
+        plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
+        ShardMaker(tokenizer, options).make(plan)
+    return {name: str(folder / name) for name in ("masked", "plain")}
+
+
+def record_options(encoder, with_masks, seed=1):
+    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.size)
+    return RecordOptions(32, 4, encoder.size, None if with_masks else masker, seed)
+
+
+def batches(path, options, count, shuffle_seed=7, **others):
+    input_fn = input_fn_builder([path], options, 8, shuffle_seed, **others)
+    with tf.Graph().as_default(), tf.Session() as session:
+        batch = tf.data.make_one_shot_iterator(input_fn()).get_next()
+        return [session.run(batch) for _ in range(count)]
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for key in one:
+        np.testing.assert_array_equal(one[key], other[key])
+
+
+KEYS = {
+    "input_ids": ((8, 32), np.int32),
+    "input_mask": ((8, 32), np.int32),
+    "segment_ids": ((8, 32), np.int32),
+    "masked_lm_positions": ((8, 4), np.int32),
+    "masked_lm_ids": ((8, 4), np.int32),
+    "masked_lm_weights": ((8, 4), np.float32),
+    "next_sentence_labels": ((8, 1), np.int32),
+}
+
+
+@pytest.mark.parametrize("name", ["masked", "plain"])
+class TestBatches:
+    def test_keys_shapes_and_types(self, files, encoder, name):
+        (batch,) = batches(files[name], record_options(encoder, name == "masked"), 1)
+        for key, (shape, dtype) in KEYS.items():
+            assert batch[key].shape == shape and batch[key].dtype == dtype, key
+        assert set(batch) - set(KEYS) <= {"token_boundary"}
+
+    def test_masks_hide_what_the_labels_say(self, files, encoder, name):
+        options = record_options(encoder, name == "masked")
+        found = batches(files[name], options, 20)
+        weights = np.concatenate([batch["masked_lm_weights"] for batch in found])
+        assert 2 < weights.sum(axis=1).mean() <= 4
+        ids = np.concatenate(
+            [np.take_along_axis(b["input_ids"], b["masked_lm_positions"], 1) for b in found]
+        )[weights > 0]
+        labels = np.concatenate([b["masked_lm_ids"] for b in found])[weights > 0]
+        share = (ids == encoder.mask_id).mean()
+        assert abs(share - 0.8) < 4 * np.sqrt(0.16 / len(ids))
+        assert abs((ids == labels).mean() - 0.1) < 0.06
+        assert not (labels == encoder.mask_id).any()
+
+    def test_workers_share_the_batches_of_one(self, files, encoder, name):
+        options = record_options(encoder, name == "masked")
+        single = batches(files[name], options, 6, start_batch=4)
+        for rank in (0, 1):
+            mine = batches(files[name], options, 3, start_batch=4, rank=rank, num_workers=2)
+            for number, batch in enumerate(mine):
+                assert_same(batch, single[2 * number + rank])
+
+    def test_a_resumed_run_goes_on(self, files, encoder, name):
+        options = record_options(encoder, name == "masked")
+        all_of_them = batches(files[name], options, 5)
+        resumed = batches(files[name], options, 2, start_batch=3)
+        for one, other in zip(all_of_them[3:], resumed, strict=True):
+            assert_same(one, other)
+
+
+def test_masks_are_others_every_epoch_and_with_another_seed(files, encoder):
+    """The same records in file order, as batch 0 and with other numbers or seeds."""
+    options = record_options(encoder, with_masks=False)
+    (first,) = batches(files["plain"], options, 1, shuffle_seed=None)
+    (again,) = batches(files["plain"], options, 1, shuffle_seed=None)
+    (other,) = batches(files["plain"], options._replace(mask_seed=2), 1, shuffle_seed=None)
+    assert_same(first, again)
+    np.testing.assert_array_equal(first["segment_ids"], other["segment_ids"])
+    assert (first["masked_lm_positions"] != other["masked_lm_positions"]).any()
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3])
+def test_no_more_than_max_batches_are_scored(files, encoder, num_workers):
+    options = record_options(encoder, with_masks=True)
+    counts = []
+    for rank in range(num_workers):
+        input_fn = input_fn_builder(
+            [files["masked"]], options, 8, None, max_batches=4, rank=rank, num_workers=num_workers
+        )
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(input_fn()).get_next()["input_ids"]
+            counts.append(0)
+            while True:
+                try:
+                    session.run(batch)
+                except tf.errors.OutOfRangeError:
+                    break
+                counts[-1] += 1
+    assert sum(counts) == 4 and max(counts) - min(counts) <= 1
+
+
+class TestWrongFiles:
+    def test_headers_are_no_record_files(self, files):
+        folder = pathlib.Path(files["plain"]).parent
+        found = record_files(f"{folder}/*", "eval_file")
+        assert found == [files["masked"], files["plain"]]
+        with pytest.raises(UserError, match="--eval_file: .*none.* matches no file"):
+            record_files(f"{folder}/none*", "eval_file")
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"seq_length": 64}, ["input_ids", "32 values", "--max_seq_length is 64"]),
+            ({"num_places": 5}, ["masked_lm_positions", "4", "--max_predictions_per_seq is 5"]),
+            ({"vocab_size": 10}, ["vocab_size 10", "another tokenizer"]),
+        ],
+    )
+    def test_other_records_are_refused(self, files, encoder, changes, words):
+        options = record_options(encoder, with_masks=True)._replace(**changes)
+        with pytest.raises(UserError) as error:
+            check_files([files["masked"]], options)
+        for word in [files["masked"], *words]:
+            assert word in str(error.value)
+
+    def test_masks_are_not_drawn_over_masks(self, files, encoder):
+        options = record_options(encoder, with_masks=False)
+        check_files([files["plain"]], options)
+        with pytest.raises(UserError, match="--masked_lm_prob=0"):
+            check_files([files["masked"]], options)
+
+    @pytest.mark.parametrize("content", [b"", b"this is no file of records at all"])
+    def test_other_files_are_refused(self, tmp_path, encoder, content):
+        (tmp_path / "file").write_bytes(content)
+        with pytest.raises(UserError, match="no record|no file of records"):
+            check_files([str(tmp_path / "file")], record_options(encoder, with_masks=True))
+
+    def test_a_later_record_of_another_kind(self, files, encoder, tmp_path):
+        """It shows when it is read, and is no traceback then either."""
+        path = str(tmp_path / "mixed")
+        with tf.io.TFRecordWriter(path) as writer:
+            for _ in range(8):
+                writer.write(b"\x0a\x00")
+        with pytest.raises(UserError, match="mixed"), reading([path]):
+            batches(path, record_options(encoder, with_masks=True), 1)

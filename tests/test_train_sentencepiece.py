@@ -1,0 +1,35 @@
+"""train_sentencepiece.py as a command."""
+
+from __future__ import annotations
+
+import sys
+
+import sentencepiece as spm
+
+from tests.conftest import ROOT, run
+
+
+def test_model_vocabulary_and_their_reuse(squad_dir, tmp_path):
+    command = [
+        sys.executable,
+        str(ROOT / "train_sentencepiece.py"),
+        f"--input_file={squad_dir}/*.txt",
+        f"--model_prefix={tmp_path}/new/spm",
+        "--vocab_size=150",
+    ]
+    result = run(command)
+    assert result.returncode == 0, result.stderr
+    path = tmp_path / "new" / "spm.model"
+    model = spm.SentencePieceProcessor(model_file=str(path))
+    lines = (tmp_path / "new" / "spm.vocab").read_text(encoding="utf-8").splitlines()
+    assert [line.split("\t")[0] for line in lines] == [model.id_to_piece(i) for i in range(150)]
+    before = path.stat().st_mtime_ns
+
+    again = run(command)
+    assert again.returncode == 0 and f"Reusing {path}" in again.stderr
+    assert path.stat().st_mtime_ns == before
+
+    other = run([*command, "--vocab_size=100000"])
+    assert other.returncode == 2 and "Traceback" not in other.stderr
+    assert "error: --vocab_size 100000 is more than" in other.stderr
+    assert path.stat().st_mtime_ns == before
