@@ -12,8 +12,7 @@ WORKERS ?= 2
 WHEELS = .wheels/$(shell $(RUN) -m pip freeze 2>/dev/null | sed -n 's/^\(tensorflow.*\)==/\1-/p' | grep -E '^tensorflow(-cpu)?-[0-9]')
 
 .PHONY: help install install-dev horovod demo test test-gaudi test-multihost lint format \
-	bench-features 	bench-scaling bench-precision \
-	bench-step clean
+	bench-features bench-scaling bench-precision bench-pretraining-data bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -26,6 +25,7 @@ help:
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
+	@echo "make bench-pretraining-data  time pretraining data beside a plain way, FLAGS=--mb=100"
 	@echo "make clean       remove .venv and what the demo wrote"
 
 $(VENV)/installed: requirements.txt requirements-common.txt
@@ -97,6 +97,9 @@ test-multihost: install-dev horovod
 
 bench-scaling: horovod
 	$(RUN) -m benchmarks.scaling $(FLAGS)
+
+bench-pretraining-data: install
+	$(RUN) -m benchmarks.pretraining_data $(FLAGS)
 
 bench-precision: install
 	$(RUN) -m benchmarks.precision $(FLAGS)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from model_flags import load_config
 from modeling import AlbertConfig
 from pretraining.flags import check_pretraining_flags, define_pretraining_flags, record_options
 from pretraining.input_pipeline import (
@@ -25,7 +26,7 @@ from pretraining.input_pipeline import (
 from pretraining.model import model_fn_builder
 from pretraining.scoring import KEY_SCORE, scores_of
 from runtime import app, distributed
-from runtime.checkpoints import list_checkpoints, remove_checkpoint
+from runtime.checkpoints import keep_last
 from runtime.evaluation import Scored
 from runtime.flags import (
     FLAGS,
@@ -38,7 +39,7 @@ from runtime.flags import (
 )
 from runtime.prediction import Output
 from runtime.records import RecordFile
-from runtime.run import Run, content_of, scoring_settings, training_settings
+from runtime.run import Run, connect, content_of, scoring_settings, training_settings
 
 define_run_flags()
 define_pretraining_flags()
@@ -72,7 +73,7 @@ def main(argv: list[str]) -> None:
     check_run_flags()
     require("albert_config_file", "input_file", "output_dir")
     config = load_config()
-    check_pretraining_flags(config)
+    check_pretraining_flags()
     options = record_options(config)
     train_files = record_files(FLAGS.input_file, "input_file") if FLAGS.do_train else []
     eval_files = files_to_score() if FLAGS.do_eval else []
@@ -85,23 +86,15 @@ def main(argv: list[str]) -> None:
     )
     if FLAGS.do_train:
         run.check(settings)
-    distributed.connect()
+    connect()
     if FLAGS.do_train:
         with reading(train_files):
             train(run, settings, train_files, options)
     if FLAGS.do_eval:
         with reading(eval_files):
             evaluate(run, config, eval_files, options)
-    if distributed.is_chief() and FLAGS.keep_checkpoint_max:
-        remove_old_checkpoints()
-
-
-def load_config() -> AlbertConfig:
-    """The model's sizes."""
-    config = AlbertConfig.from_json_file(FLAGS.albert_config_file)
-    if FLAGS.deterministic_run:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    return config
+    if distributed.is_chief():
+        keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
 
 
 def files_to_score() -> list[str]:
@@ -175,13 +168,6 @@ def evaluate(run: Run, config: AlbertConfig, files: list[str], options: RecordOp
             eval_file=[content(file) for file in files],
         ),
     )
-
-
-def remove_old_checkpoints() -> None:
-    """Leaves the last --keep_checkpoint_max checkpoints, and the best one."""
-    checkpoints = list(list_checkpoints(FLAGS.output_dir).values())
-    for checkpoint in checkpoints[: -FLAGS.keep_checkpoint_max]:
-        remove_checkpoint(checkpoint)
 
 
 def content(path: str) -> str:

@@ -63,10 +63,7 @@ class FeatureFiles:
           UserError: the input is no good, or `feature_file` is a file that is not ours to replace.
         """
         derived = DerivedFile(feature_file, self._source(part, input_file))
-        facts = derived.reusable()
-        if facts is None:
-            with derived.lock():
-                facts = derived.reusable(explain=False) or self._build(derived, part, input_file)
+        facts = derived.made_once(lambda: self._build(derived, part, input_file))
         tf.logging.info("%s: %d examples", feature_file, facts["num_examples"])
         return FeatureFile(feature_file, facts["num_examples"])
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 
 from absl import flags
 
-import tokenization
 from glue.custom import TsvProcessor
 from glue.examples import DataProcessor
 from glue.features import SHORTEST
 from glue.tasks import PROCESSORS
-from modeling import AlbertConfig
+from model_flags import define_text_flags, steps_of_epochs
 from runtime.errors import FlagError, UserError
-from runtime.files import check_readable
-from runtime.flags import FLAGS, global_batch_size
+from runtime.flags import FLAGS
 
 _CUSTOM = "tsv"
 _TASKS = (*PROCESSORS, _CUSTOM)
@@ -41,23 +38,7 @@ def define_glue_flags() -> None:
         "Folder of the features of training and development: read if made from the same input, "
         "else written. Default: --output_dir.",
     )
-    flags.DEFINE_string("spm_model_file", None, "SentencePiece model of the pretrained ALBERT.")
-    flags.DEFINE_string(
-        "vocab_file", None, "Vocabulary that belongs to --spm_model_file; not needed with it."
-    )
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
-    flags.DEFINE_integer(
-        "max_seq_length",
-        512,
-        "Tokens of a feature; of longer texts the end is cut off.",
-        lower_bound=SHORTEST,
-    )
-    flags.DEFINE_integer(
-        "preprocess_workers",
-        len(os.sched_getaffinity(0)),
-        "Processes that make features; the files are the same for any number. Default: the cores.",
-        lower_bound=1,
-    )
+    define_text_flags(max_seq_length=512, shortest=SHORTEST)
     flags.DEFINE_alias("train_step", "train_steps")
     flags.DEFINE_alias("eval_batch_size", "predict_batch_size")
     flags.DEFINE_integer(
@@ -104,43 +85,6 @@ def make_processor() -> DataProcessor:
     return PROCESSORS[name](use_spm=True, do_lower_case=FLAGS.do_lower_case)
 
 
-def load_config() -> AlbertConfig:
-    """The model's sizes under the flags.
-
-    Raises:
-      FlagError: features are longer than the model takes, or a number is not finite.
-      UserError: the file is no configuration.
-    """
-    config = AlbertConfig.from_json_file(FLAGS.albert_config_file)
-    if FLAGS.max_seq_length > config.max_position_embeddings:
-        raise FlagError(
-            f"--max_seq_length {FLAGS.max_seq_length} is more than the "
-            f"{config.max_position_embeddings} positions of {FLAGS.albert_config_file}"
-        )
-    for name in ("learning_rate", "num_train_epochs"):
-        if not math.isfinite(getattr(FLAGS, name)):
-            raise FlagError(f"--{name} must be a finite number, not {getattr(FLAGS, name)}")
-    if FLAGS.deterministic_run:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    return config
-
-
-def load_tokenizer(config: AlbertConfig) -> tokenization.FullTokenizer:
-    """The tokenizer of the flags, which must have the model's vocabulary."""
-    if FLAGS.vocab_file:
-        check_readable(FLAGS.vocab_file, "--vocab_file")
-    tokenizer = tokenization.FullTokenizer(
-        FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.spm_model_file
-    )
-    if len(tokenizer.vocab) != config.vocab_size:
-        raise UserError(
-            f"{FLAGS.spm_model_file} has {len(tokenizer.vocab)} pieces, "
-            f"{FLAGS.albert_config_file} a vocab_size of {config.vocab_size}: they must be of the "
-            "same model"
-        )
-    return tokenizer
-
-
 def num_train_steps(num_examples: int, train_file: str) -> int:
     """--train_step, or else what --num_train_epochs come to, or else the reference's number.
 
@@ -149,14 +93,7 @@ def num_train_steps(num_examples: int, train_file: str) -> int:
     """
     if FLAGS.train_steps > 0 or not FLAGS.num_train_epochs:
         return FLAGS.train_steps if FLAGS.train_steps > 0 else _TRAIN_STEPS
-    steps = int(num_examples / global_batch_size() * FLAGS.num_train_epochs)
-    if not steps:
-        raise UserError(
-            f"{train_file}: {num_examples} examples are less than one step of "
-            f"{global_batch_size()} in --num_train_epochs {FLAGS.num_train_epochs:g}; lower "
-            "--train_batch_size"
-        )
-    return steps
+    return steps_of_epochs(num_examples, train_file)
 
 
 def num_warmup_steps(num_steps: int) -> int:

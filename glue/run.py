@@ -13,8 +13,6 @@ import tensorflow.compat.v1 as tf
 from glue.examples import DEV, TEST, TRAIN
 from glue.feature_files import FeatureFile, FeatureFiles
 from glue.flags import (
-    load_config,
-    load_tokenizer,
     make_processor,
     num_train_steps,
     num_warmup_steps,
@@ -22,9 +20,10 @@ from glue.flags import (
 from glue.input_pipeline import file_based_input_fn_builder
 from glue.metrics import scores_of
 from glue.predictions import write_predictions
+from model_flags import load_config, load_tokenizer
 from modeling import AlbertConfig
 from runtime import device, distributed
-from runtime.checkpoints import list_checkpoints, remove_checkpoint
+from runtime.checkpoints import keep_last
 from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.evaluation import Scored
@@ -125,10 +124,8 @@ class GlueRun:
             self._processor.metrics[0],
             scoring_settings(**self._model_settings(), dev_file=content_of(part.input_file)),
         )
-        if distributed.is_chief() and FLAGS.keep_checkpoint_max:
-            checkpoints = list(list_checkpoints(FLAGS.output_dir).values())
-            for checkpoint in checkpoints[: -FLAGS.keep_checkpoint_max]:
-                remove_checkpoint(checkpoint)
+        if distributed.is_chief():
+            keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
 
     def _score(self, outputs: list[Output]) -> Scored:
         outputs = [output for output in outputs if output["is_real_example"]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from absl import flags
 
 import tokenization
+from model_flags import check_finite
 from modeling import AlbertConfig
 from pretraining.documents import Encoder
 from pretraining.input_pipeline import RecordOptions
@@ -89,8 +88,8 @@ def define_pretraining_flags() -> None:
         flags.FLAGS.set_default(name, value)
 
 
-def check_pretraining_flags(config: AlbertConfig) -> None:
-    """Raises a `FlagError` if flags do not fit each other or the model."""
+def check_pretraining_flags() -> None:
+    """Raises a `FlagError` if flags do not fit each other."""
     if not (FLAGS.do_train or FLAGS.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
     for name in _UNUSED:
@@ -101,14 +100,7 @@ def check_pretraining_flags(config: AlbertConfig) -> None:
             )
     if FLAGS.train_steps < 1:
         raise FlagError(f"--num_train_steps must be positive, not {FLAGS.train_steps}")
-    for name in ("learning_rate", "poly_power", "masked_lm_budget"):
-        if not math.isfinite(getattr(FLAGS, name)):
-            raise FlagError(f"--{name} must be a finite number, not {getattr(FLAGS, name)}")
-    if FLAGS.max_seq_length > config.max_position_embeddings:
-        raise FlagError(
-            f"--max_seq_length {FLAGS.max_seq_length} is more than the "
-            f"{config.max_position_embeddings} positions of {FLAGS.albert_config_file}"
-        )
+    check_finite("poly_power", "masked_lm_budget")
     if FLAGS.masked_lm_budget and not (FLAGS.spm_model_file or FLAGS.vocab_file):
         raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
 

@@ -14,6 +14,7 @@ from pretraining.masking import Masker
 from pretraining.records import feature_spec
 from pretraining.sequences import Layout
 from pretraining.text import matching_files
+from runtime import device
 from runtime.errors import UserError
 from runtime.records import parsed_batches
 
@@ -175,6 +176,8 @@ def input_fn_builder(
             start_batch=start_batch,
             rank=rank,
             num_workers=num_workers,
+            # On the HPU no shape may depend on the data.
+            pad_remainder=shuffle_seed is None and device.is_hpu(),
         )
         if max_batches is not None:
             batches = batches.take(max(0, -(-(max_batches - rank) // num_workers)))

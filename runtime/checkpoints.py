@@ -110,6 +110,12 @@ def remove_checkpoint(prefix: str) -> None:
         os.remove(file)
 
 
+def keep_last(folder: str, count: int) -> None:
+    """Removes all numbered checkpoints of a folder but the last `count`; none if that is 0."""
+    for prefix in list(list_checkpoints(folder).values())[:-count] if count else []:
+        remove_checkpoint(prefix)
+
+
 @contextlib.contextmanager
 def restoring(checkpoint: str) -> Iterator[None]:
     """Turns TensorFlow's errors of restoring a checkpoint into a `UserError` that names it."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from runtime import distributed
 from runtime.errors import UserError
 from runtime.files import remove_temporary_files, sha256_of, temporary_name, write_json
 from runtime.locks import one_at_a_time
@@ -58,6 +59,19 @@ class DerivedFile:
             return "there, without a header of ours" if is_there else "to be made"
         reason = self._why_not(header)
         return "reused" if reason is None else f"to be made anew: {reason}"
+
+    def made_once(self, build: Callable[[], dict]) -> dict:
+        """The facts of the files, which `build` makes if they are not reusable.
+
+        Of several processes that need the same files one makes them and the others wait; of the
+        workers of a job preferably the one whose log is shown.
+        """
+        facts = self.reusable()
+        if facts is None:
+            distributed.let_rank_0_go_first()
+            with self.lock():
+                facts = self.reusable(explain=False) or build()
+        return facts
 
     def lock(self) -> contextlib.AbstractContextManager:
         """To be held from asking whether the file is reusable to having built it."""

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ import tensorflow.compat.v1 as tf
 
 from runtime.errors import FlagError, UserError
 
+# Seconds.
+_HEAD_START = 1.0
 _INSTALL = "`make horovod` installs it"
 # Rank, size, rank on this host and their number there, as launchers name them.
 _LAUNCHERS = {
@@ -136,6 +139,12 @@ def is_chief() -> bool:
 def is_first() -> bool:
     """Whether this is the launcher's process number 0, also before `start`."""
     return _started.rank == 0
+
+
+def let_rank_0_go_first() -> None:
+    """Lets a moment pass on the other ranks, before what only one of all should do."""
+    if not is_first():
+        time.sleep(_HEAD_START)
 
 
 def label() -> str:

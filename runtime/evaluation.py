@@ -118,7 +118,7 @@ class Evaluation:
             file.writelines(line + "\n" for line in self._text())
         # Last, because it is what says that all the above was done.
         self._write_record()
-        scores = "  ".join(f"{name} {value:.2f}" for name, value in scored.scores.items())
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in scored.scores.items())
         mark = " (best so far)" if is_best else ""
         tf.logging.info("%s: %s%s", entry["checkpoint"], scores, mark)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import functools
 import mmap
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,7 @@ class RecordFile:
         Raises:
           ValueError: a file ends inside a record.
         """
-        self._maps, self._records = [], []
+        self._maps, places = [], []
         for path in paths:
             with open(path, "rb") as file:
                 file.seek(0, 2)
@@ -54,27 +55,32 @@ class RecordFile:
                     continue
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._maps.append(content)
-            self._records += [(content, *place) for place in _record_places(content, path)]
+            places.append(_record_places(content, path))
+        # Two numbers a record: there may be tens of millions.
+        self._places = np.concatenate([np.zeros((0, 2), np.int64), *places])
+        self._ends = np.cumsum([len(part) for part in places], dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._places)
 
     def read(self, numbers: np.ndarray) -> list[bytes]:
         """The records with these numbers."""
-        places = (self._records[number] for number in numbers)
-        return [content[start:end] for content, start, end in places]
+        files = np.searchsorted(self._ends, numbers, side="right")
+        places = zip(files.tolist(), self._places[numbers].tolist(), strict=True)
+        return [self._maps[file][start:end] for file, (start, end) in places]
 
 
-def _record_places(content: mmap.mmap, path: str) -> list[tuple[int, int]]:
-    places, position = [], 0
+def _record_places(content: mmap.mmap, path: str) -> np.ndarray:
+    """First byte and end of every record's content, int64 [N, 2]."""
+    places, position = array.array("q"), 0
     while position < len(content):
         length = int.from_bytes(content[position : position + 8], "little")
         start, end = position + _BEFORE, position + _BEFORE + length
         if end + _AFTER > len(content):
-            raise ValueError(f"{path} ends inside record {len(places)}")
-        places.append((start, end))
+            raise ValueError(f"{path} ends inside record {len(places) // 2}")
+        places.extend((start, end))
         position = end + _AFTER
-    return places
+    return np.array(places, np.int64).reshape(-1, 2)
 
 
 def parsed_batches(

@@ -237,7 +237,7 @@ def _begin(settings: dict) -> int:
 def _report(best: dict, outputs: Sequence[str]) -> None:
     """Logs the best checkpoint's scores and where everything is."""
     tf.logging.info("Results in %s", FLAGS.output_dir)
-    scores = {name: f"{value:.2f}" for name, value in best.items() if isinstance(value, float)}
+    scores = {name: f"{value:.4g}" for name, value in best.items() if isinstance(value, float)}
     files = [*map(os.path.basename, outputs), "eval_results.json", "eval_results.txt"]
     rows = {
         **scores,

@@ -2,7 +2,8 @@
 
     python -m sample.generate --output_dir DIR [--seed 1] [--train_articles N] [--dev_articles M]
 
-writes `train-v1.1.json` and `dev-v1.1.json`: the same bytes for the same arguments, on any machine
+writes `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `train.txt` and
+`dev.txt`, a sentence a line: the same bytes for the same arguments, on any machine
 and any Python. An article is about an invented region, a paragraph about a thing found there.
 Which facts are told of it, in which order and in which of their wordings, is drawn by lot; so is
 which questions are asked, and how.
@@ -17,7 +18,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from runtime.files import write_json
+from runtime.files import open_atomically, write_json
 from sample.relations import (
     ASIDES,
     FAMILY_ENDINGS,
@@ -39,6 +40,7 @@ T = TypeVar("T")
 
 TRAIN_FILE = "train-v1.1.json"
 DEV_FILE = "dev-v1.1.json"
+TRAIN_TEXT, DEV_TEXT = "train.txt", "dev.txt"
 TRAIN_ARTICLES = 600
 DEV_ARTICLES = 20
 _PARAGRAPHS = 3
@@ -179,6 +181,12 @@ def generate(
     return files[0], files[1]
 
 
+def text_of(file: dict) -> str:
+    """The paragraphs as plain text: a sentence a line, a blank line after each paragraph."""
+    paragraphs = (p["context"] for article in file["data"] for p in article["paragraphs"])
+    return "".join(paragraph.replace(". ", ".\n") + "\n\n" for paragraph in paragraphs)
+
+
 def main() -> None:
     """Writes the files that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -190,6 +198,9 @@ def main() -> None:
     files = generate(flags.seed, flags.train_articles, flags.dev_articles)
     for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
         write_json(os.path.join(flags.output_dir, name), content, indent=None)
+    for name, content in zip((TRAIN_TEXT, DEV_TEXT), files, strict=True):
+        with open_atomically(os.path.join(flags.output_dir, name)) as file:
+            file.write(text_of(content))
 
 
 if __name__ == "__main__":

@@ -146,17 +146,19 @@ class FeatureMaker:
         self, derived: DerivedFile, read: Callable[[], tuple[list[SquadExample], dict]]
     ) -> FeatureFile:
         """The file, reused, or made of what `read` returns: examples, and left out by reason."""
-        path, is_training = derived.paths[0], derived.source["is_training"]
-        facts = derived.reusable()
-        if facts is None:
-            with derived.lock():
-                facts = derived.reusable(explain=False)
-                if facts is None:
-                    examples, left_out = read()
-                    if derived.is_foreign():
-                        return self._foreign_file(path, len(examples), is_training)
-                    facts = self._build(derived, examples, left_out)
-        file = FeatureFile(path, facts["num_examples"], facts["num_features"])
+        path = derived.paths[0]
+
+        def build() -> dict:
+            examples, left_out = read()
+            if derived.is_foreign():
+                is_training = derived.source["is_training"]
+                return self._foreign_facts(path, len(examples), is_training)
+            return self._build(derived, examples, left_out)
+
+        facts = derived.made_once(build)
+        file = FeatureFile(
+            path, facts["num_examples"], facts["num_features"], facts.get("is_foreign", False)
+        )
         tf.logging.info(
             "%s: %d features of %d examples", path, file.num_features, file.num_examples
         )
@@ -205,7 +207,7 @@ class FeatureMaker:
         records = [self._records.entries(window, is_training) for window in windows]
         return _Chunk(len(chunk), records, left.columns_of(windows) if with_left else None)
 
-    def _foreign_file(self, path: str, num_examples: int, is_training: bool) -> FeatureFile:
+    def _foreign_facts(self, path: str, num_examples: int, is_training: bool) -> dict:
         """A file without our header, if its records have the reference's keys and our length."""
         spec = feature_spec(self._options.max_seq_length, is_training, with_p_mask=False)
         try:
@@ -222,7 +224,7 @@ class FeatureMaker:
             path,
             num_features,
         )
-        return FeatureFile(path, num_examples, num_features, is_foreign=True)
+        return {"num_examples": num_examples, "num_features": num_features, "is_foreign": True}
 
     def _left_of_foreign_file(
         self, file: FeatureFile, examples: list[SquadExample]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 
 from absl import flags
 
-import tokenization
-from modeling import AlbertConfig
-from runtime.errors import FlagError, UserError
-from runtime.files import check_readable
+from model_flags import define_text_flags
+from runtime.errors import FlagError
 from runtime.flags import FLAGS
 from squad.feature_files import FeatureOptions
 from squad.features import SPECIAL_TOKENS
@@ -47,23 +44,12 @@ def define_squad_flags() -> None:
         "Folder with a ready train.tf_record, which takes the place of --train_feature_file; "
         "where it has none, one is made in --output_dir.",
     )
-    flags.DEFINE_string("spm_model_file", None, "SentencePiece model of the pretrained ALBERT.")
-    flags.DEFINE_string(
-        "vocab_file", None, "Vocabulary that belongs to --spm_model_file; not needed with it."
-    )
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
-    flags.DEFINE_integer("max_seq_length", 384, "Tokens of a feature.", lower_bound=1)
+    define_text_flags(max_seq_length=384)
     flags.DEFINE_integer(
         "doc_stride", 128, "Tokens between two windows on a long paragraph.", lower_bound=1
     )
     flags.DEFINE_integer(
         "max_query_length", 64, "Tokens of a question; the rest is cut off.", lower_bound=1
-    )
-    flags.DEFINE_integer(
-        "preprocess_workers",
-        len(os.sched_getaffinity(0)),
-        "Processes that make features; the files are the same for any number. Default: the cores.",
-        lower_bound=1,
     )
     flags.DEFINE_integer(
         "n_best_size", 20, "Answers in nbest_predictions.json a question.", lower_bound=1
@@ -91,22 +77,14 @@ def feature_options() -> FeatureOptions:
     )
 
 
-def check_squad_flags(config: AlbertConfig) -> None:
-    """Raises a `FlagError` if the lengths do not fit each other or the model."""
-    if FLAGS.max_seq_length > config.max_position_embeddings:
-        raise FlagError(
-            f"--max_seq_length {FLAGS.max_seq_length} is more than the "
-            f"{config.max_position_embeddings} positions of {FLAGS.albert_config_file}"
-        )
+def check_squad_flags() -> None:
+    """Raises a `FlagError` if lengths or files do not fit each other."""
     paths = [training_feature_path(), *prediction_feature_paths()]
     if len(set(map(os.path.abspath, paths))) < len(paths):
         raise FlagError(
             "--train_feature_file, --predict_feature_file and --predict_feature_left_file must be "
             f"different files: {', '.join(paths)}"
         )
-    for name in ("learning_rate", "num_train_epochs"):
-        if not math.isfinite(getattr(FLAGS, name)):
-            raise FlagError(f"--{name} must be a finite number, not {getattr(FLAGS, name)}")
     room = FLAGS.max_seq_length - FLAGS.max_query_length - SPECIAL_TOKENS
     if room <= 0:
         raise FlagError(
@@ -118,22 +96,6 @@ def check_squad_flags(config: AlbertConfig) -> None:
             f"--doc_stride {FLAGS.doc_stride} is more than the {room} tokens of a window beside "
             "the longest question: text would be skipped"
         )
-
-
-def load_tokenizer(config: AlbertConfig) -> tokenization.FullTokenizer:
-    """The tokenizer of the flags, which must have the model's vocabulary."""
-    if FLAGS.vocab_file:
-        check_readable(FLAGS.vocab_file, "--vocab_file")
-    tokenizer = tokenization.FullTokenizer(
-        FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.spm_model_file
-    )
-    if len(tokenizer.vocab) != config.vocab_size:
-        raise UserError(
-            f"{FLAGS.spm_model_file} has {len(tokenizer.vocab)} pieces, "
-            f"{FLAGS.albert_config_file} a vocab_size of {config.vocab_size}: they must be of the "
-            "same model"
-        )
-    return tokenizer
 
 
 def training_feature_path() -> str:

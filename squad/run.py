@@ -9,18 +9,17 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from model_flags import load_config, load_tokenizer, steps_of_epochs
 from modeling import AlbertConfig
 from runtime import device, distributed
-from runtime.errors import UserError
 from runtime.evaluation import Scored
-from runtime.flags import FLAGS, global_batch_size
+from runtime.flags import FLAGS
 from runtime.run import Run, content_of, scoring_settings, training_settings
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.feature_files import FeatureFile, FeatureMaker
 from squad.flags import (
     check_squad_flags,
     feature_options,
-    load_tokenizer,
     prediction_feature_paths,
     training_feature_path,
 )
@@ -64,8 +63,8 @@ class SquadRun:
           UserError: something does not fit.
         """
         self._is_v2 = is_v2
-        self._config = _load_config()
-        check_squad_flags(self._config)
+        self._config = load_config()
+        check_squad_flags()
         tokenizer = load_tokenizer(self._config)
         self._run = Run(functools.partial(make_model_fn, self._config))
         self._maker = FeatureMaker(tokenizer, feature_options(), FLAGS.preprocess_workers)
@@ -190,26 +189,12 @@ class SquadRun:
         }
 
 
-def _load_config() -> AlbertConfig:
-    config = AlbertConfig.from_json_file(FLAGS.albert_config_file)
-    if FLAGS.deterministic_run:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    return config
-
-
 def num_train_steps(num_examples: int) -> int:
-    """Steps of the whole training; as in the reference they follow examples, not features.
+    """Steps of the whole training.
 
     Raises:
       UserError: there is less than one.
     """
     if FLAGS.train_steps > 0:
         return FLAGS.train_steps
-    steps = int(num_examples / global_batch_size() * FLAGS.num_train_epochs)
-    if not steps:
-        raise UserError(
-            f"{FLAGS.train_file}: {num_examples} examples are less than one step of "
-            f"{global_batch_size()} in --num_train_epochs {FLAGS.num_train_epochs:g}; lower "
-            "--train_batch_size"
-        )
-    return steps
+    return steps_of_epochs(num_examples, FLAGS.train_file)

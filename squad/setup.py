@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
+from model_flags import load_config, load_tokenizer
 from modeling import AlbertConfig
 from runtime.environment import Report
 from runtime.flags import FLAGS, global_batch_size, optimizer_options
@@ -13,7 +14,6 @@ from squad.feature_files import FeatureMaker
 from squad.flags import (
     check_squad_flags,
     feature_options,
-    load_tokenizer,
     prediction_feature_paths,
     training_feature_path,
 )
@@ -29,8 +29,8 @@ def describe_model(report: Report) -> tuple[AlbertConfig, FullTokenizer]:
     Raises:
       UserError: they do not fit.
     """
-    config = AlbertConfig.from_json_file(FLAGS.albert_config_file)
-    check_squad_flags(config)
+    config = load_config()
+    check_squad_flags()
     tokenizer = load_tokenizer(config)
     report.add("vocabulary", f"{len(tokenizer.vocab)} pieces, as in the configuration")
     with tf.Graph().as_default():

@@ -390,7 +390,7 @@ class TestResults:
         place.run()
         lines = [r.getMessage() for r in caplog.records if "f1" in r.getMessage()]
         assert lines == [
-            "model.ckpt-5: exact_match 20.00  f1 40.50 (best so far)",
-            "model.ckpt-15: exact_match 35.00  f1 60.25 (best so far)",
-            "model.ckpt-20: exact_match 10.00  f1 50.00",
+            "model.ckpt-5: exact_match 20  f1 40.5 (best so far)",
+            "model.ckpt-15: exact_match 35  f1 60.25 (best so far)",
+            "model.ckpt-20: exact_match 10  f1 50",
         ]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from sample.generate import generate
+from sample.generate import generate, text_of
 from sample.relations import RELATIONS
 from squad.scoring import best_over_answers, f1_score
 from tests.conftest import ROOT
@@ -152,3 +152,11 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path):
     assert contents[0] == contents[1]
     assert contents[0] != contents[2]
     assert len(json.loads(contents[0][0])["data"]) == 5
+
+
+def test_text_is_a_sentence_a_line():
+    file, _ = generate(1, 2, 1)
+    paragraphs = text_of(file).split("\n\n")
+    contexts = [p["context"] for article in file["data"] for p in article["paragraphs"]]
+    assert [p.replace("\n", " ") for p in paragraphs if p] == contexts
+    assert all(line.endswith(".") for p in paragraphs for line in p.splitlines())
