@@ -1,6 +1,6 @@
 """Times a training step of one worker on one core next to two workers on two, one core each.
 
-  make bench-scaling     or: python -m benchmarks.scaling [--batch_size 4] [--seq_length 128] ...
+  make bench-scaling     or: python -m benchmarks.scaling [--batch_size 8] [--seq_length 128] ...
 
 Every worker trains on a batch of the same size (weak scaling), so that the ideal is a step that
 takes as long with two workers as with one. The jobs run in turns and the fastest round of each
@@ -55,10 +55,10 @@ def main() -> None:
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--config", default="configs/albert_base_v2.json")
-    parser.add_argument("--batch_size", type=int, default=4, help="examples of each worker")
+    parser.add_argument("--batch_size", type=int, default=8, help="examples of each worker")
     parser.add_argument("--seq_length", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=6, help="measured steps of a round")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5, help="measured steps of a round")
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--gbit", type=float, default=100.0, help="the model's link, Gbit/s")
     parser.add_argument("--microseconds", type=float, default=20.0, help="the link's latency")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

@@ -21,6 +21,9 @@ import tensorflow.compat.v1 as tf
 
 from runtime.errors import FlagError, UserError
 
+# Each worker's communication asks the others' every millisecond and spins until they answer, which
+# on a core of its own costs a third of the time: let it yield, and ask every 50 ms.
+_SPARING = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
 # Seconds.
 _HEAD_START = 1.0
 _INSTALL = "`make horovod` installs it"
@@ -93,8 +96,11 @@ def description() -> str:
     return f"{horovod.__version__}, built with {built}"
 
 
-def connect() -> None:
+def connect(on_cpu: bool = True) -> None:
     """Waits for the other workers; from here on they must all do the same collective work.
+
+    Args:
+      on_cpu: the cores that communication would spin on are those that compute.
 
     Raises:
       UserError: Horovod does not load, or sees other workers than the launcher has announced.
@@ -102,6 +108,8 @@ def connect() -> None:
     global _horovod
     if size() == 1:
         return
+    for name, value in _SPARING.items() if on_cpu else ():
+        os.environ.setdefault(name, value)
     try:
         # Not before this: Habana's must find the bridge loaded.
         import horovod.tensorflow as _horovod

@@ -47,7 +47,7 @@ def connect() -> None:
     files made, and no process is forked any more.
     """
     device.prepare()
-    distributed.connect()
+    distributed.connect(on_cpu=device.kind() == "cpu")
 
 
 class Run:

@@ -191,7 +191,7 @@ class TestWholeRun:
 
 
 class TestFaults:
-    STEPS = ("--train_steps=160", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
+    STEPS = ("--train_steps=100", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
 
     @pytest.fixture(scope="class")
     def whole(self, squad_dir, tmp_path_factory):
@@ -246,11 +246,11 @@ class TestFaults:
         code, output = self.end_of(process)
         assert code != 0
         assert not self.pids(command), "workers are left behind"
-        assert not (broken / "model.ckpt-160.index").exists(), "killed too late to show anything"
+        assert not (broken / "model.ckpt-100.index").exists(), "killed too late to show anything"
         result = run(under_mpirun(2, command))
         assert result.returncode == 0, result.stderr
-        assert re.search(r"Training from step \d*[2468]0 to 160", result.stderr), result.stderr
-        expected, actual = weights(whole, "model.ckpt-160"), weights(broken, "model.ckpt-160")
+        assert re.search(r"Training from step \d*[2468]0 to 100", result.stderr), result.stderr
+        expected, actual = weights(whole, "model.ckpt-100"), weights(broken, "model.ckpt-100")
         for name, value in expected.items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
