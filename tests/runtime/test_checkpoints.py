@@ -322,3 +322,18 @@ def test_restoring_damaged_data_is_an_error_in_one_line(folder):
 def test_restoring_lets_other_errors_through():
     with pytest.raises(ZeroDivisionError), checkpoints.restoring("prefix"):
         raise ZeroDivisionError
+
+
+# keep_last
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(1, [20]), (2, [9, 20]), (5, [7, 9, 20]), (0, [7, 9, 20])]
+)
+def test_keep_last(folder, count, kept):
+    write(folder / "model.ckpt-9", value=1.0)
+    write(folder / "model.ckpt-20", value=2.0)
+    write(folder / "model.ckpt-best", value=3.0)
+    checkpoints.keep_last(str(folder), count)
+    assert list(checkpoints.list_checkpoints(str(folder))) == kept
+    assert (folder / "model.ckpt-best.index").exists()
