@@ -66,7 +66,7 @@ format: install-dev
 	$(RUN) -m ruff check --fix .
 
 test: lint horovod
-	$(RUN) -m pytest -n $(WORKERS) --dist loadscope
+	$(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 	$(if $(PYTHON310),$(MAKE) test-gaudi,@echo "skipped: tests/gaudi, which need CPython 3.10")
 
 $(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt

@@ -77,8 +77,11 @@ def start(use_horovod: bool) -> None:
                 "--use_horovod=true or start one"
             )
         return
-    if importlib.util.find_spec("horovod") is None:
-        raise UserError(f"--use_horovod=true needs Horovod; {_INSTALL}")
+    try:
+        # Its TensorFlow part not before `connect`: Habana's must find the bridge loaded.
+        import horovod  # noqa: F401
+    except ImportError as e:
+        raise UserError(f"--use_horovod=true needs Horovod ({e}); {_INSTALL}") from e
     if _started.launcher is None:
         tf.logging.warning("--use_horovod=true without mpirun: this is the only worker")
     _worker = _started
@@ -111,7 +114,6 @@ def connect(on_cpu: bool = True) -> None:
     for name, value in _SPARING.items() if on_cpu else ():
         os.environ.setdefault(name, value)
     try:
-        # Not before this: Habana's must find the bridge loaded.
         import horovod.tensorflow as _horovod
     except ImportError as e:
         raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e

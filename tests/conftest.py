@@ -35,6 +35,11 @@ def pytest_make_collect_report(collector):
     fail_if_skipped_in_ci((yield).get_result())
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs first: they take longest, and one of them last would leave a core idle."""
+    items.sort(key=lambda item: item.path.parent != ROOT / "tests")
+
+
 @pytest.fixture(scope="session")
 def shared() -> pathlib.Path:
     """The folder of reference data."""
