@@ -26,7 +26,7 @@ help:
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
 	@echo "make bench-pretraining-data  time pretraining data beside a plain way, FLAGS=--mb=100"
-	@echo "make clean       remove .venv and what the demo wrote"
+	@echo "make clean       remove .venv, .venv-gaudi and what the demo wrote"
 
 $(VENV)/installed: requirements.txt requirements-common.txt
 	@test -n "$(PYTHON)" || { echo "make: error: needs Python 3.10 or 3.11, see README.md"; exit 1; }
@@ -108,4 +108,4 @@ bench-step: install-dev
 	$(RUN) -m benchmarks.step $(FLAGS)
 
 clean:
-	rm -rf $(VENV) demo_output build
+	rm -rf $(VENV) $(GAUDI) demo_output build
