@@ -16,7 +16,7 @@ from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
-from runtime.records import count_valid_records
+from runtime.records import count_foreign_records
 from runtime.workers import ordered_map
 
 # Examples that are converted at a time; enough to make sending them to a worker worth while.
@@ -111,17 +111,4 @@ class FeatureFiles:
     def _count_foreign(self, path: str) -> int:
         """The records of a file without our header, whose keys and length must be right."""
         spec = feature_spec(self._max_seq_length, self._processor.is_regression)
-        try:
-            count = count_valid_records(path, spec)
-        except (OSError, ValueError, tf.errors.OpError) as e:
-            raise UserError(
-                f"{path} exists and is no file of features of length {self._max_seq_length}; it is "
-                "neither read nor replaced: give another --cached_dir or remove it"
-            ) from e
-        tf.logging.warning(
-            "%s has no header of ours: its %d records are used as they are; nothing tells what "
-            "they were made from",
-            path,
-            count,
-        )
-        return count
+        return count_foreign_records(path, spec, self._max_seq_length, "give another --cached_dir")

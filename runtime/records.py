@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from runtime.errors import UserError
+
 # A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that.
 _BEFORE, _AFTER = 12, 4
 # Batches are trimmed to a multiple of this length, so that few different shapes occur.
@@ -32,6 +34,34 @@ def count_valid_records(path: str, spec: dict) -> int:
     if not count:
         raise ValueError(f"{path} has no record")
     return int(count)
+
+
+def count_foreign_records(path: str, spec: dict, seq_length: int, way_out: str) -> int:
+    """The number of records of a feature file without our header, which is used with a warning.
+
+    Args:
+      path: the file.
+      spec: what every record must have.
+      seq_length: of the features, for messages.
+      way_out: what to do instead of removing the file, for messages.
+
+    Raises:
+      UserError: it is no file of such features.
+    """
+    try:
+        count = count_valid_records(path, spec)
+    except (OSError, ValueError, tf.errors.OpError) as e:
+        raise UserError(
+            f"{path} exists and is no file of features of length {seq_length}; it is neither read "
+            f"nor replaced: {way_out} or remove it"
+        ) from e
+    tf.logging.warning(
+        "%s has no header of ours: its %d records are used as they are; nothing tells what they "
+        "were made from",
+        path,
+        count,
+    )
+    return count
 
 
 def _batch_size(parsed: Mapping[str, tf.Tensor]) -> tf.Tensor:

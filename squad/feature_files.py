@@ -14,7 +14,7 @@ from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
-from runtime.records import RecordFile, count_valid_records
+from runtime.records import RecordFile, count_foreign_records
 from runtime.workers import ordered_map
 from squad import left
 from squad.examples import SquadExample, load_squad, read_examples
@@ -210,19 +210,8 @@ class FeatureMaker:
     def _foreign_facts(self, path: str, num_examples: int, is_training: bool) -> dict:
         """A file without our header, if its records have the reference's keys and our length."""
         spec = feature_spec(self._options.max_seq_length, is_training, with_p_mask=False)
-        try:
-            num_features = count_valid_records(path, spec)
-        except (OSError, ValueError, tf.errors.OpError) as e:
-            raise UserError(
-                f"{path} exists and is no file of features of length "
-                f"{self._options.max_seq_length}; it is neither read nor replaced: give another "
-                "name or remove it"
-            ) from e
-        tf.logging.warning(
-            "%s has no header of ours: its %d records are used as they are; nothing tells what "
-            "they were made from",
-            path,
-            num_features,
+        num_features = count_foreign_records(
+            path, spec, self._options.max_seq_length, "give another name"
         )
         return {"num_examples": num_examples, "num_features": num_features, "is_foreign": True}
 
