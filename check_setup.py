@@ -1,7 +1,8 @@
-"""Checks a SQuAD job before a card is booked: what is there, what is missing, how long and large.
+"""Checks a job before a card is booked: what is there, what is missing, how long and large.
 
-  python check_setup.py FLAGS-OF-run_squad_v1.py [--bf16] [--json]
+  python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--json]
 
+PROGRAM is run_squad_v1.py, run_classifier.py or run_pretraining.py; without one it is the first.
 Nothing is trained or written. Exit code 1 if the job would fail. Under mpirun every rank checks its
 own host, and what differs from rank 0 is listed.
 """
@@ -9,54 +10,123 @@ own host, and what differs from rank 0 is listed.
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from runtime import app, distributed
+from glue.flags import define_glue_flags
+from glue.setup import GlueJob
+from pretraining.flags import define_pretraining_flags
+from pretraining.setup import PretrainingJob
+from runtime import app, device, distributed
 from runtime.environment import Report, Row, describe_bf16, describe_environment
-from runtime.flags import FLAGS, define_ignored_flags, define_run_flags, require
-from runtime.memory import estimate_memory
-from squad.flags import define_squad_flags
-from squad.setup import describe_data, describe_model, training_graph
-
-define_run_flags()
-define_squad_flags()
-define_ignored_flags()
-flags.DEFINE_bool(
-    "bf16",
-    False,
-    "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
-    "bf16_config/albert.json where it is not set.",
+from runtime.flags import FLAGS, define_ignored_flags, define_run_flags
+from runtime.job import (
+    Job,
+    describe_checkpoints,
+    describe_memory,
+    describe_training,
+    describe_variables,
+    training_graph,
 )
-flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
+from squad.flags import define_squad_flags
+from squad.setup import SquadJob
 
 
-def main(argv: list[str]) -> None:
+class Program(NamedTuple):
+    """A program whose jobs can be checked: its flags, those that it needs, and what checks them."""
+
+    define_flags: Callable[[], None]
+    required: Sequence[str]
+    make_job: Callable[[Report], Job]
+
+
+_MODEL = ("albert_config_file", "output_dir")
+PROGRAMS = {
+    "run_squad_v1.py": Program(define_squad_flags, (*_MODEL, "spm_model_file"), SquadJob),
+    "run_classifier.py": Program(
+        define_glue_flags, (*_MODEL, "spm_model_file", "data_dir", "task_name"), GlueJob
+    ),
+    "run_pretraining.py": Program(
+        define_pretraining_flags, (*_MODEL, "input_file"), PretrainingJob
+    ),
+}
+
+
+def take_program() -> Program:
+    """The program that the command line names, without which its flags remain there."""
+    name = os.path.basename(sys.argv[1]) if len(sys.argv) > 1 else ""
+    if name in PROGRAMS:
+        del sys.argv[1]
+    return PROGRAMS.get(name, PROGRAMS["run_squad_v1.py"])
+
+
+def define_flags(program: Program) -> None:
+    """The program's own flags, and those of the report."""
+    define_run_flags()
+    program.define_flags()
+    define_ignored_flags()
+    flags.DEFINE_bool(
+        "bf16",
+        False,
+        "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
+        "bf16_config/albert.json where it is not set.",
+    )
+    flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
+
+
+def main(program: Program) -> None:
     """Prints the report of all ranks."""
-    del argv
-    require("albert_config_file", "spm_model_file")
     report = Report()
-    describe_environment(report)
-    with report.part("model"):
-        config, tokenizer = describe_model(report)
-        with report.part("data"):
-            describe_data(report, tokenizer)
-    distributed.connect()
-    lines = []
-    if report.ok:
-        with report.part("memory"):
-            graph = training_graph(config)
-            for item, size in estimate_memory(graph).items():
-                report.add(item, f"{size / 1e9:.2f} GB")
-        with report.part("bfloat16"):
-            lines = describe_bf16(report, graph, with_table=FLAGS.bf16)
+    describe_environment(report, program.required)
+    job = describe_input(report, program) if report.ok else None
+    connect(report)
+    lines = describe_graph(report, job) if report.ok else []
     ok = print_reports(gathered(report.rows), lines)
     # The launcher ends all ranks when the first one ends with 1: not before this is printed.
     distributed.share(None)
     sys.exit(0 if ok else 1)
+
+
+def describe_input(report: Report, program: Program) -> Job | None:
+    """The job's files and its output folder; None if they are no good."""
+    job = None
+    with report.part("model"):
+        job = program.make_job(report)
+        with report.part("data"):
+            job.describe_data(report)
+            with report.part("training"):
+                describe_training(report, job)
+    return job
+
+
+def connect(report: Report) -> None:
+    """Loads the device and waits for the other ranks, as the job would."""
+    with report.part("job"):
+        device.prepare()
+    distributed.connect(on_cpu=device.kind() == "cpu")
+    with report.part("programs"):
+        report.add("Horovod", distributed.description())
+
+
+def describe_graph(report: Report, job: Job) -> list[str]:
+    """The graph of a training step; returns the lines of --bf16."""
+    lines = []
+    with report.part("model"):
+        graph = training_graph(job)
+        describe_variables(report, job, graph)
+        with report.part("memory"):
+            describe_memory(report, graph)
+        with report.part("training"):
+            describe_checkpoints(report, job, graph)
+        with report.part("bfloat16"):
+            lines = describe_bf16(report, graph, with_table=FLAGS.bf16)
+    return lines
 
 
 def gathered(rows: list[Row]) -> list[list[Row]]:
@@ -83,7 +153,8 @@ def print_reports(by_rank: list[list[Row]], lines: list[str]) -> bool:
         for row in rows:
             if row not in by_rank[0]:
                 print(f"rank {rank}: {table_line(row)}")
-    print(*lines, sep="\n")
+    for line in lines:
+        print(line)
     print("the job can run" if ok else "the job would fail", flush=True)
     return ok
 
@@ -94,4 +165,6 @@ def table_line(row: Row) -> str:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    checked = take_program()
+    define_flags(checked)
+    app.run(lambda argv: main(checked))

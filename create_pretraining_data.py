@@ -1,4 +1,4 @@
-"""Makes masked sentence pairs of text files, for pretraining.
+r"""Makes masked sentence pairs of text files, for pretraining.
 
   python create_pretraining_data.py --input_file='text/*.txt' --output_file=pretrain.tfrecord \
     --spm_model_file=albert_base_v2/30k-clean.model --dupe_factor=10

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT on a GLUE task or on one's own, scores it, and labels the test set.
+r"""Fine-tunes ALBERT on a GLUE task or on one's own, scores it, and labels the test set.
 
   python run_classifier.py --task_name=MRPC --data_dir=data/glue --do_train --do_eval --do_predict \
     --albert_config_file=albert_base_v2/albert_config.json \
@@ -10,25 +10,11 @@ The same command resumes a run that was stopped, and ends at once if there is no
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from glue.flags import define_glue_flags
-from glue.model import model_fn_builder
 from glue.run import GlueRun
-from modeling import AlbertConfig
 from runtime import app, distributed
-from runtime.errors import FlagError
-from runtime.flags import (
-    FLAGS,
-    check_run_flags,
-    define_ignored_flags,
-    define_run_flags,
-    learning_rate,
-    optimizer_options,
-    require,
-)
+from runtime.flags import FLAGS, check_run_flags, define_ignored_flags, define_run_flags, require
 from runtime.run import connect
 
 define_run_flags()
@@ -41,9 +27,7 @@ def main(argv: list[str]) -> None:
     del argv
     check_run_flags()
     require("data_dir", "task_name", "albert_config_file", "spm_model_file", "output_dir")
-    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.export_dir):
-        raise FlagError("nothing to do: give --do_train, --do_eval, --do_predict or --export_dir")
-    run = GlueRun(make_model_fn)
+    run = GlueRun()
     training = run.prepare_training() if FLAGS.do_train else None
     development = run.prepare_evaluation() if FLAGS.do_eval else None
     test = run.prepare_prediction() if FLAGS.do_predict else None
@@ -56,33 +40,6 @@ def main(argv: list[str]) -> None:
         run.predict(test)
     if FLAGS.export_dir and distributed.is_chief():
         run.export()
-
-
-def make_model_fn(
-    config: AlbertConfig,
-    num_labels: int,
-    num_train_steps: int | None,
-    num_warmup_steps: int | None,
-) -> Callable:
-    """The model under the flags."""
-    threshold = FLAGS.threshold_to_export
-    return model_fn_builder(
-        albert_config=config,
-        num_labels=num_labels,
-        init_checkpoint=FLAGS.init_checkpoint,
-        learning_rate=learning_rate(),
-        num_train_steps=num_train_steps,
-        num_warmup_steps=num_warmup_steps,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        task_name=FLAGS.task_name.lower(),
-        hub_module=None,
-        optimizer=FLAGS.optimizer,
-        use_einsum=FLAGS.use_einsum,
-        dropout=0.0 if FLAGS.deterministic_run else 0.1,
-        threshold=None if math.isnan(threshold) else threshold,
-        optimizer_options=optimizer_options(),
-    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
+r"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
 
   python run_squad_v1.py --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
@@ -12,30 +12,23 @@ Without --train_file it scores the checkpoints of --output_dir, or else --init_c
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import numpy as np
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from modeling import AlbertConfig
 from runtime import app, distributed
-from runtime.errors import FlagError
 from runtime.evaluation import Scored
 from runtime.flags import (
     FLAGS,
     check_run_flags,
     define_ignored_flags,
     define_run_flags,
-    learning_rate,
-    optimizer_options,
     require,
-    wanted,
 )
 from runtime.run import connect
 from squad.examples import SquadExample
-from squad.flags import define_squad_flags
+from squad.flags import define_squad_flags, wanted_tasks
 from squad.left import PredictionFeature
-from squad.model import v1_model_fn_builder
 from squad.predictions import (
     RawResult,
     accumulate_predictions_v1,
@@ -43,7 +36,7 @@ from squad.predictions import (
     nbest_predictions,
     write_nbest,
 )
-from squad.run import SquadRun
+from squad.run import SquadRun, make_v1_model_fn
 from squad.scoring import evaluate_v1
 
 define_run_flags()
@@ -56,11 +49,8 @@ def main(argv: list[str]) -> None:
     del argv
     check_run_flags()
     require("albert_config_file", "spm_model_file", "output_dir")
-    do_train = wanted("do_train", "train_file")
-    do_predict = wanted("do_predict", "predict_file")
-    if not (do_train or do_predict or FLAGS.export_dir):
-        raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
-    run = SquadRun(make_model_fn, is_v2=False)
+    do_train, do_predict = wanted_tasks()
+    run = SquadRun(make_v1_model_fn, is_v2=False)
     training = run.prepare_training() if do_train else None
     prediction = run.prepare_prediction() if do_predict else None
     connect()
@@ -70,25 +60,6 @@ def main(argv: list[str]) -> None:
         run.predict(prediction, score, key="f1", outputs=output_files())
     if FLAGS.export_dir and distributed.is_chief():
         run.export()
-
-
-def make_model_fn(
-    config: AlbertConfig, num_train_steps: int | None, num_warmup_steps: int | None
-) -> Callable:
-    """The model under the flags."""
-    return v1_model_fn_builder(
-        albert_config=config,
-        init_checkpoint=FLAGS.init_checkpoint,
-        learning_rate=learning_rate(),
-        num_train_steps=num_train_steps,
-        num_warmup_steps=num_warmup_steps,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        use_einsum=FLAGS.use_einsum,
-        hub_module=None,
-        mask_padding_in_loss=FLAGS.mask_padding_in_loss,
-        optimizer_options=optimizer_options(),
-    )
 
 
 def score(

@@ -67,6 +67,10 @@ class FeatureFiles:
         tf.logging.info("%s: %d examples", feature_file, facts["num_examples"])
         return FeatureFile(feature_file, facts["num_examples"])
 
+    def state(self, part: str, input_file: str, feature_file: str) -> str:
+        """Whether `made` would find the file ready, for people."""
+        return DerivedFile(feature_file, self._source(part, input_file)).state()
+
     def _source(self, part: str, input_file: str) -> dict:
         """Everything that features are a function of."""
         try:

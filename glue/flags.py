@@ -7,7 +7,7 @@ import os
 from absl import flags
 
 from glue.custom import TsvProcessor
-from glue.examples import DataProcessor
+from glue.examples import DEV, TRAIN, DataProcessor
 from glue.features import SHORTEST
 from glue.tasks import PROCESSORS
 from model_flags import define_text_flags, steps_of_epochs
@@ -70,9 +70,11 @@ def make_processor() -> DataProcessor:
     """The processor of --task_name.
 
     Raises:
-      FlagError: there is no such task.
+      FlagError: there is no such task, or nothing to do.
       UserError: --data_dir is no folder.
     """
+    if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.export_dir):
+        raise FlagError("nothing to do: give --do_train, --do_eval, --do_predict or --export_dir")
     name = FLAGS.task_name.lower()
     if name not in _TASKS:
         raise FlagError(f"--task_name={FLAGS.task_name} is no task; there are {', '.join(_TASKS)}")
@@ -83,6 +85,17 @@ def make_processor() -> DataProcessor:
     if name == _CUSTOM:
         return TsvProcessor(True, FLAGS.do_lower_case, FLAGS.data_dir, FLAGS.tsv_regression)
     return PROCESSORS[name](use_spm=True, do_lower_case=FLAGS.do_lower_case)
+
+
+def feature_path(part: str) -> str:
+    """Where the features of a part of the data set are or will be."""
+    cached = FLAGS.cached_dir or FLAGS.output_dir
+    task = FLAGS.task_name.lower()
+    if part == TRAIN:
+        return os.path.join(cached, f"{task}_train.tf_record")
+    if part == DEV:
+        return os.path.join(cached, f"{task}_eval.tf_record")
+    return os.path.join(FLAGS.output_dir, "predict.tf_record")
 
 
 def num_train_steps(num_examples: int, train_file: str) -> int:

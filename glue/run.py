@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,15 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from glue.examples import DEV, TEST, TRAIN
+from glue.examples import DEV, TEST, TRAIN, DataProcessor
 from glue.feature_files import FeatureFile, FeatureFiles
-from glue.flags import (
-    make_processor,
-    num_train_steps,
-    num_warmup_steps,
-)
+from glue.flags import feature_path, make_processor, num_train_steps, num_warmup_steps
 from glue.input_pipeline import file_based_input_fn_builder
 from glue.metrics import scores_of
+from glue.model import model_fn_builder
 from glue.predictions import write_predictions
 from model_flags import load_config, load_tokenizer
 from modeling import AlbertConfig
@@ -27,13 +25,9 @@ from runtime.checkpoints import keep_last
 from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.evaluation import Scored
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, learning_rate, optimizer_options
 from runtime.prediction import Output
 from runtime.run import Run, content_of, scoring_settings, training_settings
-
-# From the configuration, the number of labels, and the numbers of training and warmup steps (None
-# in prediction) to a model_fn.
-ModelFnMaker = Callable[[AlbertConfig, int, int | None, int | None], Callable]
 
 
 class Part(NamedTuple):
@@ -51,14 +45,13 @@ class GlueRun:
     be connected and to do the same.
     """
 
-    def __init__(self, make_model_fn: ModelFnMaker):
+    def __init__(self):
         """Checks the flags against the model and its tokenizer, and the folder.
 
         Raises:
           UserError: something does not fit.
         """
         self._config = load_config()
-        self._task_name = FLAGS.task_name.lower()
         self._processor = make_processor()
         tokenizer = load_tokenizer(self._config)
         self._labels = self._processor.get_labels()
@@ -74,8 +67,8 @@ class GlueRun:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        self._run.check(self._training_settings(self._processor.path(FLAGS.data_dir, TRAIN)))
-        return self._part(TRAIN, FLAGS.cached_dir, f"{self._task_name}_train.tf_record")
+        self._run.check(glue_training_settings(self._config, self._processor))
+        return self._part(TRAIN)
 
     def prepare_evaluation(self) -> Part:
         """Makes the features of the development set.
@@ -83,7 +76,7 @@ class GlueRun:
         Raises:
           UserError: the input is no good.
         """
-        return self._part(DEV, FLAGS.cached_dir, f"{self._task_name}_eval.tf_record")
+        return self._part(DEV)
 
     def prepare_prediction(self) -> Part:
         """Makes the features of the test set.
@@ -96,18 +89,17 @@ class GlueRun:
                 f"{results.paths[0]} exists and was not written by this program; give another "
                 "--output_dir or remove it"
             )
-        return self._part(TEST, None, "predict.tf_record")
+        return self._part(TEST)
 
-    def _part(self, part: str, folder: str | None, name: str) -> Part:
+    def _part(self, part: str) -> Part:
         input_file = self._processor.path(FLAGS.data_dir, part)
-        feature_file = os.path.join(folder or FLAGS.output_dir, name)
-        return Part(input_file, self._files.made(part, input_file, feature_file))
+        return Part(input_file, self._files.made(part, input_file, feature_path(part)))
 
     def train(self, part: Part) -> None:
         """Trains up to the last step, from where an earlier run stopped."""
         num_steps = num_train_steps(part.features.num_examples, part.input_file)
         self._run.train(
-            self._training_settings(part.input_file),
+            glue_training_settings(self._config, self._processor),
             lambda start_batch: self._input_fn(
                 part.features, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
             ),
@@ -122,7 +114,10 @@ class GlueRun:
             part.features.num_examples,
             self._score,
             self._processor.metrics[0],
-            scoring_settings(**self._model_settings(), dev_file=content_of(part.input_file)),
+            scoring_settings(
+                **_model_settings(self._config, self._processor),
+                dev_file=content_of(part.input_file),
+            ),
         )
         if distributed.is_chief():
             keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
@@ -150,7 +145,7 @@ class GlueRun:
             {
                 "checkpoint": content_of(checkpoint + ".index"),
                 "test_file": content_of(part.input_file),
-                **self._model_settings(),
+                **_model_settings(self._config, self._processor),
             }
         )
         if results.reusable() is None:
@@ -184,7 +179,7 @@ class GlueRun:
             FLAGS.max_seq_length,
             is_training,
             drop_remainder=is_training,
-            task_name=self._task_name,
+            task_name=FLAGS.task_name.lower(),
             use_tpu=False,
             bsz=batch_size,
             is_regression=self._processor.is_regression,
@@ -197,24 +192,54 @@ class GlueRun:
             num_workers=distributed.size(),
         )
 
-    def _training_settings(self, train_file: str) -> dict:
-        return training_settings(
-            optimizer=FLAGS.optimizer,
-            warmup_step=FLAGS.warmup_step,
-            **self._model_settings(),
-            train_file=content_of(train_file),
-        )
 
-    def _model_settings(self) -> dict:
-        """What a model's outputs are a function of besides its weights and the data."""
-        return {
-            "task_name": self._task_name,
-            "labels": self._labels,
-            "max_seq_length": FLAGS.max_seq_length,
-            "do_lower_case": FLAGS.do_lower_case,
-            "albert_config_file": self._config.to_dict(),
-            "spm_model_file": content_of(FLAGS.spm_model_file),
-        }
+def make_model_fn(
+    config: AlbertConfig,
+    num_labels: int,
+    num_train_steps: int | None,
+    num_warmup_steps: int | None,
+) -> Callable:
+    """The model under the flags."""
+    threshold = FLAGS.threshold_to_export
+    return model_fn_builder(
+        albert_config=config,
+        num_labels=num_labels,
+        init_checkpoint=FLAGS.init_checkpoint,
+        learning_rate=learning_rate(),
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_warmup_steps,
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        task_name=FLAGS.task_name.lower(),
+        hub_module=None,
+        optimizer=FLAGS.optimizer,
+        use_einsum=FLAGS.use_einsum,
+        dropout=0.0 if FLAGS.deterministic_run else 0.1,
+        threshold=None if math.isnan(threshold) else threshold,
+        optimizer_options=optimizer_options(),
+    )
+
+
+def glue_training_settings(config: AlbertConfig, processor: DataProcessor) -> dict:
+    """What the trained weights are a function of."""
+    return training_settings(
+        optimizer=FLAGS.optimizer,
+        warmup_step=FLAGS.warmup_step,
+        **_model_settings(config, processor),
+        train_file=content_of(processor.path(FLAGS.data_dir, TRAIN)),
+    )
+
+
+def _model_settings(config: AlbertConfig, processor: DataProcessor) -> dict:
+    """What a model's outputs are a function of besides its weights and the data."""
+    return {
+        "task_name": FLAGS.task_name.lower(),
+        "labels": processor.get_labels(),
+        "max_seq_length": FLAGS.max_seq_length,
+        "do_lower_case": FLAGS.do_lower_case,
+        "albert_config_file": config.to_dict(),
+        "spm_model_file": content_of(FLAGS.spm_model_file),
+    }
 
 
 def _results(source: dict) -> DerivedFile:

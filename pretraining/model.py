@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 import optimization
-from runtime.checkpoints import resolve_checkpoint
 
 
 class Prediction(NamedTuple):
@@ -158,7 +157,9 @@ def model_fn_builder(
 
         if init_checkpoint:
             num_groups = albert_config.num_hidden_groups if init_from_group0 else 0
-            _initialize(init_checkpoint, num_groups)
+            modeling.initialize_from_checkpoint(
+                tf.trainable_variables(), init_checkpoint, num_groups
+            ).log()
         loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(order.losses)
         train_op = optimization.create_optimizer(
             loss,
@@ -175,20 +176,6 @@ def model_fn_builder(
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     return model_fn
-
-
-def _initialize(init_checkpoint: str, num_groups: int) -> None:
-    """Starts from a checkpoint; with groups, from its first where it lacks the others."""
-    variables = tf.trainable_variables()
-    if num_groups > 1:
-        checkpoint = resolve_checkpoint(init_checkpoint)
-        assignments, _ = modeling.get_assignment_map_from_checkpoint(
-            variables, checkpoint, num_groups
-        )
-        for assignment in assignments:
-            tf.train.init_from_checkpoint(checkpoint, assignment)
-    else:
-        modeling.initialize_from_checkpoint(variables, init_checkpoint).log()
 
 
 def _sums(tokens: Prediction, weights: tf.Tensor, order: Prediction) -> dict[str, tf.Tensor]:

@@ -32,6 +32,7 @@ def run(main: Callable[[list[str]], None]) -> None:
 
 def _parse(argv: list[str]) -> list[str]:
     """Parses the flags; `--help` and its kin are dealt with by absl."""
+    _show_in_help(argv[0])
     try:
         rest = flags.FLAGS(argv)
     except flags.Error as e:
@@ -39,6 +40,15 @@ def _parse(argv: list[str]) -> list[str]:
     if len(rest) > 1:
         _end(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
     return rest
+
+
+def _show_in_help(program: str) -> None:
+    """Makes `--help` list the flags of all modules of ours, not only those of the program's own."""
+    for module, defined in flags.FLAGS.flags_by_module_dict().items():
+        path = getattr(sys.modules.get(module), "__file__", None) or _LIBRARIES
+        if not path.startswith(_LIBRARIES):
+            for flag in defined:
+                flags.FLAGS.register_key_flag_for_module(program, flag)
 
 
 def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:

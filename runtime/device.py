@@ -71,6 +71,11 @@ def prepare() -> None:
         tf2.config.experimental.set_memory_growth(own, True)
 
 
+def chosen() -> Device:
+    """The device of this process, and why that."""
+    return _device
+
+
 def kind() -> str:
     """ "hpu", "gpu" or "cpu"."""
     return _device.kind

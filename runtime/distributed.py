@@ -91,9 +91,11 @@ def description() -> str:
     """The version of Horovod and what it was built with, or how to install it."""
     if importlib.util.find_spec("horovod") is None:
         return f"not installed; {_INSTALL}"
-    import horovod
-    import horovod.tensorflow as hvd
-
+    try:
+        import horovod
+        import horovod.tensorflow as hvd
+    except ImportError as e:
+        return f"cannot be loaded ({e}); {_INSTALL}"
     ways = {"MPI": hvd.mpi_built(), "Gloo": hvd.gloo_built(), "NCCL": hvd.nccl_built()}
     built = ", ".join(name for name, is_built in ways.items() if is_built) or "nothing"
     return f"{horovod.__version__}, built with {built}"

@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from runtime import bf16_config, device, distributed, habana
 from runtime.bf16_plan import plan
 from runtime.errors import UserError
-from runtime.flags import FLAGS
+from runtime.flags import check_run_flags, require
 
 _PYTHONS = ((3, 10), (3, 11))
 _TENSORFLOW = "2.15."
@@ -65,36 +65,41 @@ class Report:
         return all(row.ok for row in self.rows)
 
 
-def describe_environment(report: Report) -> None:
-    """Everything that does not depend on the task."""
+def describe_environment(report: Report, required: Sequence[str]) -> None:
+    """What does not depend on the task, and the flags that all programs check first.
+
+    Args:
+      report: gets the rows.
+      required: flags that must have a value.
+    """
     with report.part("programs"):
         _describe_programs(report)
-    with report.part("device"):
-        report.add("device", "{} ({})".format(*device.find(FLAGS.device)))
-        version, driver = habana.installed_version(), habana.driver_version()
-        report.add(habana.PACKAGE, version or "not installed")
-        report.add("habanalabs driver", driver or "none")
-        if version and driver and not driver.startswith(version.rsplit(".", 1)[0]):
-            report.add("versions", f"driver {driver} and {habana.PACKAGE} {version} differ")
-        report.add("Gaudi cards", habana.count_cards())
-    with report.part("workers"):
-        _describe_workers(report)
+    with report.part("cards"):
+        _describe_cards(report)
+    with report.part("job"):
+        check_run_flags()
+        require(*required)
+        report.add("device", "{} ({})".format(*device.chosen()))
+        report.add("workers", distributed.size())
 
 
 def _describe_programs(report: Report) -> None:
     python = ".".join(map(str, sys.version_info[:3]))
     report.add("Python", python, ok=sys.version_info[:2] in _PYTHONS)
     report.add("TensorFlow", tf.__version__, ok=tf.__version__.startswith(_TENSORFLOW))
-
-
-def _describe_workers(report: Report) -> None:
     report.add("host", socket.gethostname())
     report.add("cores", len(os.sched_getaffinity(0)))
     mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
     report.add("mpirun", mpirun or "none; `make horovod` installs it")
-    report.add("Horovod", distributed.description())
-    distributed.start(FLAGS.use_horovod)
-    report.add("workers", distributed.size())
+
+
+def _describe_cards(report: Report) -> None:
+    version, driver = habana.installed_version(), habana.driver_version()
+    report.add(habana.PACKAGE, version or "not installed")
+    report.add("habanalabs driver", driver or "none")
+    if version and driver and not driver.startswith(version.rsplit(".", 1)[0]):
+        report.add("versions", f"driver {driver} and {habana.PACKAGE} {version} differ")
+    report.add("Gaudi cards", habana.count_cards())
 
 
 def describe_bf16(report: Report, graph: tf.Graph, with_table: bool) -> list[str]:
@@ -109,6 +114,6 @@ def describe_bf16(report: Report, graph: tf.Graph, with_table: bool) -> list[str
     if config is None:
         report.add(bf16_config.VARIABLE, "not set: the run is in float32")
         return []
-    wanted = plan(graph.as_graph_def(), config, device.find(FLAGS.device).kind)
+    wanted = plan(graph.as_graph_def(), config, device.kind())
     report.add("plan", wanted.summary())
     return wanted.table() if with_table else []

@@ -87,6 +87,25 @@ def check_readable(path: str, what: str) -> None:
         raise UserError(f"{what} {path} cannot be read: {e.strerror}") from e
 
 
+def existing_folder(path: str) -> str:
+    """The path itself, or the nearest above it that is there."""
+    path = os.path.abspath(path)
+    return path if os.path.exists(path) else existing_folder(os.path.dirname(path))
+
+
+def check_can_be_written(path: str, what: str) -> None:
+    """Checks that `make_writable_folder` would succeed, and makes nothing.
+
+    Raises:
+      UserError: it would not.
+    """
+    existing = existing_folder(path)
+    if not os.path.isdir(existing):
+        raise UserError(f"{what} {path} cannot be written: {existing} is no folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UserError(f"{what} {path} cannot be written: no permission in {existing}")
+
+
 def make_writable_folder(path: str, what: str) -> None:
     """Makes a folder and tries to write in it.
 

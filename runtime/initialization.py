@@ -64,7 +64,7 @@ class Initialized(NamedTuple):
 
     Attributes:
       checkpoint: its path.
-      taken: variables that start from its values.
+      taken: variables of the model that start from its values.
       new: variables of the model that it does not have.
       unused: its variables that the model does not have, but for optimizer slots.
     """
@@ -85,20 +85,39 @@ class Initialized(NamedTuple):
         )
 
 
-def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: str) -> Initialized:
+def initialize_from_checkpoint(
+    tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
+) -> Initialized:
     """Makes the variables start from a checkpoint's values; optimizer slots are not among them.
 
     Args:
       tvars: the trainable variables.
       init_checkpoint: a path with or without `.index`, or a folder with one checkpoint.
+      num_groups: see `get_assignment_map_from_checkpoint`.
 
     Raises:
       UserError: no variable matches, or a shape differs.
     """
+    found, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
+    for assignment in assignments:
+        tf.train.init_from_checkpoint(found.checkpoint, assignment)
+    return found
+
+
+def compare_with_checkpoint(
+    tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
+) -> tuple[Initialized, list[dict[str, str]]]:
+    """What `initialize_from_checkpoint` would do, and its maps from checkpoint to variable name.
+
+    Takes the same arguments and raises the same errors.
+    """
     checkpoint = resolve_checkpoint(init_checkpoint)
-    assignment, initialized = get_assignment_map_from_checkpoint(tvars, checkpoint)
+    assignments, initialized = get_assignment_map_from_checkpoint(
+        tvars, checkpoint, max(num_groups, 1)
+    )
+    pairs = [pair for assignment in assignments for pair in assignment.items()]
     shapes = dict(tf.train.list_variables(checkpoint))
-    if not assignment:
+    if not pairs:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
             f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
@@ -106,7 +125,7 @@ def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: st
     wanted = {v.op.name: v.shape.as_list() for v in tvars}
     differ = [
         f"{name} {shapes[source]} (the model has {wanted[name]})"
-        for source, name in assignment.items()
+        for source, name in pairs
         if list(shapes[source]) != wanted[name]
     ]
     if differ:
@@ -114,11 +133,12 @@ def initialize_from_checkpoint(tvars: Sequence[tf.Variable], init_checkpoint: st
             f"{checkpoint}: {len(differ)} variables have other shapes than the configuration: "
             + ", ".join(differ[:3])
         )
-    tf.train.init_from_checkpoint(checkpoint, assignment)
     slots = ("/adam_m", "/adam_v")
-    return Initialized(
+    sources = {source for source, _ in pairs}
+    found = Initialized(
         checkpoint,
-        taken=list(assignment.values()),
+        taken=[name for _, name in pairs],
         new=[name for name in wanted if name not in initialized],
-        unused=sorted(n for n in shapes if n not in assignment and not n.endswith(slots)),
+        unused=sorted(n for n in shapes if n not in sources and not n.endswith(slots)),
     )
+    return found, assignments

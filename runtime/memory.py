@@ -37,6 +37,11 @@ def estimate_memory(graph: tf.Graph) -> dict[str, int]:
     return {**parts, "in all": sum(parts.values())}
 
 
+def checkpoint_bytes(graph: tf.Graph) -> int:
+    """The size of a checkpoint of a graph's variables."""
+    return sum(map(_bytes, graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)))
+
+
 def _is_backward(name: str) -> bool:
     return name.startswith(_GRADIENTS) or f"/{_GRADIENTS}" in name
 

@@ -75,7 +75,7 @@ class RecordFile:
         """Finds where each record is.
 
         Raises:
-          ValueError: a file ends inside a record.
+          UserError: a file ends inside a record.
         """
         self._maps, places = [], []
         for path in paths:
@@ -107,7 +107,7 @@ def _record_places(content: mmap.mmap, path: str) -> np.ndarray:
         length = int.from_bytes(content[position : position + 8], "little")
         start, end = position + _BEFORE, position + _BEFORE + length
         if end + _AFTER > len(content):
-            raise ValueError(f"{path} ends inside record {len(places) // 2}")
+            raise UserError(f"{path} ends inside record {len(places) // 2}; make it anew")
         places.extend((start, end))
         position = end + _AFTER
     return np.array(places, np.int64).reshape(-1, 2)

@@ -74,15 +74,8 @@ class Run:
         Raises:
           FlagError: it holds another run, or the initial checkpoint would be replaced.
         """
-        if FLAGS.init_checkpoint:
-            best = os.path.realpath(os.path.join(FLAGS.output_dir, BEST))
-            if os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)) == best:
-                raise FlagError(
-                    f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced by this run's "
-                    "best checkpoint; give another --output_dir"
-                )
-        if distributed.is_chief() and not FLAGS.overwrite_output_dir:
-            check_run(FLAGS.output_dir, settings)
+        if distributed.is_chief():
+            check_output_dir(settings)
 
     def train(
         self,
@@ -184,6 +177,23 @@ class Run:
 
     def _make_estimator(self, model_fn: Callable) -> tf.estimator.Estimator:
         return make_estimator(model_fn, FLAGS.output_dir, FLAGS.seed, FLAGS.enable_scoped_allocator)
+
+
+def check_output_dir(settings: dict) -> None:
+    """Checks that --output_dir is free or holds the run with these settings.
+
+    Raises:
+      FlagError: it holds another run, or the initial checkpoint would be replaced.
+    """
+    if FLAGS.init_checkpoint:
+        best = os.path.realpath(os.path.join(FLAGS.output_dir, BEST))
+        if os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)) == best:
+            raise FlagError(
+                f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced by this run's "
+                "best checkpoint; give another --output_dir"
+            )
+    if not FLAGS.overwrite_output_dir:
+        check_run(FLAGS.output_dir, settings)
 
 
 def training_settings(**own: object) -> dict:

@@ -8,7 +8,7 @@ from absl import flags
 
 from model_flags import define_text_flags
 from runtime.errors import FlagError
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, wanted
 from squad.feature_files import FeatureOptions
 from squad.features import SPECIAL_TOKENS
 
@@ -68,6 +68,18 @@ def define_squad_flags() -> None:
         "results but for the masks of dropout. "
         "Needs --mask_padding_in_loss.",
     )
+
+
+def wanted_tasks() -> tuple[bool, bool]:
+    """Whether to train and whether to predict; see `runtime.flags.wanted`.
+
+    Raises:
+      FlagError: there is nothing to do, or a file is missing for what was asked for.
+    """
+    tasks = wanted("do_train", "train_file"), wanted("do_predict", "predict_file")
+    if not any(tasks) and not FLAGS.export_dir:
+        raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
+    return tasks
 
 
 def feature_options() -> FeatureOptions:

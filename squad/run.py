@@ -13,7 +13,7 @@ from model_flags import load_config, load_tokenizer, steps_of_epochs
 from modeling import AlbertConfig
 from runtime import device, distributed
 from runtime.evaluation import Scored
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, learning_rate, optimizer_options
 from runtime.run import Run, content_of, scoring_settings, training_settings
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.feature_files import FeatureFile, FeatureMaker
@@ -25,6 +25,7 @@ from squad.flags import (
 )
 from squad.input_pipeline import input_fn_builder
 from squad.left import PredictionFeature
+from squad.model import v1_model_fn_builder
 from squad.scoring import questions_of
 
 # From the flags and the numbers of training and warmup steps (None in prediction) to a model_fn.
@@ -76,7 +77,7 @@ class SquadRun:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        self._run.check(self._training_settings())
+        self._run.check(squad_training_settings(self._config))
         return self._maker.training_features(FLAGS.train_file, training_feature_path())
 
     def prepare_prediction(self) -> PredictionData:
@@ -107,12 +108,12 @@ class SquadRun:
         """Trains on --train_file up to the last step, from where an earlier run stopped."""
         num_steps = num_train_steps(features.num_examples)
         self._run.train(
-            self._training_settings(),
+            squad_training_settings(self._config),
             lambda start_batch: self._input_fn(
                 features.path, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
             ),
             num_steps,
-            int(num_steps * FLAGS.warmup_proportion),
+            num_warmup_steps(num_steps),
         )
 
     def predict(
@@ -164,29 +165,51 @@ class SquadRun:
             num_workers=distributed.size(),
         )
 
-    def _training_settings(self) -> dict:
-        return training_settings(
-            mask_padding_in_loss=FLAGS.mask_padding_in_loss,
-            trim_batches=FLAGS.trim_batches,
-            **self._feature_settings(),
-            train_file=content_of(FLAGS.train_file),
-        )
-
     def _scoring_settings(self) -> dict:
         return scoring_settings(
             n_best_size=FLAGS.n_best_size,
             max_answer_length=FLAGS.max_answer_length,
             mask_padding_in_loss=FLAGS.mask_padding_in_loss,
-            **self._feature_settings(),
+            **_feature_settings(self._config),
             predict_file=content_of(FLAGS.predict_file),
         )
 
-    def _feature_settings(self) -> dict:
-        return {
-            **feature_options()._asdict(),
-            "albert_config_file": self._config.to_dict(),
-            "spm_model_file": content_of(FLAGS.spm_model_file),
-        }
+
+def make_v1_model_fn(
+    config: AlbertConfig, num_train_steps: int | None, num_warmup_steps: int | None
+) -> Callable:
+    """The model of SQuAD 1.1 under the flags."""
+    return v1_model_fn_builder(
+        albert_config=config,
+        init_checkpoint=FLAGS.init_checkpoint,
+        learning_rate=learning_rate(),
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_warmup_steps,
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        use_einsum=FLAGS.use_einsum,
+        hub_module=None,
+        mask_padding_in_loss=FLAGS.mask_padding_in_loss,
+        optimizer_options=optimizer_options(),
+    )
+
+
+def squad_training_settings(config: AlbertConfig) -> dict:
+    """What the trained weights are a function of."""
+    return training_settings(
+        mask_padding_in_loss=FLAGS.mask_padding_in_loss,
+        trim_batches=FLAGS.trim_batches,
+        **_feature_settings(config),
+        train_file=content_of(FLAGS.train_file),
+    )
+
+
+def _feature_settings(config: AlbertConfig) -> dict:
+    return {
+        **feature_options()._asdict(),
+        "albert_config_file": config.to_dict(),
+        "spm_model_file": content_of(FLAGS.spm_model_file),
+    }
 
 
 def num_train_steps(num_examples: int) -> int:
@@ -198,3 +221,8 @@ def num_train_steps(num_examples: int) -> int:
     if FLAGS.train_steps > 0:
         return FLAGS.train_steps
     return steps_of_epochs(num_examples, FLAGS.train_file)
+
+
+def num_warmup_steps(num_steps: int) -> int:
+    """Those of so many steps in which the learning rate rises."""
+    return int(num_steps * FLAGS.warmup_proportion)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import pytest
 import sentencepiece as spm
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from tests.programs.forking import LONGEST, ForkingProcess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -150,9 +152,17 @@ def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str
     ]
 
 
+@functools.cache
+def _forking_process() -> ForkingProcess:
+    return ForkingProcess()
+
+
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
-    """Runs a command to its end and keeps what it prints."""
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, **kwargs)
+    """Runs a command to its end and keeps what it prints; our programs in a forked process."""
+    python, program, *_ = [*command, ""]
+    if python == sys.executable and program.endswith(".py"):
+        return _forking_process().run(command[1:], **kwargs)
+    return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
 
 
 MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
@@ -176,6 +186,8 @@ def mpirun() -> None:
 def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
     """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""
     folder = tmp_path_factory.mktemp("trained")
-    result = run(squad_command(squad_dir, folder))
+    command = squad_command(squad_dir, folder)
+    # In a process of its own, as users have it.
+    result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
     assert result.returncode == 0, result.stderr
     return folder

@@ -1,18 +1,24 @@
-"""check_setup.py as a command: what it finds, and when a job would fail."""
+"""check_setup.py as a command: what it finds, and when a job of a program would fail."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
+import tensorflow as tf
 
 from tests.conftest import ROOT, run, squad_command, under_mpirun
 
 
+def check(*command):
+    """The command that checks a job; `command` is the job's own, as a user would type it."""
+    return [sys.executable, str(ROOT / "check_setup.py"), *map(str, command)]
+
+
 def command(squad_dir, output_dir, *flags):
-    program, script, *rest = squad_command(squad_dir, output_dir, *flags)
-    return [program, script.replace("run_squad_v1.py", "check_setup.py"), *rest]
+    return check(*squad_command(squad_dir, output_dir, *flags)[1:])
 
 
 def rows_of(result):
@@ -22,9 +28,17 @@ def rows_of(result):
 
 
 def test_a_job_that_can_run(trained, squad_dir, tmp_path):
-    flags = ["--json", f"--init_checkpoint={trained / 'model.ckpt-best'}"]
-    result = run(command(squad_dir, trained, *flags))
-    assert result.returncode == 0, result.stderr
+    features = [
+        f"--{flag}={trained / name}"
+        for flag, name in (
+            ("train_feature_file", "train.tf_record"),
+            ("predict_feature_file", "eval.tf_record"),
+            ("predict_feature_left_file", "eval_left.npz"),
+        )
+    ]
+    flags = ["--json", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
+    result = run(command(squad_dir, tmp_path, *flags))
+    assert result.returncode == 0, result.stdout
     (rows,) = rows_of(result)
     assert rows["TensorFlow"].startswith("2.15.")
     assert rows["device"].startswith("cpu (no HPU: habana-tensorflow needs CPython 3.10")
@@ -36,6 +50,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert rows["training examples"] == "48"
     assert rows["training features"] == rows["prediction features"] == "reused"
     assert rows["steps"] == "12, 1 of them warmup, 8 examples each"
+    assert rows["checkpoints"].startswith("3 of 0.00 GB; ")
     assert rows["activations"].endswith(" GB")
     assert rows["TF_BF16_CONVERSION"] == "not set: the run is in float32"
 
@@ -74,12 +89,115 @@ def test_a_job_that_would_fail(squad_dir, tmp_path):
         ("--train_file=missing.json", "missing.json cannot be read"),
         ("--init_checkpoint=missing", "missing: no checkpoint there"),
         ("--max_seq_length=500", "positions"),
+        ("--do_predict", "--do_predict needs --predict_file"),
+        ("--use_tpu", "does not run on TPU"),
+        ("--allreduce_dtype=bfloat16", "works on the HPU only"),
+        ("--train_batch_size=500", "less than one step of 500"),
+        (f"--output_dir={ROOT / 'README.md'}", "README.md is no folder"),
+        ("--albert_config_file=", "--albert_config_file is required"),
     ],
 )
 def test_what_fails_is_named(squad_dir, tmp_path, flag, part):
-    result = run(command(squad_dir, tmp_path, flag))
+    without = ["--predict_file="] if flag == "--do_predict" else []
+    result = run(command(squad_dir, tmp_path, flag, *without))
     assert result.returncode == 1
+    assert "Traceback" not in result.stderr
     assert any(part in line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+
+
+def test_a_folder_with_another_run(trained, squad_dir):
+    result = run(command(squad_dir, trained, "--learning_rate=2"))
+    assert result.returncode == 1
+    assert "--learning_rate (was 0.001, is 2.0)" in result.stdout
+
+
+def test_a_full_disk(squad_dir, tmp_path):
+    """A checkpoint a step for a billion steps."""
+    flags = ["--train_steps=1000000000", "--save_checkpoints_steps=1"]
+    result = run(command(squad_dir, tmp_path, *flags))
+    assert result.returncode == 1
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+    assert "1000000000 of 0.00 GB; " in line
+
+
+@pytest.fixture
+def glue_job(squad_dir, tmp_path):
+    """A classification of three rows, as a user would type it after `python`."""
+    rows = "".join(
+        f"{label}\t{text}\n" for label, text in (("x", "bo ra"), ("y", "ti"), ("x", "mo"))
+    )
+    for part in ("train", "dev", "test"):
+        (tmp_path / f"{part}.tsv").write_text("label\ttext_a\n" + rows)
+    return [
+        ROOT / "run_classifier.py",
+        "--task_name=tsv",
+        f"--data_dir={tmp_path}",
+        f"--albert_config_file={squad_dir / 'albert.json'}",
+        f"--spm_model_file={squad_dir / 'spm.model'}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--max_seq_length=32",
+        "--do_train",
+        "--do_eval",
+        "--do_predict",
+        "--train_step=7",
+        "--warmup_step=2",
+        "--train_batch_size=2",
+    ]
+
+
+def test_a_classification(glue_job, tmp_path):
+    result = run(check(*glue_job, "--json"))
+    assert result.returncode == 0, result.stdout
+    (rows,) = rows_of(result)
+    assert rows["labels"] == "x, y"
+    assert rows["train examples"] == rows["dev examples"] == rows["test examples"] == "3"
+    assert rows["train features"] == "to be made"
+    assert rows["steps"] == "7, 2 of them warmup, 2 examples each"
+    assert not (tmp_path / "out").exists()
+    with (tmp_path / "dev.tsv").open("a") as file:
+        file.write("z\tbo\n")
+    result = run(check(*glue_job))
+    assert result.returncode == 1
+    assert "dev.tsv, line 5: the label is 'z', not one of x, y" in result.stdout
+
+
+def test_a_pretraining(squad_dir, tmp_path):
+    words = (squad_dir / "text.txt").read_text().split()
+    (tmp_path / "text").write_text("\n".join(" ".join(words[i : i + 6]) for i in range(0, 300, 6)))
+    made = run(
+        [
+            sys.executable,
+            str(ROOT / "create_pretraining_data.py"),
+            f"--input_file={tmp_path / 'text'}",
+            f"--output_file={tmp_path / 'records'}",
+            f"--spm_model_file={squad_dir / 'spm.model'}",
+            "--max_seq_length=32",
+            "--dupe_factor=2",
+        ]
+    )
+    assert made.returncode == 0, made.stderr
+    job = [
+        ROOT / "run_pretraining.py",
+        f"--input_file={tmp_path / 'records'}",
+        f"--albert_config_file={squad_dir / 'albert.json'}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--max_seq_length=32",
+        "--train_batch_size=4",
+        "--num_train_steps=10",
+        "--num_warmup_steps=3",
+    ]
+    result = run(check(*job, "--json"))
+    assert result.returncode == 0, result.stdout
+    (rows,) = rows_of(result)
+    count = int(rows["training records"].split()[0])
+    assert count == len(
+        list(tf.data.TFRecordDataset(str(tmp_path / "records")).as_numpy_iterator())
+    )
+    assert rows["epochs"] == f"{40 / count:.2f}"
+    assert rows["steps"] == "10, 3 of them warmup, 4 examples each"
+    result = run(check(*job, "--max_predictions_per_seq=7"))
+    assert result.returncode == 1
+    assert "--max_predictions_per_seq is 7" in result.stdout
 
 
 def test_the_bfloat16_plan(squad_dir, tmp_path):

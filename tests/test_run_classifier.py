@@ -66,12 +66,9 @@ def command(*flags: str) -> list[str]:
     return [sys.executable, str(ROOT / "run_classifier.py"), *flags]
 
 
-def outcomes(*runs: list[str]) -> list[list]:
-    """Exit code and error of several runs, in one process because its start takes longest."""
-    program = [sys.executable, "-m", "tests.glue.many_runs"]
-    result = run(program, cwd=ROOT, input=json.dumps(runs))
+def succeed(*flags: str) -> None:
+    result = run(command(*flags))
     assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
 
 
 def results(folder: pathlib.Path) -> dict:
@@ -124,7 +121,8 @@ class TestEveryTask:
         runs[-1].append("--tsv_regression")
         # As GLUE has it: the diagnostic set is labelled by the model of MNLI.
         ax = flags("ax", f"--init_checkpoint={folder / 'mnli' / 'model.ckpt-best'}")
-        assert outcomes(*runs, ax) == [[0, ""]] * (len(runs) + 1)
+        for own in [*runs, ax]:
+            succeed(*own)
         return folder
 
     @pytest.mark.parametrize("task", SCORES)
@@ -245,14 +243,13 @@ class TestSeparable:
     def test_runs_and_files_of_others_are_not_replaced(self, done, command, tmp_path):
         shutil.copytree(done, tmp_path / "out")
         (tmp_path / "out" / "test_results.tsv.json").unlink()
-        other, foreign = outcomes(
-            [*command[2:], "--optimizer=lamb", "--warmup_step=5"],
-            [*command[2:], f"--output_dir={tmp_path / 'out'}"],
-        )
-        assert other[0] == 2
-        assert "--optimizer (was adamw, is lamb), --warmup_step (was 10, is 5)" in other[1]
-        assert foreign[0] == 1
-        assert "submit_results.tsv exists and was not written by this program" in foreign[1]
+        other = run([*command, "--optimizer=lamb", "--warmup_step=5"])
+        assert other.returncode == 2
+        assert "--optimizer (was adamw, is lamb), --warmup_step (was 10, is 5)" in error_of(other)
+        foreign = run([*command, f"--output_dir={tmp_path / 'out'}"])
+        assert foreign.returncode == 1
+        expected = "submit_results.tsv exists and was not written by this program"
+        assert expected in error_of(foreign)
 
 
 class TestMrpc:
@@ -346,11 +343,11 @@ class TestBadInput:
         out = f"--output_dir={folder / 'out'}"
         return [*common, "--task_name=MRPC", f"--data_dir={folder}", "--do_train", out]
 
-    def test_ends_with_what_where_and_code(self, flags):
-        found = outcomes(*([*flags, *more] for more, _, _ in self.FAULTS))
-        for (more, code, part), (found_code, error) in zip(self.FAULTS, found, strict=True):
-            assert found_code == code, (more, error)
-            assert part in error, (more, error)
+    @pytest.mark.parametrize(("more", "code", "part"), FAULTS)
+    def test_ends_with_what_where_and_code(self, flags, more, code, part):
+        result = run(command(*flags, *more))
+        assert result.returncode == code, result.stderr
+        assert part in error_of(result)
 
     def test_not_finite_is_one_line(self, flags):
         """And without flags the schedule is the reference's."""

@@ -470,8 +470,3 @@ class TestBadInput:
             "",
             "",
         ]
-
-    def test_help_teaches(self, squad_dir):
-        result = run([*squad_command(squad_dir, pathlib.Path("unused"))[:2], "--help"])
-        assert "--spm_model_file" in result.stdout
-        assert "The same command resumes" in result.stdout

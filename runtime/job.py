@@ -1,0 +1,119 @@
+"""What `check_setup.py` says of every job: variables, steps, the output folder, memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed
+from runtime.environment import Report
+from runtime.files import check_can_be_written, existing_folder
+from runtime.flags import FLAGS, global_batch_size
+from runtime.initialization import Initialized
+from runtime.memory import checkpoint_bytes, estimate_memory
+from runtime.run import check_output_dir
+
+
+class Job(Protocol):
+    """A job under the flags.
+
+    It is made with the report that is to describe it, and raises a `UserError` then if its model,
+    tokenizer and flags do not fit each other.
+    """
+
+    def model_fn(self) -> Callable:
+        """The model."""
+
+    def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
+        """The model's variables against those of --init_checkpoint.
+
+        Raises:
+          UserError: they do not fit.
+        """
+
+    def batch(self) -> dict[str, tf.TensorSpec]:
+        """What the model takes in a training step."""
+
+    def describe_data(self, report: Report) -> None:
+        """Adds the input files and whether their features will be reused.
+
+        Raises:
+          UserError: a file cannot be used.
+        """
+
+    def steps(self) -> tuple[int, int] | None:
+        """Steps of the training and those of its warmup; None without a training."""
+
+    def training_settings(self) -> dict:
+        """What the trained weights are a function of."""
+
+
+def training_graph(job: Job) -> tf.Graph:
+    """The graph of a training step of one worker, with batches of full length."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(FLAGS.seed)
+        features = {
+            name: tf.placeholder(spec.dtype, spec.shape) for name, spec in job.batch().items()
+        }
+        job.model_fn()(features=features, labels=None, mode=tf.estimator.ModeKeys.TRAIN, params={})
+    return graph
+
+
+def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
+    """The model's variables, and which of them the initial checkpoint has."""
+    variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
+    count = sum(variable.shape.num_elements() for variable in variables)
+    report.add("parameters", f"{count / 1e6:.1f} million in {len(variables)} variables")
+    if not FLAGS.init_checkpoint:
+        report.add("checkpoint", "none: training starts from random weights")
+        return
+    found = job.compare(variables)
+    report.add("checkpoint", found.checkpoint)
+    report.add("variables taken", len(found.taken))
+    report.add("variables that are new", ", ".join(found.new) or "none")
+    report.add("variables not used", ", ".join(found.unused) or "none")
+
+
+def describe_training(report: Report, job: Job) -> None:
+    """Steps, and whether the folders are free and can be written.
+
+    Raises:
+      UserError: a folder cannot be written, or holds another run.
+    """
+    check_can_be_written(FLAGS.output_dir, "--output_dir")
+    if FLAGS.export_dir:
+        check_can_be_written(FLAGS.export_dir, "--export_dir")
+    steps = job.steps()
+    if steps is None:
+        report.add("steps", "none: nothing is trained")
+        return
+    num_steps, num_warmup_steps = steps
+    report.add(
+        "steps",
+        f"{num_steps}, {num_warmup_steps} of them warmup, {global_batch_size()} examples each",
+    )
+    if distributed.is_chief():
+        check_output_dir(job.training_settings())
+
+
+def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
+    """How many the training writes, and whether there is room for them."""
+    steps = job.steps()
+    if steps is None or not distributed.is_chief():
+        return
+    number = -(-steps[0] // FLAGS.save_checkpoints_steps)
+    size, free = checkpoint_bytes(graph), shutil.disk_usage(existing_folder(FLAGS.output_dir)).free
+    report.add(
+        "checkpoints",
+        f"{number} of {size / 1e9:.2f} GB; {free / 1e9:.1f} GB are free in --output_dir",
+        ok=number * size < free,
+    )
+
+
+def describe_memory(report: Report, graph: tf.Graph) -> None:
+    """The memory of a training step by part."""
+    for item, size in estimate_memory(graph).items():
+        report.add(item, f"{size / 1e9:.2f} GB")
