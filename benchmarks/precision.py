@@ -1,5 +1,7 @@
 """Fine-tunes on the sample in float32 and in bfloat16, and shows curves and scores side by side.
 
+Prints tables, and draws the curves in `benchmarks/precision.svg`.
+
   make bench-precision   or: python -m benchmarks.precision [--configs bf16_config/albert.json ...]
 
 The runs are `run_squad_v1.py` with the flags of `make demo`, the same seed and data, with the
@@ -13,9 +15,11 @@ import argparse
 import glob
 import json
 import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from xml.sax.saxutils import escape
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -25,10 +29,15 @@ from sample.generate import DEV_FILE, TRAIN_FILE
 
 FLOAT32 = "float32"
 ROWS = 10
+FIGURE = os.path.join(ROOT, "benchmarks", "precision.svg")
+# Of the figure, in pixels: its size, and where the axes begin and end in it.
+WIDTH, HEIGHT = 720, 400
+LEFT, RIGHT, TOP, BOTTOM = 50, 700, 20, 340
+COLORS = ("#222222", "#d1495b", "#00798c", "#edae49")
 
 
 def main() -> None:
-    """Trains what is not trained yet, then prints the table."""
+    """Trains what is not trained yet, then prints the tables and draws the figure."""
     flags = parse_flags()
     folder = os.path.abspath(flags.output_dir)
     configs = {os.path.basename(path): os.path.abspath(path) for path in flags.configs}
@@ -38,8 +47,12 @@ def main() -> None:
     for name, path in configs.items():
         folders[name] = os.path.join(folder, f"run-{name}")
         run(path, *training_command(folder, folders[name]))
-    print_table({name: losses(run) for name, run in folders.items()})
-    print_scores({name: scores(run) for name, run in folders.items()})
+    curves = {name: losses(run) for name, run in folders.items()}
+    results = {name: scores(run) for name, run in folders.items()}
+    print_table(curves)
+    print_scores(results)
+    command = shlex.join(["python", "-m", "benchmarks.precision", *sys.argv[1:]])
+    write_figure(flags.figure, curves, results, command)
 
 
 def parse_flags() -> argparse.Namespace:
@@ -47,6 +60,7 @@ def parse_flags() -> argparse.Namespace:
     shipped = [os.path.join(ROOT, "bf16_config", name) for name in ("albert.json", "bert.json")]
     parser.add_argument("--configs", nargs="+", default=shipped)
     parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
+    parser.add_argument("--figure", default=FIGURE)
     return parser.parse_args()
 
 
@@ -90,10 +104,22 @@ def print_table(curves: Mapping[str, Mapping[int, float]]) -> None:
     """Mean losses of each tenth of the training, and how far they are from those in float32."""
     last = max(curves[FLOAT32])
     print(f"\n{'mean loss of steps':<20}" + "".join(f"{name:>14}" for name in curves))
-    for row in range(ROWS):
-        first, end = row * last // ROWS, (row + 1) * last // ROWS
-        means = [np.mean([c[s] for s in c if first < s <= end]) for c in curves.values()]
-        print(f"{f'{first + 1} to {end}':<20}" + "".join(f"{mean:>14.4f}" for mean in means))
+    for rows in zip(*(means(curve, last, ROWS) for curve in curves.values()), strict=True):
+        first, end, _ = rows[0]
+        print(f"{f'{first + 1} to {end}':<20}" + "".join(f"{mean:>14.4f}" for *_, mean in rows))
+
+
+def means(curve: Mapping[int, float], last: int, parts: int) -> Iterator[tuple[int, int, float]]:
+    """Mean losses of equal parts of a training: after which step, up to which, and the mean.
+
+    Args:
+      curve: losses by step, one in every part at least.
+      last: the last step.
+      parts: how many.
+    """
+    for part in range(parts):
+        first, end = part * last // parts, (part + 1) * last // parts
+        yield first, end, float(np.mean([curve[s] for s in curve if first < s <= end]))
 
 
 def print_scores(results: Mapping[str, Mapping[str, float]]) -> None:
@@ -102,6 +128,70 @@ def print_scores(results: Mapping[str, Mapping[str, float]]) -> None:
         print(f"{key:<20}" + "".join(f"{result[key]:>14.2f}" for result in results.values()))
     differences = [result["f1"] - results[FLOAT32]["f1"] for result in results.values()]
     print(f"{'f1 - f1 in float32':<20}" + "".join(f"{d:>+14.2f}" for d in differences))
+
+
+def write_figure(
+    path: str,
+    curves: Mapping[str, Mapping[int, float]],
+    results: Mapping[str, Mapping[str, float]],
+    command: str,
+) -> None:
+    """Writes an SVG of the mean losses of every fiftieth of the training.
+
+    Args:
+      path: where to.
+      curves: losses by step, by name.
+      results: scores by name, of which F1 is shown.
+      command: what made the figure, which is shown too.
+    """
+    last = max(curves[FLOAT32])
+    lines = {
+        name: [(end, mean) for _, end, mean in means(curve, last, 50)]
+        for name, curve in curves.items()
+    }
+    highest = max(mean for line in lines.values() for _, mean in line)
+
+    def x(step: float) -> float:
+        return LEFT + (RIGHT - LEFT) * step / last
+
+    def y(loss: float) -> float:
+        return BOTTOM - (BOTTOM - TOP) * loss / highest
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        'font-family="sans-serif" font-size="12" fill="#222222">',
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
+    ]
+    for loss in range(int(highest) + 1):
+        parts += [
+            f'<path d="M{LEFT} {y(loss):.1f}H{RIGHT}" stroke="#dddddd"/>',
+            _text(LEFT - 8, y(loss) + 4, str(loss), "end"),
+        ]
+    parts += [_text(x(s), BOTTOM + 18, f"{s:,}", "middle") for s in _round_steps(last)]
+    parts.append(_text((LEFT + RIGHT) / 2, BOTTOM + 36, "training loss by step", "middle"))
+    for number, (name, line) in enumerate(lines.items()):
+        color = COLORS[number % len(COLORS)]
+        points = " ".join(f"{x(step):.1f},{y(loss):.1f}" for step, loss in line)
+        height = TOP + 18 * (number + 1)
+        parts += [
+            f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>',
+            f'<path d="M{RIGHT - 210} {height - 4}h24" stroke="{color}" stroke-width="3"/>',
+            _text(RIGHT - 180, height, f"{name}: F1 {results[name]['f1']:.2f}", "start"),
+        ]
+    parts += [_text(LEFT, HEIGHT - 8, f"made by {command}", "start"), "</svg>"]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(parts) + "\n")
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _round_steps(last: int) -> range:
+    """Some 5 to 10 steps from 0 on that are 1, 2 or 5 times a power of ten apart."""
+    power = 10 ** max(len(str(last)) - 2, 0)
+    apart = next(n * power for n in (1, 2, 5, 10, 20) if last <= 10 * n * power)
+    return range(0, last + 1, apart)
 
 
 if __name__ == "__main__":

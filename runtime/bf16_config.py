@@ -31,8 +31,26 @@ _BASIC = {
     "non_convertible_exceptions": [[".*KEEP_FP32_PRECISION.*", ""]],
     "convertible_exceptions": [[".*FORCE_BF16_PRECISION.*", ""]],
 }
-# Types that exist where another library is loaded, and TensorFlow's internal ones.
-_OF_OTHERS = ("Habana", "Horovod", "Hpu", "_")
+# Op types of habana-tensorflow 1.14 and Horovod 0.28.1, which may be named where these are not
+# loaded, and internal ones of TensorFlow that Habana's lists name.
+_OF_LIBRARIES = """
+HabanaClampBwd HabanaClampFwd HabanaConv2DWithPadding HabanaConv2DWithPaddingBackpropFilter
+HabanaConv2DWithPaddingBackpropInput HabanaDropout HabanaDropoutGrad HabanaDropoutStateful
+HabanaFusedBatchNormV3 HabanaGelu HabanaGeluGrad HabanaInstanceNorm HabanaInstanceNormGrad
+HabanaLayerNorm HabanaLayerNormEager HabanaLayerNormGrad HabanaLayerNormGradV2 HabanaLayerNormV2
+HabanaLogSoftmax HabanaLogSoftmaxGrad HabanaMaskedBatchMatMulV2 HabanaMaskedSoftmax HabanaMaxGrad
+HabanaMaxPool HabanaMaxPoolGrad HabanaMaxPoolGradV2 HabanaMaxPoolV2 HabanaMinGrad
+HabanaMultinomial HabanaNormMoments HabanaRandomShuffle HabanaRandomStandardNormal
+HabanaRandomUniform HabanaRandomUniformWithMaxval HabanaRandomUniformWithScale HabanaResampler
+HabanaResamplerGrad HabanaResourceApplyLAMB HabanaSize HabanaSoftmax HabanaSoftmaxDropout
+HabanaSoftmaxGrad HabanaSparseResourceApplyLAMB HabanaSparseSegmentSum HabanaSparseSegmentSumBwd
+HabanaSum HpuCollectiveBcastRecv HpuCollectiveBcastRecvV2 HpuCollectiveBcastSend
+HpuCollectiveBcastSendV2 HpuCollectiveGather HpuCollectiveGatherV2 HpuCollectiveReduce
+PyramidRoiAlign PyramidRoiAlignGradImages HorovodAllgather HorovodAllreduce HorovodAlltoall
+HorovodBroadcast HorovodBroadcastInplace HorovodGroupedAllgather HorovodGroupedAllreduce
+HorovodGroupedReducescatter HorovodReducescatter _ScopedAllocator _ScopedAllocatorConcat
+_ScopedAllocatorSplit
+"""
 
 
 class NodePattern(NamedTuple):
@@ -104,7 +122,10 @@ def load(value: str | None) -> Bf16Config | None:
     if word == "basic":
         return from_dict(_BASIC, "basic")
     path = SHIPPED if word in ("1", "true", "full") else value
-    return from_dict(_read(path), path)
+    try:
+        return from_dict(_read(path), path)
+    except RecursionError as e:
+        raise UserError(f"{path}: has lists or objects nested too deeply") from e
 
 
 def _read(path: str) -> Any:
@@ -120,6 +141,8 @@ def _read(path: str) -> Any:
         raise UserError(f"{path}: line {e.lineno}, column {e.colno}: not JSON: {e.msg}") from e
     except UnicodeDecodeError as e:
         raise UserError(f"{path}: not JSON: not UTF-8 text") from e
+    except ValueError as e:
+        raise UserError(f"{path}: not JSON: {e}") from e
 
 
 def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
@@ -187,17 +210,31 @@ def _pattern(entry: Any, where: str) -> NodePattern:
         )
     try:
         return NodePattern(re.compile(entry[0]), entry[1])
-    except re.error as e:
+    except (re.error, OverflowError, RecursionError) as e:
         raise UserError(f"{where}: {entry[0]!r} is not a regular expression: {e}") from e
 
 
 def _warn_of_unknown(ops: Iterable[str], source: str) -> None:
-    known = dir(tf.raw_ops)
+    known = [*dir(tf.raw_ops), *_OF_LIBRARIES.split()]
     for op in sorted(ops):
-        if op not in known and not op.startswith(_OF_OTHERS):
+        if op not in known and not _is_registered(op):
             tf.logging.warning(
                 "%s: TensorFlow has no op type %r%s", source, op, _nearest(op, known)
             )
+
+
+def _is_registered(op: str) -> bool:
+    """Whether TensorFlow knows an op type, also an internal one or that of a library loaded."""
+    node = tf.NodeDef(name="node", op=op)
+    with tf.Graph().as_default():
+        try:
+            tf.import_graph_def(tf.GraphDef(node=[node]))
+        except tf.errors.NotFoundError:
+            return False
+        except (ValueError, tf.errors.OpError):
+            # It misses its inputs.
+            return True
+    return True
 
 
 def _nearest(word: str, words: Iterable[str]) -> str:

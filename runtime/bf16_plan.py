@@ -9,24 +9,26 @@ nodes whose float32 outputs it takes and those that take its own.
   conditional nodes alone do not convert each other.
 - A strict conditional node needs, besides, that all neighbors are converted that could be: the
   greatest fixpoint, so that a chain of strict nodes does not wait for itself. Whether one could be
-  is a question of its op and the device: one on no list could, a variable could not.
+  is a question of its op: one on no list could, a variable could not.
 - A node on no list stays float32.
 
 Only nodes with a bfloat16 kernel on the device are converted. Bodies of functions are decided each
-for itself, by the names of the nodes in them; arguments and results of functions stay float32.
+for itself; arguments and results of functions stay float32. An exception is about a node of a
+function if it matches the node's name there, or that name after the name of a node that calls the
+function, such as `scope/cond/MatMul`.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime.bf16_config import Bf16Config
+from runtime.bf16_config import Bf16Config, NodePattern
 from runtime.graph_defs import Body, bodies, data_inputs, float32_attributes, have_type
-from runtime.kernels import convertible_attributes
+from runtime.kernels import allowed_attributes, convertible_attributes
 
 ALLOWED = "allowlist"
 FORCED = "convertible exception"
@@ -49,7 +51,7 @@ class Decision(NamedTuple):
       node: its name.
       op: its type.
       rule: why, one of the names above.
-      attributes: its type attributes that could be bfloat16 on the device.
+      attributes: its type attributes that could be bfloat16.
     """
 
     function: str
@@ -144,14 +146,19 @@ def plan(
         allows bfloat16.
       others: names of nodes and functions that are left as they are.
       outputs: names of the graph's tensors that are used outside and must be float32 there.
+
+    Raises:
+      ValueError: the graph has legacy variables.
     """
+    _check_variables(graph_def)
     outputs = tuple(outputs)
     decisions, casts = [], {}
     for body in bodies(graph_def, outputs):
         if body.function and body.function in others:
             continue
-        nodes = _float32_nodes(body, device, others)
-        rules = _decide(body, nodes, config)
+        own_rules = _own_rules(body, config, others)
+        nodes = {name: _attributes(body, name, own_rules[name], device) for name in own_rules}
+        rules = _decide(body, nodes, own_rules)
         decisions += [
             Decision(body.function, name, body.nodes[name].op, rule, nodes[name])
             for name, rule in rules.items()
@@ -163,21 +170,65 @@ def plan(
     return Plan(config.source, decisions, list(casts), outputs)
 
 
-def _float32_nodes(body: Body, device: str, others: Container[str]) -> dict[str, tuple[str, ...]]:
-    """The nodes to decide on, and by which type attributes they could be bfloat16, if by any."""
-    nodes = {}
+def _check_variables(graph_def: tf.GraphDef) -> None:
+    """Legacy variables are refused: TensorFlow may cast one before the value is assigned that is
+    to be read."""
+    for node in graph_def.node:
+        if node.op in ("Variable", "VariableV2"):
+            raise ValueError(
+                f"{node.name} is a legacy variable, and cannot be cast safely; call "
+                "tf.enable_resource_variables() before the graph is built"
+            )
+
+
+def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[str, str]:
+    """The nodes to decide on, and what the configuration says of each by itself."""
+    rules = {}
     for name, node in body.nodes.items():
         op_def = body.op_defs.get(node.op)
-        if op_def and name not in others and float32_attributes(node, op_def):
-            nodes[name] = convertible_attributes(node, op_def, device)
-    return nodes
+        if not op_def or name in others or not float32_attributes(node, op_def):
+            continue
+        rules[name] = _own_rule(body.names_of(name), node.op, config)
+    return rules
 
 
-def _decide(body: Body, nodes: Mapping[str, tuple[str, ...]], config: Bf16Config) -> dict[str, str]:
-    """The rule for every node."""
+def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
+    """What the configuration says of a node by itself, without its neighbors."""
+    if _matches(config.non_convertible_exceptions, names, op):
+        return KEPT
+    if _matches(config.convertible_exceptions, names, op):
+        return FORCED
+    if op in config.allowlist:
+        return ALLOWED
+    if op in config.conditional_list:
+        return CONDITIONAL
+    if op in config.strict_conditional_list:
+        return STRICT
+    return NOT_LISTED
+
+
+def _matches(exceptions: Iterable[NodePattern], names: Sequence[str], op: str) -> bool:
+    """Whether an exception is about a node of those names and that type."""
+    return any(exception.matches(name, op) for exception in exceptions for name in names)
+
+
+def _attributes(body: Body, name: str, rule: str, device: str) -> tuple[str, ...]:
+    """By which type attributes a node could be bfloat16, if by any."""
+    node = body.nodes[name]
+    op_def = body.op_defs[node.op]
+    # To look for a kernel is to make one, with its side effects: only of what may be converted.
+    if rule in _CONVERTING:
+        return convertible_attributes(node, op_def, device)
+    return allowed_attributes(node, op_def)
+
+
+def _decide(
+    body: Body, nodes: Mapping[str, tuple[str, ...]], own_rules: Mapping[str, str]
+) -> dict[str, str]:
+    """The rule for every node, with its neighbors."""
     rules = {
-        name: _own_rule(body.nodes[name], bool(attributes), config)
-        for name, attributes in nodes.items()
+        name: NO_KERNEL if rule in _CONVERTING and not nodes[name] else rule
+        for name, rule in own_rules.items()
     }
     neighbors = _neighbors(body, nodes)
     always = {name for name, rule in rules.items() if rule in (ALLOWED, FORCED)}
@@ -190,23 +241,6 @@ def _decide(body: Body, nodes: Mapping[str, tuple[str, ...]], config: Bf16Config
     for name in waiting - converted:
         rules[name] = A_NEIGHBOR_STAYS if name in refused else NO_NEIGHBOR
     return rules
-
-
-def _own_rule(node: tf.NodeDef, has_kernel: bool, config: Bf16Config) -> str:
-    """What the configuration says of a node by itself, without its neighbors."""
-    if any(pattern.matches(node.name, node.op) for pattern in config.non_convertible_exceptions):
-        return KEPT
-    if any(pattern.matches(node.name, node.op) for pattern in config.convertible_exceptions):
-        rule = FORCED
-    elif node.op in config.allowlist:
-        rule = ALLOWED
-    elif node.op in config.conditional_list:
-        rule = CONDITIONAL
-    elif node.op in config.strict_conditional_list:
-        rule = STRICT
-    else:
-        return NOT_LISTED
-    return rule if has_kernel else NO_KERNEL
 
 
 def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:

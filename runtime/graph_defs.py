@@ -11,6 +11,8 @@ FLOAT32, BFLOAT16 = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
 _NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
 # Their type is the one of a value that something else gives, or is the very point of them.
 _HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
+# Of TensorFlow 1: the nodes of a loop must agree, and a kernel cannot be made of one by itself.
+_CONTROL_FLOW = ("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch")
 
 
 class Body:
@@ -21,6 +23,8 @@ class Body:
       nodes: by name.
       results: the tensors that are used outside, by the names that they have there.
       op_defs: the descriptions of op types; calls of functions have none.
+      callers: names of the nodes that call the function; where these are in functions themselves,
+        after the names of those functions' callers.
     """
 
     def __init__(
@@ -29,6 +33,7 @@ class Body:
         nodes: Any,
         results: MutableMapping[str, str],
         op_defs: Mapping[str, Any],
+        callers: Iterable[str] = (),
     ):
         """Takes the parts of a protocol buffer: what is changed in them is changed in it."""
         self.function = function
@@ -36,6 +41,11 @@ class Body:
         self.nodes = {node.name: node for node in nodes}
         self.results = results
         self.op_defs = op_defs
+        self.callers = tuple(callers)
+
+    def names_of(self, name: str) -> list[str]:
+        """A node's own name, and those that it gets where TensorFlow inlines the function."""
+        return [name, *(f"{caller}/{name}" for caller in self.callers)]
 
     def source(self, reference: str) -> tuple[str, int] | None:
         """The node that a tensor comes from and which of its outputs it is.
@@ -78,9 +88,33 @@ def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body
     """
     op_defs = _op_defs(graph_def)
     results = {name: name.removesuffix(":0") for name in outputs}
+    callers = _callers(graph_def)
     yield Body("", graph_def.node, results, op_defs)
     for function in graph_def.library.function:
-        yield Body(function.signature.name, function.node_def, function.ret, op_defs)
+        name = function.signature.name
+        yield Body(name, function.node_def, function.ret, op_defs, sorted(callers[name]))
+
+
+def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
+    """The callers of every function, see `Body`."""
+    functions = {f.signature.name: f.node_def for f in graph_def.library.function}
+    found = {name: set() for name in functions}
+
+    def follow(nodes: Any, prefix: str, inside: frozenset[str]) -> None:
+        for node in nodes:
+            for name in _called(node) & functions.keys() - inside:
+                found[name].add(prefix + node.name)
+                follow(functions[name], f"{prefix}{node.name}/", inside | {name})
+
+    follow(graph_def.node, "", frozenset())
+    return found
+
+
+def _called(node: tf.NodeDef) -> set[str]:
+    """The names of the functions that a node calls, among others."""
+    values = node.attr.values()
+    listed = {function.name for value in values for function in value.list.func}
+    return {node.op, *(value.func.name for value in values), *listed}
 
 
 def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
@@ -103,10 +137,13 @@ def data_inputs(node: tf.NodeDef) -> list[str]:
 def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
     """The type attributes of a node by which inputs or outputs are float32.
 
-    None for an op that reads or writes variables, or only holds a value.
+    None for an op that reads or writes variables, only holds a value, or is TensorFlow 1's control
+    flow.
     """
     args = (*op_def.input_arg, *op_def.output_arg)
-    if node.op in _HOLD_VALUES or any(arg.is_ref or arg.type in _NOT_TENSORS for arg in args):
+    if node.op in (*_HOLD_VALUES, *_CONTROL_FLOW) or any(
+        arg.is_ref or arg.type in _NOT_TENSORS for arg in args
+    ):
         return ()
     used = {arg.type_attr for arg in args}
     return tuple(

@@ -12,20 +12,26 @@ from runtime.graph_defs import BFLOAT16, float32_attributes
 _UNFED = "You must feed a value for placeholder"
 
 
+def allowed_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
+    """The float32 type attributes of a node that its type's description lets be bfloat16."""
+    allowed = {
+        attr.name: attr.allowed_values.list.type or [BFLOAT16]
+        for attr in op_def.attr
+        if attr.type == "type"
+    }
+    return tuple(n for n in float32_attributes(node, op_def) if BFLOAT16 in allowed[n])
+
+
 def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[str, ...]:
     """The float32 type attributes of a node that can be bfloat16 on a device; often there is one.
 
     Args:
       node: of a graph or a function.
       op_def: the description of its type.
-      device: "cpu" or "gpu", whose kernels are looked for; for "hpu" the description decides.
+      device: "cpu" or "gpu", where a kernel is made to see whether there is one; for "hpu" the
+        description decides.
     """
-    allowed = {
-        attr.name: attr.allowed_values.list.type or [BFLOAT16]
-        for attr in op_def.attr
-        if attr.type == "type"
-    }
-    names = tuple(n for n in float32_attributes(node, op_def) if BFLOAT16 in allowed[n])
+    names = allowed_attributes(node, op_def)
     if not names or device == "hpu":
         return names
     probe = tf.NodeDef(name="probe", op=node.op, device=f"/device:{device.upper()}:0")

@@ -8,8 +8,10 @@ configuration. bfloat16 has the range of float32: there is no loss scaling.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -79,23 +81,55 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
 
     def converted_model_fn(features, labels, mode, params):
         target = tf.get_default_graph()
-        built = copy_of(target)
-        with built.as_default():
-            here = functools.partial(counterpart, graph=built)
-            spec = model_fn(here(features), here(labels), mode, params)
-        _check(spec)
-        graph_def = built.as_graph_def()
-        others, outputs = _names(target.as_graph_def()), _outputs(spec, built)
-        wanted = plan(graph_def, config, device, others, outputs)
+        planned = plan_model(model_fn, features, labels, mode, params, config, device)
+        built, spec = planned.graph, planned.spec
         if mode not in logged:
-            tf.logging.info("%s", wanted.summary())
+            tf.logging.info("%s", planned.plan.summary())
             logged.add(mode)
-        names = rewrite(graph_def, wanted)
+        graph_def = built.as_graph_def()
+        names = rewrite(graph_def, planned.plan)
         add_new(graph_def, built, names)
         parts = {field: getattr(spec, field) for field in _PARTS}
-        return tf.estimator.EstimatorSpec(mode, **counterpart(parts, target, names))
+        return tf.estimator.EstimatorSpec(
+            mode,
+            **counterpart(parts, target, names),
+            export_outputs=_counterparts_of_exports(spec, target, names),
+        )
 
     return converted_model_fn
+
+
+class PlannedModel(NamedTuple):
+    """A model in float32, in a graph of its own, and what is to be converted of it."""
+
+    graph: tf.Graph
+    spec: tf.estimator.EstimatorSpec
+    plan: Plan
+
+
+def plan_model(
+    model_fn: Callable,
+    features: Any,
+    labels: Any,
+    mode: str,
+    params: Any,
+    config: Bf16Config,
+    device: str,
+) -> PlannedModel:
+    """Builds a model in a copy of the current graph, and plans its conversion.
+
+    Args:
+      model_fn, config, device: see `convert`; the device may be "hpu", too.
+      features, labels, mode, params: the `model_fn`'s arguments, of the current graph.
+    """
+    current = tf.get_default_graph()
+    built = copy_of(current)
+    with built.as_default():
+        here = functools.partial(counterpart, graph=built)
+        spec = model_fn(here(features), here(labels), mode, params)
+    _check(spec)
+    others, outputs = _names(current.as_graph_def()), _outputs(spec, built)
+    return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
 
 
 def _check(spec: tf.estimator.EstimatorSpec) -> None:
@@ -103,6 +137,19 @@ def _check(spec: tf.estimator.EstimatorSpec) -> None:
     for field in _HOOKS:
         if getattr(spec, field):
             raise ValueError(f"a model_fn with {field} cannot be converted to bfloat16")
+    # One that says nothing is always there.
+    if any(value is not None for value in vars(spec.scaffold).values()):
+        raise ValueError("a model_fn with scaffold cannot be converted to bfloat16")
+
+
+def _counterparts_of_exports(
+    spec: tf.estimator.EstimatorSpec, graph: tf.Graph, names: Mapping[str, str]
+) -> dict | None:
+    """The specification's outputs for export, with tensors of another graph."""
+    outputs = {key: copy.copy(output) for key, output in (spec.export_outputs or {}).items()}
+    for output in outputs.values():
+        vars(output).update(counterpart(vars(output), graph, names))
+    return outputs or None
 
 
 def _names(graph_def: tf.GraphDef) -> set[str]:
@@ -115,5 +162,6 @@ def _outputs(spec: tf.estimator.EstimatorSpec, graph: tf.Graph) -> list[str]:
     """The names of the tensors that an estimator or a hook can see."""
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
     parts = [getattr(spec, field) for field in _PARTS]
-    items = tf.nest.flatten([parts, collected])
+    exports = [vars(output) for output in (spec.export_outputs or {}).values()]
+    items = tf.nest.flatten([parts, exports, collected])
     return sorted({item.name for item in items if isinstance(item, tf.Tensor)})

@@ -130,6 +130,16 @@ class TestFaults:
                 {"convertible_exceptions": [["lay(er", ""]]},
                 r"convertible_exceptions, entry 1: 'lay\(er' is not a regular expression: missing",
             ),
+            (
+                {"convertible_exceptions": [["a", ""], ["b{9,99999999999}", ""]]},
+                r"convertible_exceptions, entry 2: 'b\{9,99999999999\}' is not a regular expr",
+            ),
+            (
+                {"convertible_exceptions": [["(" * 9999 + ")" * 9999, ""]]},
+                r"convertible_exceptions, entry 1: '\(\(.* is not a regular expression: ",
+            ),
+            ("[" * 99999, "lists or objects nested too deeply"),
+            ('{"allowlist": [' + "9" * 9999 + "]}", "not JSON: Exceeds the limit"),
         ],
     )
     def test_is_one_line_that_names_file_and_place(self, write, content, message):
@@ -164,16 +174,41 @@ class TestFaults:
             "TensorFlow has no op type 'Matmul'; did you mean 'MatMul'?",
         ]
 
+    def test_op_types_of_the_bridge_and_horovod(self, write, warnings):
+        """They are not registered where their libraries are not loaded."""
+        known = ["HabanaFusedBatchNormV3", "HpuCollectiveReduce", "_FusedMatMul"]
+        wrong = ["HabanaGelo", "HorovodAllReduce", "_ScopedAlocator"]
+        bf16_config.load(write({"allowlist": known + wrong}))
+        assert [warning.split(": ", 1)[1] for warning in warnings] == [
+            "TensorFlow has no op type 'HabanaGelo'; did you mean 'HabanaGelu'?",
+            "TensorFlow has no op type 'HorovodAllReduce'; did you mean 'HorovodAllreduce'?",
+            "TensorFlow has no op type '_ScopedAlocator'; did you mean '_ScopedAllocator'?",
+        ]
+
 
 class TestShippedLists:
     @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
     def test_has_what_every_list_needs(self, path, warnings):
         config = bf16_config.load(str(path))
         assert not warnings
-        assert config.allowlist >= {*MATRIX_PRODUCTS, "HorovodAllreduce", "HabanaLayerNormV2"}
+        assert config.allowlist >= {*MATRIX_PRODUCTS, "HabanaDropout", "HabanaLayerNormV2"}
         (kept, *_), (forced, *_) = config.non_convertible_exceptions, config.convertible_exceptions
         assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
         assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
+
+    def test_gradients_are_sent_in_bfloat16_by_bert_json_only(self):
+        """On the card; loss and norm, which are sent by themselves, never are."""
+        albert, bert = (bf16_config.load(str(path)) for path in SHIPPED)
+        sending = {"HorovodAllreduce", "_ScopedAllocator", "_ScopedAllocatorConcat"}
+        assert not sending & albert.allowlist and sending < bert.allowlist
+
+        def is_kept(config, name):
+            kept = config.non_convertible_exceptions
+            return any(pattern.matches(name, "HorovodAllreduce") for pattern in kept)
+
+        gradients, facts = "mean_over_workers/Sum_and_24_0", "mean_over_workers_1/stack_and_0_0"
+        assert is_kept(albert, gradients) and is_kept(albert, facts)
+        assert not is_kept(bert, gradients) and is_kept(bert, facts)
 
     @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
     def test_what_must_be_precise_is_on_no_list(self, path):

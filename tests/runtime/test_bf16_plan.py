@@ -1,10 +1,12 @@
 """Decisions on small graphs, one for each of the documented rules."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import bf16_config, bf16_plan
+from runtime import bf16_config, bf16_plan, kernels
 from runtime.bf16_plan import plan
 
 
@@ -177,6 +179,51 @@ class TestCandidates:
         ops = {op.type for op in graph.get_operations()}
         assert rules(graph, allowlist=sorted(ops)) == {}
 
+    def test_kernels_are_looked_for_only_where_one_is_needed(self, monkeypatch):
+        """To make a kernel can have effects, or end the process."""
+        probed = []
+        monkeypatch.setattr(
+            kernels,
+            "_has_kernel",
+            lambda node, types: probed.append(tf.NodeDef.FromString(node).op) or True,
+        )
+        steps = [("product", product), ("twice", twice), ("exp", exponential), ("kept", same)]
+        graph = chain(*steps, ("force", tf.sqrt))
+        exceptions = {
+            "non_convertible_exceptions": [["kept", ""]],
+            "convertible_exceptions": [["force", ""]],
+        }
+        found = rules(graph, **LISTS, **exceptions)
+        assert probed == ["MatMul", "AddV2", "Sqrt"]
+        assert found["twice"] == bf16_plan.A_NEIGHBOR_STAYS
+
+    def test_control_flow_of_tensorflow_1_is_no_candidate(self):
+        graph = tf.Graph()
+        tf.disable_control_flow_v2()
+        try:
+            with graph.as_default():
+                x = tf.placeholder(tf.float32, [2, 2], "x")
+                tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.matmul(y, x)), [0, x])
+        finally:
+            tf.enable_control_flow_v2()
+        kinds = {op.type for op in graph.get_operations()}
+        loop = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
+        assert loop <= kinds
+        found = rules(graph, allowlist=["MatMul"], conditional_list=sorted(kinds - {"MatMul"}))
+        assert found["while/MatMul"] == bf16_plan.ALLOWED
+        assert not loop & {graph.get_operation_by_name(name).type for name in found}
+
+    def test_legacy_variables_are_refused(self):
+        """TensorFlow's own rewriting of casts can give values from before an assignment."""
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.get_variable("resource", [2, 2])
+            tf.get_variable("old", [2, 2], use_resource=False)
+        with pytest.raises(
+            ValueError, match="^old is a legacy variable.*enable_resource_variables"
+        ):
+            rules(graph, **LISTS)
+
     def test_others_are_left_alone(self):
         graph = chain(("product", product), ("product_1", product))
         config = bf16_config.from_dict(LISTS, "test")
@@ -244,6 +291,61 @@ class TestFunctions:
             ("exp_outer", tf.bfloat16),
             ("inner_0", tf.float32),
         ]
+
+    def test_exceptions_hold_for_what_a_matching_node_calls(self):
+        def inner(x):
+            return tf.cond(x[0, 0] > 0, lambda: tf.matmul(x, x, name="deep"), lambda: tf.exp(x))
+
+        def outer(x):
+            return tf.cond(x[0, 0] > 1, lambda: inner(x), lambda: tf.matmul(x, x, name="high"))
+
+        graph = tf.Graph()
+        with graph.as_default():
+            x = tf.placeholder(tf.float32, [4, 4], "x")
+            for scope in ("KEEP", "free", "FORCE"):
+                with tf.name_scope(scope):
+                    outer(x)
+        exceptions = {
+            "non_convertible_exceptions": [["KEEP/.*", "MatMul"]],
+            "convertible_exceptions": [["FORCE/cond/cond/.*", "Exp"]],
+        }
+        config = bf16_config.from_dict({**LISTS, **exceptions}, "test")
+        decisions = plan(graph.as_graph_def(), config).decisions
+        found = collections.Counter((d.op, d.rule) for d in decisions if d.op in ("MatMul", "Exp"))
+        assert found == {
+            ("MatMul", bf16_plan.KEPT): 2,
+            ("MatMul", bf16_plan.ALLOWED): 4,
+            ("Exp", bf16_plan.FORCED): 1,
+            ("Exp", bf16_plan.NOT_LISTED): 2,
+        }
+
+    def test_function_with_several_callers(self):
+        """What one of them must keep in float32 stays so for all."""
+        graph_def = tf.GraphDef()
+        function = graph_def.library.function.add()
+        function.signature.name = "square"
+        function.signature.input_arg.add(name="x", type=tf.float32.as_datatype_enum)
+        function.signature.output_arg.add(name="y", type=tf.float32.as_datatype_enum)
+        node = function.node_def.add(name="product", op="MatMul", input=["x", "x"])
+        node.attr["T"].type = tf.float32.as_datatype_enum
+        function.ret["y"] = "product:product:0"
+        x = graph_def.node.add(name="x", op="Placeholder")
+        x.attr["dtype"].type = tf.float32.as_datatype_enum
+        for name in ("a", "b"):
+            call = graph_def.node.add(name=name, op="PartitionedCall", input=["x"])
+            call.attr["f"].func.name = "square"
+            for types in ("Tin", "Tout"):
+                call.attr[types].list.type.append(tf.float32.as_datatype_enum)
+
+        def rule(**exceptions):
+            config = bf16_config.from_dict({**LISTS, **exceptions}, "test")
+            (decision,) = plan(graph_def, config).decisions
+            return decision.rule
+
+        assert rule() == bf16_plan.ALLOWED
+        for name in ("a/product", "b/product", "product"):
+            assert rule(non_convertible_exceptions=[[name, ""]]) == bf16_plan.KEPT
+        assert rule(non_convertible_exceptions=[["c/product", ""]]) == bf16_plan.ALLOWED
 
 
 def test_report():

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ import tensorflow.compat.v1 as tf
 
 import squad_utils
 from modeling import AlbertConfig
-from runtime import bf16_config, graph_keys, precision
+from pretraining.model import model_fn_builder as pretraining_model_fn
+from runtime import bf16_config, bf16_plan, distributed, graph_keys, precision
 from runtime.bf16_plan import plan
+from runtime.distributed import Worker
 
 TRAIN, PREDICT = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.PREDICT
 CONFIG = AlbertConfig(
@@ -78,6 +81,27 @@ class TestRewrite:
                 product, other = session.run(["product:0", "other:0"], {"x:0": rough, "p:0": p})
                 assert product.tolist() == [[sign, 0], [0, 4 * sign]]
                 np.testing.assert_allclose(other, np.exp(rough) if p else rough, rtol=1e-6)
+
+    def test_loops_of_tensorflow_1(self):
+        graph = tf.Graph()
+        tf.disable_control_flow_v2()
+        try:
+            with graph.as_default():
+                x = tf.placeholder(tf.float32, [2, 2], "x")
+                w = tf.constant([[1.0, 1.0], [0.0, 1.0]])
+                _, y = tf.while_loop(
+                    lambda i, y: i < 3, lambda i, y: (i + 1, tf.matmul(y, w)), [0, x]
+                )
+                tf.identity(tf.gradients(y, x)[0], "gradient"), tf.identity(y, "y")
+        finally:
+            tf.enable_control_flow_v2()
+        converted, names = rewritten(
+            graph, ["y:0", "gradient:0"], allowlist=["MatMul"], conditional_list=["Identity"]
+        )
+        with tf.Session(graph=converted) as session:
+            y, gradient = session.run(names, {"x:0": [[1 + 2**-9, 0], [0, 2]]}).values()
+        # Rounded to 8 bits.
+        assert y.tolist() == [[1, 3], [0, 2]] and gradient.tolist() == [[4, 1], [4, 1]]
 
     def test_outputs_are_float32(self):
         graph = tf.Graph()
@@ -249,13 +273,112 @@ class TestModel:
         products = [op for op in graph.get_operations() if op.type in PRODUCTS]
         assert {op.get_attr("T") for op in products} == {tf.bfloat16}
 
-    def test_hooks_are_refused(self):
+    @pytest.mark.parametrize(
+        ("field", "make"),
+        [
+            ("prediction_hooks", lambda: [tf.train.StopAtStepHook(1)]),
+            ("scaffold", lambda: tf.train.Scaffold(init_fn=lambda scaffold, session: None)),
+            (
+                "scaffold",
+                lambda: tf.train.Scaffold(saver=tf.train.Saver([tf.get_variable("v", 1)])),
+            ),
+        ],
+    )
+    def test_parts_that_would_be_lost_are_refused(self, field, make):
         def model_fn(features, labels, mode, params):
-            hook = tf.train.StopAtStepHook(1)
-            return tf.estimator.EstimatorSpec(mode, tf.ones([2]), prediction_hooks=[hook])
+            return tf.estimator.EstimatorSpec(mode, tf.ones([2]), **{field: make()})
 
-        with tf.Graph().as_default(), pytest.raises(ValueError, match="prediction_hooks"):
+        with tf.Graph().as_default(), pytest.raises(ValueError, match=f"a model_fn with {field}"):
             precision.convert(model_fn, bf16_config.load("1"))({}, None, PREDICT, {})
+
+    def test_outputs_for_export_are_passed_on(self):
+        """With their names, in float32 and in the graph that is exported."""
+        export = tf.estimator.export
+
+        def model_fn(features, labels, mode, params):
+            x = tf.ones([2, 2])
+            outputs = {
+                "serving_default": export.PredictOutput({"a": tf.matmul(x, x), "b": x}),
+                "classes": export.ClassificationOutput(scores=tf.matmul(x, -x)),
+                "number": export.RegressionOutput(tf.matmul(-x, x)),
+            }
+            return tf.estimator.EstimatorSpec(mode, x, export_outputs=outputs)
+
+        with tf.Graph().as_default() as graph, tf.Session() as session:
+            spec = precision.convert(model_fn, bf16_config.load("basic"))({}, None, PREDICT, {})
+            found = {key: type(output) for key, output in spec.export_outputs.items()}
+            assert found == {
+                "serving_default": export.PredictOutput,
+                "classes": export.ClassificationOutput,
+                "number": export.RegressionOutput,
+            }
+            default, classes, number = spec.export_outputs.values()
+            tensors = [default.outputs["a"], default.outputs["b"], classes.scores, number.value]
+            assert {tensor.graph for tensor in tensors} == {graph}
+            assert [value[0, 0] for value in session.run(tensors)] == [2, 1, -2, -2]
+            assert {tensor.dtype for tensor in tensors} == {tf.float32}
+            assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
+
+
+@pytest.mark.parametrize("mode", [TRAIN, PREDICT])
+def test_scores_of_pretraining_are_float32(mode):
+    """Those of tokens and of the sentences' order; what comes before them is as in the encoder."""
+    model_fn = pretraining_model_fn(CONFIG, None, 1e-3, 10, 2, False, False, "lamb", 1.0, 0)
+    batch = make_batch()
+    features = {key: batch[key] for key in ("input_ids", "input_mask", "segment_ids")}
+    features["masked_lm_positions"] = features["masked_lm_ids"] = np.tile(np.arange(1, 6), (4, 1))
+    features["next_sentence_labels"] = np.zeros(4, int)
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        tensors = {key: tf.constant(value, tf.int32) for key, value in features.items()}
+        tensors["masked_lm_weights"] = tf.ones([4, 5])
+        precision.convert(model_fn, bf16_config.load("1"))(tensors, None, mode, {})
+    found = {
+        name.removeprefix("gradients/").removeprefix("cls/"): op.get_attr("T")
+        for name, op in nodes(graph).items()
+        if "cls/" in name and op.type in ("MatMul", "BiasAdd")
+    }
+    # Of each product the gradients of its two factors.
+    ends = ["MatMul", "MatMul_grad/MatMul", "MatMul_grad/MatMul_1"][: 3 if mode == TRAIN else 1]
+    heads = {"predictions": tf.float32, "seq_relationship": tf.float32}
+    heads["predictions/transform/dense"] = tf.bfloat16
+    assert found == {f"{head}/{end}": t for head, t in heads.items() for end in [*ends, "BiasAdd"]}
+
+
+class TestSeveralWorkers:
+    """The graph of one of two workers, with a stand-in for the all-reduce that is on bert.json."""
+
+    @pytest.fixture
+    def decisions(self, monkeypatch):
+        def decisions(workers, config, device, **options):
+            worker = Worker(0, workers, 0, workers, "mpirun")
+            horovod = types.SimpleNamespace(
+                Average=None, allreduce=lambda vector, op, name: tf.tanh(vector, name)
+            )
+            monkeypatch.setattr(distributed, "_worker", worker)
+            monkeypatch.setattr(distributed, "_horovod", horovod)
+            graph_def = build(**options)[0].as_graph_def()
+            return plan(graph_def, bf16_config.load(config), device).decisions
+
+        return decisions
+
+    @pytest.mark.parametrize("device", ["cpu", "hpu"])
+    @pytest.mark.parametrize("batches", [1, 2])
+    def test_albert_json_converts_what_it_converts_for_one(self, decisions, device, batches):
+        one, two = (decisions(n, "1", device, gradient_accumulation_steps=batches) for n in (1, 2))
+        of_mean = [d for d in two if d.node.startswith("mean_over_workers")]
+        assert {d.op for d in of_mean} == {"ConcatV2", "Identity", "Reshape", "SplitV", "Tanh"}
+        assert {d.rule for d in of_mean} == {bf16_plan.KEPT}
+        of_model = [(d.node, d.rule) for d in two if d not in of_mean]
+        assert of_model == [(d.node, d.rule) for d in one]
+
+    def test_bert_json_rounds_what_it_would_send_on_a_card(self, decisions):
+        (vector,) = (
+            d
+            for d in decisions(2, str(bf16_config.SHIPPED).replace("albert", "bert"), "cpu")
+            if d.node == "mean_over_workers/concat"
+        )
+        assert vector.rule == bf16_plan.CONDITIONAL
 
 
 class Losses(tf.train.SessionRunHook):
