@@ -78,7 +78,8 @@ check_options() {
 }
 
 find_mpirun() {
-  command -v mpirun || realpath -e "${BASH_SOURCE[0]%/*}/../.venv/bin/mpirun" 2>/dev/null ||
+  command -v mpirun ||
+    realpath -e "$(dirname "${BASH_SOURCE[0]}")/../.venv/bin/mpirun" 2>/dev/null ||
     fail "no mpirun in PATH or .venv/bin; \`make horovod\` installs it"
 }
 
@@ -192,7 +193,8 @@ main() {
     exit
   fi
   log=$log_dir/mpirun-$(date +%Y%m%d-%H%M%S)-$$.log
-  mkdir -p "$log_dir"
+  { mkdir -p "$log_dir" && : >"$log"; } 2>/dev/null ||
+    fail "-l $log_dir: no log can be written there"
   # mpirun takes the place of this shell, so that signals reach it and its exit code is the
   # script's; tee outlives Ctrl-C to record how the job ended.
   exec > >(exec tee -i "$log") 2>&1

@@ -12,7 +12,7 @@ import tokenization
 from glue.examples import DataProcessor
 from glue.features import FeatureMaker
 from glue.input_pipeline import feature_spec
-from runtime.derived import DerivedFile
+from runtime.derived import DerivedFile, Snapshot
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
@@ -24,10 +24,17 @@ _CHUNK = 512
 
 
 class FeatureFile(NamedTuple):
-    """A feature file that is ready to be read: its path and how many examples it has."""
+    """A feature file that is ready to be read.
+
+    Attributes:
+      path: of the records.
+      num_examples: records in it.
+      snapshot: what the file was when it was found or made; to be checked when it was opened.
+    """
 
     path: str
     num_examples: int
+    snapshot: Snapshot
 
 
 class FeatureFiles:
@@ -46,8 +53,11 @@ class FeatureFiles:
         self._labels = processor.get_labels()
         self._maker = FeatureMaker(tokenizer, self._labels, max_seq_length)
         self._workers = workers
-        model = tokenizer.sp_model.serialized_model_proto()
-        self._tokenizer_sha256 = hashlib.sha256(model).hexdigest()
+        model = tokenizer.sp_model
+        self._tokenizer_sha256 = hashlib.sha256(model.serialized_model_proto()).hexdigest()
+        self._limits = {"input_ids": model.get_piece_size()}
+        if not processor.is_regression:
+            self._limits["label_ids"] = len(self._labels)
 
     def made(self, part: str, input_file: str, feature_file: str) -> FeatureFile:
         """The features of a part of the data set, in `feature_file`.
@@ -63,13 +73,24 @@ class FeatureFiles:
           UserError: the input is no good, or `feature_file` is a file that is not ours to replace.
         """
         derived = DerivedFile(feature_file, self._source(part, input_file))
-        facts = derived.made_once(lambda: self._build(derived, part, input_file))
+
+        def check() -> dict:
+            # What is wrong with the input is to show now, not when predictions are written.
+            self._processor.read_examples(input_file, part)
+            return {"num_examples": self._count_foreign(feature_file)}
+
+        facts, snapshot = derived.made_once(lambda: self._build(derived, part, input_file), check)
         tf.logging.info("%s: %d examples", feature_file, facts["num_examples"])
-        return FeatureFile(feature_file, facts["num_examples"])
+        return FeatureFile(feature_file, facts["num_examples"], snapshot)
 
     def state(self, part: str, input_file: str, feature_file: str) -> str:
-        """Whether `made` would find the file ready, for people."""
-        return DerivedFile(feature_file, self._source(part, input_file)).state()
+        """Whether `made` would find the file ready, for people.
+
+        Raises:
+          UserError: `made` would.
+        """
+        derived = DerivedFile(feature_file, self._source(part, input_file))
+        return derived.state(lambda: self._count_foreign(feature_file))
 
     def _source(self, part: str, input_file: str) -> dict:
         """Everything that features are a function of."""
@@ -90,9 +111,6 @@ class FeatureFiles:
     def _build(self, derived: DerivedFile, part: str, input_file: str) -> dict:
         """Writes the records and returns the facts."""
         examples = self._processor.read_examples(input_file, part)
-        path = derived.paths[0]
-        if derived.is_foreign():
-            return {"num_examples": self._count_foreign(path)}
         started = time.perf_counter()
 
         def convert(start: int) -> list[bytes]:
@@ -109,10 +127,12 @@ class FeatureFiles:
                     writer.write(record)
                 bar.update(len(records))
             facts["num_examples"] = len(examples)
-        tf.logging.info("%s made in %.1f s", path, time.perf_counter() - started)
+        tf.logging.info("%s made in %.1f s", derived.paths[0], time.perf_counter() - started)
         return facts
 
     def _count_foreign(self, path: str) -> int:
-        """The records of a file without our header, whose keys and length must be right."""
+        """The records of a file without our header, whose keys, length and ids must be right."""
         spec = feature_spec(self._max_seq_length, self._processor.is_regression)
-        return count_foreign_records(path, spec, self._max_seq_length, "give another --cached_dir")
+        return count_foreign_records(
+            path, spec, self._max_seq_length, "give another --cached_dir", self._limits
+        )

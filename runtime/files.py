@@ -20,19 +20,23 @@ def temporary_name(path: str) -> Iterator[str]:
     """A temporary name beside `path`, renamed to it at the end, removed if the block raises.
 
     Whoever writes the file is to close it before the block ends.
+
+    Raises:
+      UserError: the file cannot be written, because the disk is full for example.
     """
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-    os.close(handle)
-    _give_usual_mode(temporary)
+    try:
+        temporary = _new_file_beside(path)
+    except OSError as e:
+        raise UserError(f"{path} cannot be written: {e.strerror}") from e
     try:
         yield temporary
         _flush(temporary)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as e:
         with contextlib.suppress(FileNotFoundError):
             os.remove(temporary)
+        if isinstance(e, OSError) and e.errno is not None and _is_about(e, temporary):
+            raise UserError(f"{path} cannot be written: {e.strerror}") from e
         raise
 
 
@@ -45,7 +49,11 @@ def remove_temporary_files(path: str) -> None:
 
 @contextlib.contextmanager
 def open_atomically(path: str, mode: str = "w") -> Iterator[IO]:
-    """Opens `path` for writing ("w" or "wb"); the old content stays until the block ends well."""
+    """Opens `path` for writing ("w" or "wb"); the old content stays until the block ends well.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
     encoding = None if "b" in mode else "utf-8"
     with temporary_name(path) as temporary, open(temporary, mode, encoding=encoding) as file:
         yield file
@@ -118,6 +126,20 @@ def make_writable_folder(path: str, what: str) -> None:
             pass
     except OSError as e:
         raise UserError(f"{what} {path} cannot be written: {e.strerror}") from e
+
+
+def _new_file_beside(path: str) -> str:
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    os.close(handle)
+    _give_usual_mode(name)
+    return name
+
+
+def _is_about(error: OSError, path: str) -> bool:
+    """Whether an error is about a file: it names it, as source or as target, or none."""
+    return error.filename is None or path in (error.filename, error.filename2)
 
 
 def _flush(path: str) -> None:

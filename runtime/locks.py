@@ -18,8 +18,10 @@ _REFRESH_SECONDS = 4.0
 
 
 @contextlib.contextmanager
-def one_at_a_time(path: str) -> Iterator[None]:
+def one_at_a_time(path: str) -> Iterator[bool]:
     """Holds the lock `path.lock` for the length of the block; waits while another process has it.
+
+    Yields whether it had to wait.
 
     It is a file that exists while the lock is held, not an `flock`, which network volumes refuse or
     grant to everybody. Should a holder be taken for dead that is not, two work at a time: what the
@@ -30,18 +32,20 @@ def one_at_a_time(path: str) -> Iterator[None]:
     )
     try:
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        _acquire(lock, path)
+        waited = _acquire(lock, path)
     except OSError as e:
         raise UserError(f"{path} cannot be written: {e.strerror}") from e
     try:
-        yield
+        yield waited
     finally:
         lock.release()
 
 
-def _acquire(lock: filelock.SoftFileLease, path: str) -> None:
+def _acquire(lock: filelock.SoftFileLease, path: str) -> bool:
     try:
         lock.acquire(timeout=0)
+        return False
     except filelock.Timeout:
         tf.logging.info("Waiting for another process that makes %s", path)
         lock.acquire()
+        return True

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import array
 import functools
+import math
 import mmap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
 
+from runtime import distributed
 from runtime.errors import UserError
 
 # A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that.
@@ -19,24 +22,57 @@ _BEFORE, _AFTER = 12, 4
 _TRIM_MULTIPLE = 16
 
 
-def count_valid_records(path: str, spec: dict) -> int:
+def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
     """The number of records of a file, all of which are whole and have the features of `spec`.
 
+    They are read without a session: the first one must not begin before the device is loaded.
+
+    Args:
+      path: the file.
+      spec: what every record must have, all of `tf.io.FixedLenFeature`.
+      limits: of some features of integers, what each must be below.
+
     Raises:
-      ValueError: the file has no record.
-      tf.errors.OpError: a record is damaged or lacks a feature.
+      ValueError: the file has no record, or one that is not as it must be.
+      tf.errors.OpError: a record is damaged.
     """
-    with tf.Graph().as_default(), tf.Session() as session:
-        batches = tf.data.TFRecordDataset(path).batch(256)
-        # The size of a feature, so that all of them are parsed.
-        sizes = batches.map(lambda records: _batch_size(tf.io.parse_example(records, spec)))
-        count = session.run(sizes.reduce(np.int64(0), lambda total, size: total + size))
+    count = 0
+    for record in tf.io.tf_record_iterator(path):
+        fault = _fault(record, spec, limits)
+        if fault:
+            raise ValueError(f"record {count} {fault}")
+        count += 1
     if not count:
-        raise ValueError(f"{path} has no record")
-    return int(count)
+        raise ValueError("it has no record")
+    return count
 
 
-def count_foreign_records(path: str, spec: dict, seq_length: int, way_out: str) -> int:
+def _fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, int]) -> str | None:
+    """What is wrong with a record, or None."""
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return "is no tf.train.Example"
+    for key, wanted in spec.items():
+        kind = "int64_list" if wanted.dtype == tf.int64 else "float_list"
+        values = getattr(features[key], kind).value
+        if len(values) != math.prod(wanted.shape):
+            return f"has {len(values)} {key}"
+        if key in limits:
+            array = np.array(values[:], np.int64)
+            bad = array[(array < 0) | (array >= limits[key])]
+            if len(bad):
+                return f"has {bad[0]} in {key}, which must be below {limits[key]}"
+    return None
+
+
+def count_foreign_records(
+    path: str,
+    spec: Mapping[str, Any],
+    seq_length: int,
+    way_out: str,
+    limits: Mapping[str, int],
+) -> int:
     """The number of records of a feature file without our header, which is used with a warning.
 
     Args:
@@ -44,28 +80,26 @@ def count_foreign_records(path: str, spec: dict, seq_length: int, way_out: str) 
       spec: what every record must have.
       seq_length: of the features, for messages.
       way_out: what to do instead of removing the file, for messages.
+      limits: of some features of integers, what each must be below.
 
     Raises:
       UserError: it is no file of such features.
     """
     try:
-        count = count_valid_records(path, spec)
+        count = count_valid_records(path, spec, limits)
     except (OSError, ValueError, tf.errors.OpError) as e:
         raise UserError(
             f"{path} exists and is no file of features of length {seq_length}; it is neither read "
-            f"nor replaced: {way_out} or remove it"
+            f"nor replaced: {way_out} or remove it ({getattr(e, 'message', e)})"
         ) from e
-    tf.logging.warning(
-        "%s has no header of ours: its %d records are used as they are; nothing tells what they "
-        "were made from",
-        path,
-        count,
-    )
+    if distributed.is_first():
+        tf.logging.warning(
+            "%s has no header of ours: its %d records are used as they are; nothing tells what "
+            "they were made from",
+            path,
+            count,
+        )
     return count
-
-
-def _batch_size(parsed: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    return tf.shape(next(iter(parsed.values())), out_type=tf.int64)[0]
 
 
 class RecordFile:
@@ -120,6 +154,7 @@ def parsed_batches(
     *,
     shuffle_seed: int | None,
     start_batch: int = 0,
+    max_batches: int | None = None,
     drop_remainder: bool = False,
     pad_remainder: bool = False,
     trim_padding: bool = False,
@@ -139,6 +174,7 @@ def parsed_batches(
       batch_size: records in a batch.
       shuffle_seed: of the order; None for file order.
       start_batch: number of the first batch of all workers together.
+      max_batches: in file order, so many of the batches at most, evenly spread; None for all.
       drop_remainder: in file order, leave out a last batch that is not full.
       pad_remainder: in file order, repeat the last record until the last batch is full.
       trim_padding: cut features as long as `input_mask` to the longest row of the batch.
@@ -154,6 +190,7 @@ def parsed_batches(
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
         end = np.iinfo(np.int64).max
+    count = end if max_batches is None else min(end, max_batches)
     full = shuffle_seed is not None or drop_remainder or pad_remainder
 
     def read(batch: np.ndarray) -> np.ndarray:
@@ -174,8 +211,12 @@ def parsed_batches(
         }
         return _trim(features) if trim_padding else features
 
-    batches = tf.data.Dataset.range(start_batch + rank, end, num_workers).map(read_op)
-    parsed = batches.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    batches = tf.data.Dataset.range(start_batch + rank, count, num_workers)
+    if count < end:
+        batches = batches.map(lambda number: number * end // count)
+    parsed = batches.map(read_op).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
     return parsed.prefetch(tf.data.AUTOTUNE)
 
 

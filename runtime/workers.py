@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import ctypes
 import multiprocessing
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -16,6 +19,8 @@ Result = TypeVar("Result")
 
 # Tasks a worker that wait or are done and not fetched yet; bounds the memory.
 _AHEAD = 3
+# From Linux's <sys/prctl.h>: the signal that this process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
 # What the worker processes call; they have it, closures and all, from the process they fork from.
 _function: Callable = None
 
@@ -38,9 +43,8 @@ def ordered_map(
     global _function
     _function = function
     context = multiprocessing.get_context("fork")
-    # An interrupt is this process's to deal with; the workers would each print a traceback.
     pool = concurrent.futures.ProcessPoolExecutor(
-        workers, context, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
+        workers, context, initializer=_begin, initargs=(os.getpid(),)
     )
     pending = collections.deque()
     try:
@@ -56,6 +60,17 @@ def ordered_map(
         ) from e
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int) -> None:
+    """What a worker process does first."""
+    # An interrupt is the parent's to deal with; the workers would each print a traceback.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Nobody would end them if the parent were killed: they wait for tasks that never come.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _call(task: Task) -> Result:

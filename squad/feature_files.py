@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 import tokenization
-from runtime.derived import DerivedFile
+from runtime.derived import DerivedFile, Snapshot
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
@@ -42,12 +42,14 @@ class FeatureFile(NamedTuple):
       path: of the records.
       num_examples: examples that the features were made from.
       num_features: records in it.
+      snapshot: what the file was when it was found or made; to be checked when it was opened.
       is_foreign: whether it has no header of ours.
     """
 
     path: str
     num_examples: int
     num_features: int
+    snapshot: Snapshot
     is_foreign: bool = False
 
 
@@ -69,8 +71,12 @@ class FeatureMaker:
         self._options = options
         self._records = RecordMaker(options.max_seq_length, self._windows)
         self._workers = workers
-        model = tokenizer.sp_model.serialized_model_proto()
-        self._tokenizer_sha256 = hashlib.sha256(model).hexdigest()
+        model = tokenizer.sp_model
+        self._tokenizer_sha256 = hashlib.sha256(model.serialized_model_proto()).hexdigest()
+        self._limits = {
+            "input_ids": model.get_piece_size(),
+            **dict.fromkeys(("start_positions", "end_positions"), options.max_seq_length),
+        }
 
     def training_features(self, train_file: str, feature_file: str) -> FeatureFile:
         """The training features of a SQuAD file, in `feature_file`.
@@ -114,20 +120,40 @@ class FeatureMaker:
         """What is left of the features of `file`, which `prediction_features` returned.
 
         Raises:
-          UserError: the file is not ours, and not of these examples.
+          UserError: the file is not ours, and not of these examples; or it was replaced.
         """
         if file.is_foreign:
-            return self._left_of_foreign_file(file, examples())
-        return list(left.prediction_features(left.read_columns(left_file)))
+            features = self._left_of_foreign_file(file.path, examples())
+        else:
+            features = list(left.prediction_features(left.read_columns(left_file)))
+        file.snapshot.check()
+        return features
 
     def training_state(self, train_file: str, feature_file: str) -> str:
-        """Whether `training_features` would find its file ready, for people."""
-        return DerivedFile(feature_file, self._source(train_file, is_training=True)).state()
+        """Whether `training_features` would find its file ready, for people.
 
-    def prediction_state(self, predict_file: str, feature_file: str, left_file: str) -> str:
-        """Whether `prediction_features` would find its files ready, for people."""
+        Raises:
+          UserError: `training_features` would.
+        """
+        derived = DerivedFile(feature_file, self._source(train_file, is_training=True))
+        return derived.state(lambda: self._count_foreign(derived))
+
+    def prediction_state(
+        self, predict_file: str, examples: Examples, feature_file: str, left_file: str
+    ) -> str:
+        """Whether `prediction_features` would find its files ready, for people.
+
+        Raises:
+          UserError: `prediction_features` or `left_features` would.
+        """
         source = self._source(predict_file, is_training=False)
-        return DerivedFile(feature_file, source, [left_file]).state()
+        derived = DerivedFile(feature_file, source, [left_file])
+
+        def check() -> None:
+            self._count_foreign(derived)
+            self._left_of_foreign_file(feature_file, examples())
+
+        return derived.state(check)
 
     def _source(self, input_file: str, is_training: bool) -> dict:
         """Everything that features are a function of."""
@@ -146,18 +172,20 @@ class FeatureMaker:
         self, derived: DerivedFile, read: Callable[[], tuple[list[SquadExample], dict]]
     ) -> FeatureFile:
         """The file, reused, or made of what `read` returns: examples, and left out by reason."""
+
+        def check() -> dict:
+            num_features = self._count_foreign(derived)
+            num_examples = len(read()[0])
+            return {"num_examples": num_examples, "num_features": num_features, "is_foreign": True}
+
         path = derived.paths[0]
-
-        def build() -> dict:
-            examples, left_out = read()
-            if derived.is_foreign():
-                is_training = derived.source["is_training"]
-                return self._foreign_facts(path, len(examples), is_training)
-            return self._build(derived, examples, left_out)
-
-        facts = derived.made_once(build)
+        facts, snapshot = derived.made_once(lambda: self._build(derived, *read()), check)
         file = FeatureFile(
-            path, facts["num_examples"], facts["num_features"], facts.get("is_foreign", False)
+            path,
+            facts["num_examples"],
+            facts["num_features"],
+            snapshot,
+            facts.get("is_foreign", False),
         )
         tf.logging.info(
             "%s: %d features of %d examples", path, file.num_features, file.num_examples
@@ -207,20 +235,20 @@ class FeatureMaker:
         records = [self._records.entries(window, is_training) for window in windows]
         return _Chunk(len(chunk), records, left.columns_of(windows) if with_left else None)
 
-    def _foreign_facts(self, path: str, num_examples: int, is_training: bool) -> dict:
-        """A file without our header, if its records have the reference's keys and our length."""
-        spec = feature_spec(self._options.max_seq_length, is_training, with_p_mask=False)
-        num_features = count_foreign_records(
-            path, spec, self._options.max_seq_length, "give another name"
+    def _count_foreign(self, derived: DerivedFile) -> int:
+        """The records of a file without our header, whose keys, length and ids must be right."""
+        seq_length = self._options.max_seq_length
+        spec = feature_spec(seq_length, derived.source["is_training"], with_p_mask=False)
+        return count_foreign_records(
+            derived.paths[0], spec, seq_length, "give another name", self._limits
         )
-        return {"num_examples": num_examples, "num_features": num_features, "is_foreign": True}
 
     def _left_of_foreign_file(
-        self, file: FeatureFile, examples: list[SquadExample]
+        self, path: str, examples: list[SquadExample]
     ) -> list[left.PredictionFeature]:
         """What is left for the records of a file without our header, checked against them."""
         windows = list(self._windows.windows(examples))
-        records = RecordFile([file.path])
+        records = RecordFile([path])
         same = len(windows) == len(records) and all(
             self._describes(window, number, record)
             for number, (window, record) in enumerate(
@@ -229,7 +257,7 @@ class FeatureMaker:
         )
         if not same:
             raise UserError(
-                f"{file.path} holds other features than --predict_file and the flags give; it is "
+                f"{path} holds other features than --predict_file and the flags give; it is "
                 "neither read nor replaced: give another name or remove it"
             )
         return list(left.prediction_features(left.columns_of(windows)))

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -218,6 +219,29 @@ def test_wrong_options(environment, words, message):
     assert result.returncode == 2
     assert re.fullmatch(r"mpirun\.sh: error: .*\n", result.stderr)
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("folder", ["/proc", "file", "file/below"])
+def test_a_folder_that_no_log_can_be_written_to(environment, tmp_path, folder):
+    (tmp_path / "file").write_text("")
+    result = run([str(SCRIPT), "-n", "1", "-l", folder, "x"], env=environment, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == f"mpirun.sh: error: -l {folder}: no log can be written there\n"
+
+
+@pytest.mark.parametrize("start", ["cd deploy; bash mpirun.sh", "deploy/mpirun.sh"])
+def test_mpirun_of_the_environment_beside_the_script(tmp_path, start):
+    path = "/usr/bin:/bin"
+    if shutil.which("mpirun", path=path):
+        pytest.skip("there is an mpirun of the system, which comes first")
+    mpirun = tmp_path / ".venv" / "bin" / "mpirun"
+    for file in (tmp_path / "deploy" / "mpirun.sh", mpirun):
+        file.parent.mkdir(parents=True)
+        shutil.copy(SCRIPT, file)
+    command = ["bash", "-c", f"{start} --dry-run -n 1 x"]
+    result = run(command, cwd=tmp_path, env={"PATH": path})
+    assert result.returncode == 0, result.stderr
+    assert shlex.split(result.stdout)[0] == str(mpirun)
 
 
 def test_help(environment):

@@ -1,14 +1,18 @@
 """Feature files: made once, reused, rebuilt with a reason, and files of others."""
 
 import logging
+import re
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 import tokenization
 from classifier_utils import ColaProcessor, file_based_convert_examples_to_features
-from glue.feature_files import FeatureFile, FeatureFiles
+from glue.feature_files import FeatureFiles
+from runtime import derived
 from runtime.errors import UserError
+from tests.conftest import ROOT, run
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +54,11 @@ def records(tmp_path):
 
 
 def test_made_and_reused(make, tmp_path, log):
-    assert make(rows=7) == FeatureFile(str(tmp_path / "features"), 7)
+    made = make(rows=7)
+    assert made[:2] == (str(tmp_path / "features"), 7)
     assert "made in" in log()
     content = (tmp_path / "features").read_bytes()
-    assert make() == FeatureFile(str(tmp_path / "features"), 7)
+    assert make() == made
     assert "Reusing" in log()
     assert (tmp_path / "features").read_bytes() == content
     assert {p.name for p in tmp_path.iterdir()} == {"train.tsv", "features", "features.json"}
@@ -124,3 +129,83 @@ def test_a_fault_leaves_nothing(make, tmp_path):
     with pytest.raises(UserError, match="line 1: the label is '5'"):
         make()
     assert [p.name for p in tmp_path.iterdir()] == ["train.tsv"]
+
+
+@pytest.fixture
+def foreign(make, tmp_path):
+    """Features without our header."""
+    make(rows=7)
+    (tmp_path / "features.json").unlink()
+    return tmp_path / "features"
+
+
+def test_ids_of_another_vocabulary(make, foreign):
+    records = list(tf.io.tf_record_iterator(str(foreign)))
+    for key, value, limit in (("input_ids", 200, 200), ("label_ids", 2, 2)):
+        example = tf.train.Example.FromString(records[3])
+        example.features.feature[key].int64_list.value[0] = value
+        with tf.io.TFRecordWriter(str(foreign)) as writer:
+            for record in (*records[:3], example.SerializeToString()):
+                writer.write(record)
+        message = rf"\(record 3 has {value} in {key}, which must be below {limit}\)"
+        with pytest.raises(UserError, match=message):
+            make()
+
+
+def test_a_file_of_the_reference_needs_no_lock(make, foreign, monkeypatch):
+    monkeypatch.setattr(derived, "one_at_a_time", None)
+    assert make().num_examples == 7
+
+
+def test_state(tokenizer, make, foreign, tmp_path):
+    files = FeatureFiles(ColaProcessor(True, True), tokenizer, 16, 1)
+
+    def state():
+        return files.state("train", str(tmp_path / "train.tsv"), str(foreign))
+
+    assert state() == "there, without a header of ours"
+    foreign.write_text("notes")
+    with pytest.raises(UserError, match="no file of features of length 16"):
+        state()
+    foreign.unlink()
+    assert state() == "to be made"
+    make()
+    assert state() == "reused"
+
+
+# run_classifier.py, with features that are replaced as soon as they are prepared.
+RUN = """
+import os, runpy, shutil, sys
+sys.path.insert(0, {root!r})
+from glue.run import GlueRun
+prepare = GlueRun.prepare_training
+def replaced(self):
+    part = prepare(self)
+    shutil.copy(part.features.path, part.features.path + ".new")
+    os.replace(part.features.path + ".new", part.features.path)
+    return part
+GlueRun.prepare_training = replaced
+runpy.run_path({root!r} + "/run_classifier.py", run_name="__main__")
+"""
+
+
+def test_a_run_whose_features_are_replaced(squad_dir, tmp_path):
+    """By those of another job, after they were found right and before they are read."""
+    (tmp_path / "train.tsv").write_text("label\ttext_a\n" + "x\tbo ra\ny\tti\n" * 4)
+    program = tmp_path / "program.py"
+    program.write_text(RUN.format(root=str(ROOT)))
+    flags = [
+        "--task_name=tsv",
+        f"--data_dir={tmp_path}",
+        f"--albert_config_file={squad_dir / 'albert.json'}",
+        f"--spm_model_file={squad_dir / 'spm.model'}",
+        f"--output_dir={tmp_path / 'out'}",
+        "--max_seq_length=32",
+        "--do_train",
+        "--train_step=2",
+        "--train_batch_size=2",
+    ]
+    result = run([sys.executable, str(program), *flags])
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert re.search(r"error: \S+ was replaced while this job ran; give each job", result.stderr)

@@ -9,8 +9,10 @@ import os
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime.derived import DerivedFile
+from runtime import derived, distributed
+from runtime.derived import DerivedFile, Snapshot
 from runtime.errors import UserError
+from runtime.files import remove_temporary_files
 
 SOURCE = {"input_sha256": "abc", "length": 64, "lower": True}
 
@@ -46,6 +48,10 @@ class Place:
                 with open(name, "w") as file:
                     file.write(text)
             facts["count"] = 3
+
+    def made_once(self, build=None, check=None, **changes):
+        """What `made_once` returns; `build` and `check` are what it may call."""
+        return self.derived(**changes).made_once(build, check)
 
     def listing(self):
         return {f.name: f.read_bytes() for f in self.folder.iterdir()}
@@ -215,6 +221,228 @@ class TestReasons:
         ]
         with contextlib.suppress(UserError):  # whose the files are may be left open
             place.derived().is_foreign()
+
+
+class TestDamagedHeader:
+    """It is a reason to make the files anew, and none to take them for somebody else's."""
+
+    def check(self, place, log):
+        before = place.listing()
+        reason = f"its header {place.header} is damaged"
+        log()
+        assert place.derived().reusable() is None
+        assert log() == [f"{place.main} is made anew: {reason}"]
+        assert place.derived().state(None) == f"to be made anew: {reason}"
+        assert not place.derived().is_foreign()
+        assert place.listing() == before
+        place.build("new")
+        assert place.derived().reusable() == {"count": 3}
+
+    @pytest.mark.parametrize("files", ["there", "missing"])
+    @pytest.mark.parametrize("length", [len('{\n  "format": "albert-derived-file"'), 100, -3])
+    def test_truncated(self, place, log, length, files):
+        place.build()
+        place.header.write_bytes(place.header.read_bytes()[:length])
+        if files == "missing":
+            place.main.unlink()
+        self.check(place, log)
+
+    @pytest.mark.parametrize("damage", [b"\0" * 20, b"\xff", b"[" * 100_000])
+    def test_overwritten(self, place, log, damage):
+        place.build()
+        content = place.header.read_bytes()
+        place.header.write_bytes(content[:50] + damage + content[50 + len(damage) :])
+        self.check(place, log)
+
+    @pytest.mark.parametrize("key", ["version", "source", "facts", "files"])
+    def test_lacks_a_part(self, place, log, key):
+        place.build()
+        header = json.loads(place.header.read_text())
+        del header[key]
+        place.header.write_text(json.dumps(header))
+        self.check(place, log)
+
+    @pytest.mark.parametrize("key", ["source", "facts", "files"])
+    @pytest.mark.parametrize("value", [None, [], "text", 1])
+    def test_a_part_of_a_wrong_type(self, place, log, key, value):
+        place.build()
+        edit_header(place, **{key: value})
+        self.check(place, log)
+
+
+class TestState:
+    """What is said for people."""
+
+    def test_in_turn(self, place):
+        assert place.derived().state(None) == "to be made"
+        place.build()
+        assert place.derived().state(None) == "reused"
+        reason = "it was made with length 64, now it is 65"
+        assert place.derived(length=65).state(None) == f"to be made anew: {reason}"
+
+    def test_a_file_of_somebody_else_is_checked(self, place):
+        place.main.write_text("notes")
+        checked = []
+        state = place.derived().state(lambda: checked.append(True))
+        assert state == "there, without a header of ours" and checked
+
+        def refuse():
+            raise UserError("no features")
+
+        with pytest.raises(UserError, match="no features"):
+            place.derived().state(refuse)
+
+    @pytest.mark.parametrize("which", ["more", "header"])
+    def test_something_in_the_way(self, place, which):
+        getattr(place, which).write_text("{}")
+        with pytest.raises(UserError, match="give another name or remove it"):
+            place.derived().state(None)
+
+
+@contextlib.contextmanager
+def no_lock(path):
+    raise AssertionError("the lock is taken")
+    yield
+
+
+class TestMadeOnce:
+    def test_built_and_then_found(self, place, monkeypatch):
+        def build():
+            place.build()
+            return {"count": 3}
+
+        made = place.made_once(build)
+        assert made[0] == {"count": 3}
+        monkeypatch.setattr(derived, "one_at_a_time", no_lock)
+        assert place.made_once() == made
+
+    def test_a_file_of_somebody_else_needs_no_lock(self, place, monkeypatch):
+        """It may lie in a folder that cannot be written."""
+        place.main.write_text("notes")
+        monkeypatch.setattr(derived, "one_at_a_time", no_lock)
+        facts, snapshot = place.made_once(check=lambda: {"count": 1})
+        assert facts == {"count": 1}
+        snapshot.check()
+        place.main.write_text("notes!")
+        with pytest.raises(UserError, match=f"{place.main} was replaced"):
+            snapshot.check()
+
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    def test_what_appears_meanwhile_is_not_foreign(self, place, monkeypatch, moment):
+        """Another process ends its work before or after the header is looked for."""
+        file = place.derived()
+        header = file._header
+
+        def read_header():
+            if moment == "before":
+                place.build()
+            found = header()
+            if moment == "after":
+                place.build()
+            return found
+
+        monkeypatch.setattr(file, "_header", read_header)
+        assert not file.is_foreign()
+
+    @pytest.mark.parametrize("by_the_other", ["all", "none"])
+    def test_overtaken(self, place, by_the_other):
+        """While it was paused another has taken the lock, and removed what it had written."""
+        builds = []
+
+        def build():
+            builds.append(True)
+            with place.derived().building() as (names, facts):
+                if len(builds) == 1 and by_the_other == "all":
+                    place.build()
+                elif len(builds) == 1:
+                    remove_temporary_files(str(place.main))
+                else:
+                    for name in names:
+                        open(name, "w").close()
+                facts["count"] = 4
+            return facts
+
+        facts, snapshot = place.made_once(build)
+        assert facts == ({"count": 3} if by_the_other == "all" else {"count": 4})
+        assert len(builds) == (1 if by_the_other == "all" else 2)
+        snapshot.check()
+        assert place.listing().keys() == {"main", "more", "main.json"}
+
+    @pytest.mark.parametrize("error", [None, OSError(errno.ENOENT, "No such file")], ids=type)
+    def test_overtaken_again(self, place, error):
+        def build():
+            with place.derived().building():
+                remove_temporary_files(str(place.main))
+                if error:
+                    raise error
+
+        with pytest.raises(UserError, match="main cannot be written: another process has removed"):
+            place.made_once(build)
+        assert place.listing() == {}
+
+
+class TestAfterAFailure:
+    """What a process does that waited for another which made no file."""
+
+    def events(self, place, monkeypatch, waited, size):
+        """What happens in which order in a process of a job of so many."""
+        found = []
+
+        @contextlib.contextmanager
+        def lock(path):
+            found.append("lock")
+            yield waited
+            found.append("release")
+
+        def build():
+            found.append("build")
+            return {}
+
+        monkeypatch.setattr(derived, "one_at_a_time", lock)
+        monkeypatch.setattr(derived.time, "sleep", lambda seconds: found.append(seconds))
+        monkeypatch.setattr(distributed, "_started", distributed.Worker(0, size))
+        place.made_once(build)
+        return found
+
+    def test_it_waits_for_the_end_of_the_job_without_the_lock(self, place, monkeypatch):
+        events = self.events(place, monkeypatch, waited=True, size=2)
+        assert events == ["lock", "release", 10, "lock", "build", "release"]
+
+    @pytest.mark.parametrize(("waited", "size"), [(False, 2), (True, 1)])
+    def test_the_first_and_processes_of_other_jobs_build(self, place, monkeypatch, waited, size):
+        assert self.events(place, monkeypatch, waited, size) == ["lock", "build", "release"]
+
+
+class TestSnapshot:
+    def test_nothing_happens(self, place):
+        place.build()
+        snapshot = Snapshot.of([str(place.main), str(place.more), str(place.folder / "none")])
+        place.main.read_bytes()
+        (place.folder / "none").write_text("is not looked at")
+        snapshot.check()
+
+    @pytest.mark.parametrize("change", ["replaced", "written", "removed"])
+    def test_a_change(self, place, change):
+        place.build()
+        snapshot = Snapshot.of([str(place.main), str(place.more)])
+        if change == "replaced":
+            place.build()
+        elif change == "written":
+            place.main.write_bytes(place.main.read_bytes())
+        else:
+            place.main.unlink()
+        with pytest.raises(UserError) as caught:
+            snapshot.check()
+        assert str(caught.value) == (
+            f"{place.main} was replaced while this job ran; give each job a feature file of its own"
+        )
+
+    def test_an_input_fn_opens_first(self, place):
+        place.build()
+        snapshot = Snapshot.of([str(place.main)])
+        assert snapshot.checking(lambda params: params)({"a": 1}) == {"a": 1}
+        with pytest.raises(UserError, match="was replaced while this job ran"):
+            snapshot.checking(lambda params: place.build())({})
 
 
 class TestForeign:

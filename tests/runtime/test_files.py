@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import stat
 
 import pytest
@@ -69,6 +70,38 @@ class TestWriting:
             with pytest.raises(type(error)):
                 broken(str(folder / name))
         assert contents(folder) == {"file": b"old"}
+
+    def test_disk_full(self, folder, write, monkeypatch):
+        """Where the content is written, or where it is flushed."""
+        with pytest.raises(UserError) as caught, open_atomically(str(folder / "new")):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        message = f"{folder / 'new'} cannot be written: No space left on device"
+        assert str(caught.value) == message
+
+        def full(descriptor):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(UserError) as caught:
+            write(str(folder / "new"), "x")
+        assert str(caught.value) == message
+        assert contents(folder) == {"file": b"old"}
+
+    def test_no_folder(self, folder, write):
+        path = folder / "file" / "below"
+        with pytest.raises(UserError, match="cannot be written: ") as caught:
+            write(str(path), "x")
+        assert str(caught.value).startswith(f"{path} cannot be written: ")
+        assert contents(folder) == {"file": b"old"}
+
+    def test_a_name_that_is_too_long(self, folder, write):
+        path = folder / ("n" * 300)
+        with pytest.raises(UserError, match="cannot be written: File name too long"):
+            write(str(path), "x")
+
+    def test_an_error_about_another_file_is_not_about_this_one(self, folder):
+        with pytest.raises(FileNotFoundError), open_atomically(str(folder / "new")):
+            (folder / "none").read_text()
 
     def test_an_error_after_the_name_has_gone(self, folder):
         with pytest.raises(Broken), temporary_name(str(folder / "file")) as name:
@@ -198,6 +231,17 @@ class TestCopy:
         target = tmp_path_factory.mktemp("elsewhere") / "copy"
         copy_atomically(str(folder / "link"), str(target))
         assert target.read_bytes() == b"old" and not target.is_symlink()
+
+    def test_disk_full(self, folder, monkeypatch):
+        def full(source, target):
+            raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
+
+        monkeypatch.setattr(os, "link", full)
+        monkeypatch.setattr(shutil, "copyfile", full)
+        with pytest.raises(UserError) as caught:
+            copy_atomically(str(folder / "file"), str(folder / "new"))
+        assert str(caught.value) == f"{folder / 'new'} cannot be written: No space left on device"
+        assert contents(folder) == {"file": b"old"}
 
     def test_no_source(self, folder, links):
         with pytest.raises(FileNotFoundError):

@@ -33,7 +33,8 @@ def holder(path, seconds: float) -> subprocess.Popen:
 def test_waits_for_the_holder(tmp_path):
     process = holder(tmp_path / "file", 1.5)
     started = time.monotonic()
-    with locks.one_at_a_time(str(tmp_path / "file")):
+    with locks.one_at_a_time(str(tmp_path / "file")) as waited:
+        assert waited
         assert time.monotonic() - started > 0.5
         assert process.wait(timeout=5) == 0
     assert os.listdir(tmp_path) == []
@@ -53,8 +54,8 @@ def test_the_lock_of_a_killed_holder_is_taken(tmp_path, monkeypatch):
 def test_an_error_in_the_block_releases_it(tmp_path):
     with pytest.raises(KeyError), locks.one_at_a_time(str(tmp_path / "file")):
         raise KeyError
-    with locks.one_at_a_time(str(tmp_path / "file")):
-        pass
+    with locks.one_at_a_time(str(tmp_path / "file")) as waited:
+        assert not waited
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
+from runtime import workers
 from runtime.errors import UserError
 from runtime.workers import ordered_map
+from tests.conftest import ROOT
+
+# Prints the ids of two worker processes, which then have nothing to do or are at work.
+WORK = """
+import os, time
+from runtime.workers import ordered_map
+def work(task):
+    time.sleep(1000 if task > 3 else 0.1)
+    return os.getpid()
+results = ordered_map(work, range(6 if {busy} else 4), 2)
+print(*{{next(results) for _ in range(4)}}, flush=True)
+time.sleep(1000)
+"""
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -62,3 +80,30 @@ def test_results_that_wait_are_bounded(tmp_path):
     time.sleep(0.3)
     assert len(list(tmp_path.iterdir())) < 20
     results.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("busy", [True, False])
+def test_workers_end_with_the_process_that_started_them(number, busy):
+    """However it ends; else they would hold their memory, and its output open, for ever."""
+    command = [sys.executable, "-c", WORK.format(busy=busy)]
+    parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    folders = [pathlib.Path("/proc") / pid for pid in parent.stdout.readline().split()]
+    assert len(folders) == 2 and all(folder.exists() for folder in folders)
+    parent.send_signal(number)
+    parent.communicate(timeout=10)  # which waits for the end of everybody's output
+    assert parent.returncode == -number
+    deadline = time.monotonic() + 10
+    while any(folder.exists() for folder in folders):
+        assert time.monotonic() < deadline, "workers are left behind"
+        time.sleep(0.02)
+
+
+def test_a_worker_whose_parent_is_gone_already_ends():
+    child = os.fork()
+    if not child:
+        try:
+            workers._begin(parent=os.getpid())
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -17,13 +18,14 @@ import tensorflow.compat.v1 as tf
 
 import squad_utils
 import tokenization
+from runtime import derived, distributed
 from runtime.errors import UserError
 from runtime.tf_example import serialize
 from squad import feature_files
 from squad.feature_files import FeatureMaker, FeatureOptions
 from squad.features import WindowMaker
 from squad_utils import FeatureWriter
-from tests.conftest import ROOT
+from tests.conftest import ROOT, run, squad_command
 
 OPTIONS = FeatureOptions(64, 16, 20, True)
 MAKE = """
@@ -36,6 +38,21 @@ maker = FeatureMaker(FullTokenizer(None, True, sys.argv[3]), FeatureOptions(64, 
 print("ready", flush=True)
 sys.stdin.readline()
 maker.training_features(sys.argv[1], sys.argv[2])
+"""
+# run_squad_v1.py, with features that are replaced as soon as they are prepared.
+RUN = """
+import os, runpy, shutil, sys
+sys.path.insert(0, {root!r})
+from squad.run import SquadRun
+prepare = SquadRun.prepare_{what}
+def replaced(self):
+    prepared = prepare(self)
+    path = prepared.path if {what!r} == "training" else prepared.file.path
+    shutil.copy(path, path + ".new")
+    os.replace(path + ".new", path)
+    return prepared
+SquadRun.prepare_{what} = replaced
+runpy.run_path({root!r} + "/run_squad_v1.py", run_name="__main__")
 """
 
 
@@ -124,14 +141,18 @@ class Place:
 
     def write_as_the_reference(self):
         """A file of the same features without a header."""
-        writer = FeatureWriter(str(self.records), self.training)
-        for feature in self.features():
-            writer.process_feature(feature)
-        writer.close()
+        write_features(self, self.features())
 
     def listing(self):
         """The content of every file, so that what has changed can be told."""
         return {name: (self.out / name).read_bytes() for name in os.listdir(self.out)}
+
+
+def write_features(place, features):
+    writer = FeatureWriter(str(place.records), place.training)
+    for feature in features:
+        writer.process_feature(feature)
+    writer.close()
 
 
 @pytest.fixture(params=[True, False], ids=["train", "predict"])
@@ -376,11 +397,131 @@ class TestMadeAnew:
         prediction.left.write_bytes(changed[damage])
         made_anew(prediction, log, f"the content of {prediction.left} is not what was written")
 
+    @pytest.mark.parametrize("length", [40, 300, -5])
+    @pytest.mark.parametrize("flags", ["other flags", "the same flags"])
+    def test_truncated_header(self, place, log, length, flags):
+        """What the records were made with is not known any more."""
+        place.make()
+        place.header.write_bytes(place.header.read_bytes()[:length])
+        if flags == "other flags":
+            place.options = OPTIONS._replace(doc_stride=8)
+        made_anew(place, log, f"its header {place.header} is damaged")
+
     def test_header_of_another_version(self, place, log):
         place.make()
         header = json.loads(place.header.read_text(encoding="utf-8"))
         place.header.write_text(json.dumps({**header, "version": 7}), encoding="utf-8")
         made_anew(place, log, "its header is version 7, this program writes 1")
+
+
+class TestForeignFile:
+    """What holds for both kinds of file without our header."""
+
+    def test_is_used_in_a_folder_that_cannot_be_written(self, place, monkeypatch):
+        place.write_as_the_reference()
+        monkeypatch.setattr(derived, "one_at_a_time", None)
+        assert place.make()[0].is_foreign
+
+    def test_is_checked_without_a_session(self, place, monkeypatch):
+        """On a Gaudi a session before the bridge is loaded ends the process."""
+        place.write_as_the_reference()
+        monkeypatch.setattr(tf, "Session", None)
+        place.make()
+
+    def test_only_the_first_worker_warns(self, place, monkeypatch, log):
+        place.write_as_the_reference()
+        for rank in (0, 1):
+            monkeypatch.setattr(distributed, "_started", distributed.Worker(rank, 2))
+            place.make()
+            assert sum("has no header of ours" in line for line in log()) == (rank == 0)
+
+    @pytest.mark.parametrize("value", [200, 29999, -1])
+    def test_ids_of_another_vocabulary(self, place, value):
+        assert place.tokenizer.sp_model.get_piece_size() == 200
+        features = place.features()
+        features[5].input_ids[3] = value % 2**64
+        write_features(place, features)
+        refused(place, rf"no file of features.*\(record 5 has {value} in input_ids, .* below 200\)")
+
+    @pytest.mark.parametrize("key", ["start_position", "end_position"])
+    def test_answers_beyond_the_end(self, training, key):
+        features = training.features()
+        setattr(features[0], key, 64)
+        write_features(training, features)
+        refused(training, rf"\(record 0 has 64 in {key}s, which must be below 64\)")
+
+    def test_replaced_before_it_is_read(self, place):
+        place.write_as_the_reference()
+        file, _ = place.make()
+        place.write_as_the_reference()
+        with pytest.raises(UserError, match="f.tf_record was replaced while this job ran"):
+            file.snapshot.check()
+
+
+class TestState:
+    """What check_setup.py says is what the job would find."""
+
+    def state(self, place):
+        maker = FeatureMaker(place.tokenizer, place.options)
+        if place.training:
+            return maker.training_state(str(place.input), str(place.records))
+
+        def examples():
+            return squad_utils.read_squad_examples(str(place.input), is_training=False)
+
+        return maker.prediction_state(
+            str(place.input), examples, str(place.records), str(place.left)
+        )
+
+    def test_of_ours(self, place):
+        assert self.state(place) == "to be made"
+        place.make()
+        assert self.state(place) == "reused"
+
+    def test_of_a_file_of_the_reference(self, place):
+        place.write_as_the_reference()
+        before = place.listing()
+        assert self.state(place) == "there, without a header of ours"
+        assert place.listing() == before
+
+    def test_of_something_else(self, place):
+        place.records.write_text("notes")
+        with pytest.raises(UserError, match="is no file of features of length 64"):
+            self.state(place)
+
+    def test_of_other_questions(self, prediction):
+        prediction.write_as_the_reference()
+        prediction.options = OPTIONS._replace(doc_stride=17)
+        with pytest.raises(UserError, match="holds other features than --predict_file"):
+            self.state(prediction)
+
+    def test_a_stray_left_file(self, prediction):
+        prediction.left.write_text("notes")
+        with pytest.raises(UserError, match="left.npz exists and was not written by this program"):
+            self.state(prediction)
+
+
+def test_left_file_replaced_before_it_is_read(prediction):
+    """By a job with other flags, between the check of the files and their use."""
+    file, _ = prediction.make()
+    first = FeatureMaker(prediction.tokenizer, prediction.options)
+    prediction.options = OPTIONS._replace(doc_stride=8)
+    prediction.make()
+    with pytest.raises(UserError, match="was replaced while this job ran"):
+        first.left_features(file, None, str(prediction.left))
+
+
+@pytest.mark.parametrize("what", ["training", "prediction"])
+def test_a_run_whose_features_are_replaced(squad_dir, tmp_path, what):
+    """By those of another job, after they were found right and before they are read."""
+    program = tmp_path / "program.py"
+    program.write_text(RUN.format(root=str(ROOT), what=what))
+    flags = [] if what == "training" else ["--train_steps=1"]
+    command = squad_command(squad_dir, tmp_path / "out", *flags)
+    result = run([sys.executable, str(program), *command[2:]])
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert re.search(r"error: \S+ was replaced while this job ran; give each job", result.stderr)
 
 
 class TestForeignTrainingFile:
