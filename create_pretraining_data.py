@@ -13,18 +13,21 @@ from __future__ import annotations
 import os
 import time
 
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+
+# isort: split
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 import tokenization
+from model_flags import check_finite
 from pretraining.blocks import DataOptions
 from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from pretraining.text import matching_files
 from runtime import app
-from runtime.errors import FlagError, UserError
+from runtime.errors import FlagError
 from runtime.files import check_readable
 from runtime.flags import FLAGS, require
 
@@ -109,6 +112,7 @@ def main(argv: list[str]) -> None:
     require("input_file")
     if not (FLAGS.spm_model_file or FLAGS.vocab_file):
         raise FlagError("--spm_model_file or --vocab_file is required")
+    check_finite("masked_lm_prob", "short_seq_prob")
     files = matching_files(FLAGS.input_file, "input_file")
     if FLAGS.vocab_file:
         check_readable(FLAGS.vocab_file, "--vocab_file")
@@ -118,17 +122,20 @@ def main(argv: list[str]) -> None:
     one_of_each_file = FLAGS.parallel or not FLAGS.output_file
     plan = plan_shards(files, output_files(files), FLAGS.dupe_factor, one_of_each_file)
     started = time.perf_counter()
-    num_records = ShardMaker(tokenizer, data_options(), FLAGS.preprocess_workers).make(plan)
-    if not num_records:
-        raise UserError(
-            f"{FLAGS.input_file}: no pair of sentences in all the text; a line should be a sentence"
-        )
+    counts = ShardMaker(tokenizer, data_options(), FLAGS.preprocess_workers).make(plan)
     tf.logging.info(
-        "%d records in %d files, %.1f s",
-        num_records,
+        "%d records in %d files of %d documents, %d of them of one sentence, %.1f s",
+        counts["records"],
         len(plan.shards),
+        counts["documents"],
+        counts["documents_of_one_sentence"],
         time.perf_counter() - started,
     )
+    if not counts["in_order"]:
+        tf.logging.warning(
+            "no record has its sentences in order, so that nothing can be learned of their order: "
+            "a line should be a sentence, and a blank line stand between documents only"
+        )
 
 
 def output_files(input_files: list[str]) -> list[str]:
@@ -146,6 +153,11 @@ def output_files(input_files: list[str]) -> list[str]:
             f"{len(input_files)}"
         )
     if FLAGS.num_shards > 1:
+        if FLAGS.parallel or not FLAGS.output_file:
+            raise FlagError(
+                "--num_shards shares all text out to the files of one --output_file; without it, "
+                "or with --parallel, each input file has its own"
+            )
         if len(names) != 1:
             raise FlagError(f"--num_shards needs one --output_file, not {len(names)}")
         count = FLAGS.num_shards

@@ -41,7 +41,7 @@ def create_optimizer(
       use_tpu: must be false.
       optimizer: "adamw" or "lamb".
       poly_power: exponent of the decay, 1 for linear.
-      start_warmup_step: the step at which the warmup begins.
+      start_warmup_step: the step at which the warmup begins; the rate is 0 before.
       colocate_gradients_with_ops: as in `tf.gradients`.
       num_tokens: scalar, tokens of the batch that the loss is of; reported with the loss.
       gradient_accumulation_steps: runs of the op for one optimizer step: gradients of so many
@@ -164,7 +164,8 @@ def _schedule(
     )
     if not num_warmup_steps:
         return rate
-    warmed = tf.cast(step - start_warmup_step, tf.float32)
+    # Before the start the reference has negative rates, which climb the loss.
+    warmed = tf.maximum(tf.cast(step - start_warmup_step, tf.float32), 0.0)
     warmup_rate = init_lr * (warmed / float(num_warmup_steps))
     return tf.where(warmed < float(num_warmup_steps), warmup_rate, rate)
 

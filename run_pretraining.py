@@ -26,16 +26,15 @@ def main(argv: list[str]) -> None:
     """The whole run: checks, training, scores."""
     del argv
     check_run_flags()
-    require("albert_config_file", "input_file", "output_dir")
+    require("albert_config_file", "output_dir")
     run = PretrainingRun()
     training = run.prepare_training() if FLAGS.do_train else None
     evaluation = run.prepare_evaluation() if FLAGS.do_eval else None
-    connect()
+    connect(run.facts)
     if training:
         run.train(training)
     if evaluation:
         run.evaluate(evaluation)
-    run.keep_last()
 
 
 if __name__ == "__main__":

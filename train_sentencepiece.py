@@ -8,10 +8,13 @@ does nothing if the model is there and was made from the same text.
 
 from __future__ import annotations
 
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+
+# isort: split
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from model_flags import check_finite
 from pretraining.pieces import PieceOptions, train_model, write_vocab
 from pretraining.text import matching_files
 from runtime import app
@@ -52,6 +55,7 @@ def main(argv: list[str]) -> None:
     """The whole job: flags, reuse, training, files."""
     del argv
     require("input_file", "model_prefix")
+    check_finite("character_coverage")
     files = matching_files(FLAGS.input_file, "input_file")
     options = PieceOptions(*(getattr(FLAGS, name) for name in PieceOptions._fields))
     source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}

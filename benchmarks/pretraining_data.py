@@ -136,7 +136,7 @@ def ours(flags: argparse.Namespace, workers: int) -> dict:
 
     def work() -> int:
         text = os.path.join(flags.folder, "text.txt")
-        return maker.make(plan_shards([text], [output], flags.dupe_factor, False))
+        return maker.make(plan_shards([text], [output], flags.dupe_factor, False))["records"]
 
     result = measured(work, flags.mb)
     os.remove(output)

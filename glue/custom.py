@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 from collections.abc import Iterator
 
 from glue.examples import TEST, TRAIN, DataProcessor, InputExample
 from glue.rows import Place, read_json_lines, read_tsv_records
 from runtime.errors import UserError
 
+# Half of a character is what JSON can hold and UTF-8 cannot.
+_NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
 _READERS = {".tsv": read_tsv_records, ".jsonl": read_json_lines}
 
 
@@ -93,4 +96,7 @@ def _label(place: Place, record: dict) -> str:
         label = json.dumps(label)
     if not isinstance(label, str) or not label.strip():
         raise place.error("label is missing")
-    return label.strip()
+    label = label.strip()
+    if _NOT_IN_A_TABLE.search(label):
+        raise place.error(f"the label {label!r} has a tab, a line end or half of a character")
+    return label

@@ -14,8 +14,8 @@ from model_flags import define_text_flags, steps_of_epochs
 from runtime.errors import FlagError, UserError
 from runtime.flags import FLAGS
 
-_CUSTOM = "tsv"
-_TASKS = (*PROCESSORS, _CUSTOM)
+CUSTOM = "tsv"
+_TASKS = (*PROCESSORS, CUSTOM)
 # Of the reference, where neither steps nor epochs are given.
 _TRAIN_STEPS = 1000
 
@@ -37,6 +37,12 @@ def define_glue_flags() -> None:
         None,
         "Folder of the features of training and development: read if made from the same input, "
         "else written. Default: --output_dir.",
+    )
+    flags.DEFINE_string(
+        "input_file",
+        None,
+        "Folder with a ready train.tf_record, which takes the place of the training features in "
+        "--cached_dir; where it has none, they are used.",
     )
     define_text_flags(max_seq_length=512, shortest=SHORTEST)
     flags.DEFINE_alias("train_step", "train_steps")
@@ -70,7 +76,7 @@ def make_processor() -> DataProcessor:
     """The processor of --task_name.
 
     Raises:
-      FlagError: there is no such task, or nothing to do.
+      FlagError: there is no such task, nothing to do, or no step to train.
       UserError: --data_dir is no folder.
     """
     if not (FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.export_dir):
@@ -78,11 +84,13 @@ def make_processor() -> DataProcessor:
     name = FLAGS.task_name.lower()
     if name not in _TASKS:
         raise FlagError(f"--task_name={FLAGS.task_name} is no task; there are {', '.join(_TASKS)}")
-    if FLAGS.tsv_regression and name != _CUSTOM:
-        raise FlagError(f"--tsv_regression is for --task_name={_CUSTOM} only")
+    if FLAGS.tsv_regression and name != CUSTOM:
+        raise FlagError(f"--tsv_regression is for --task_name={CUSTOM} only")
+    if FLAGS["train_steps"].present and FLAGS.train_steps < 1:
+        raise FlagError(f"--train_step must be positive, not {FLAGS.train_steps}")
     if not os.path.isdir(FLAGS.data_dir):
         raise UserError(f"--data_dir {FLAGS.data_dir} is no folder")
-    if name == _CUSTOM:
+    if name == CUSTOM:
         return TsvProcessor(True, FLAGS.do_lower_case, FLAGS.data_dir, FLAGS.tsv_regression)
     return PROCESSORS[name](use_spm=True, do_lower_case=FLAGS.do_lower_case)
 
@@ -91,6 +99,9 @@ def feature_path(part: str) -> str:
     """Where the features of a part of the data set are or will be."""
     cached = FLAGS.cached_dir or FLAGS.output_dir
     task = FLAGS.task_name.lower()
+    ready = os.path.join(FLAGS.input_file or "", "train.tf_record")
+    if part == TRAIN and FLAGS.input_file and os.path.exists(ready):
+        return ready
     if part == TRAIN:
         return os.path.join(cached, f"{task}_train.tf_record")
     if part == DEV:

@@ -85,6 +85,8 @@ def read_json_lines(path: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
             record = json.loads(line)
         except ValueError as e:
             raise place.error(f"no JSON: {e}") from e
+        except RecursionError as e:
+            raise place.error("no JSON: nested too deeply") from e
         if not isinstance(record, dict):
             raise place.error("no JSON object with a text_a")
         yield place, record

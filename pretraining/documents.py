@@ -55,7 +55,9 @@ class Encoder:
 
     def __init__(self, tokenizer: tokenization.FullTokenizer, do_lower_case: bool):
         """Raises a `UserError` if the vocabulary lacks a special token."""
-        missing = [token for token in _SPECIAL_TOKENS if token not in tokenizer.vocab]
+        # In place of what a vocabulary does not have; a model has a piece of its own for that.
+        unknown = () if tokenizer.sp_model else ("[UNK]",)
+        missing = [t for t in (*_SPECIAL_TOKENS, *unknown) if t not in tokenizer.vocab]
         if missing:
             raise UserError(f"the vocabulary has no {' and no '.join(missing)}, which ALBERT needs")
         self.cls_id, self.sep_id, self.mask_id = (tokenizer.vocab[t] for t in _SPECIAL_TOKENS)

@@ -11,7 +11,7 @@ from pretraining.documents import Encoder
 from pretraining.input_pipeline import RecordOptions
 from pretraining.masking import Masker, MaskingOptions
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, require
 
 # The reference's defaults where they are others than those of fine-tuning.
 _DEFAULTS = {
@@ -53,7 +53,7 @@ def define_pretraining_flags() -> None:
         "num_warmup_steps", 3125, "Steps in which the learning rate rises.", lower_bound=0
     )
     flags.DEFINE_integer(
-        "start_warmup_step", 0, "The step at which it begins to rise.", lower_bound=0
+        "start_warmup_step", 0, "The step at which it begins to rise; 0 before.", lower_bound=0
     )
     flags.DEFINE_float(
         "poly_power", 1.0, "Power of the learning rate's decay; 1 for a linear one.", lower_bound=0
@@ -92,6 +92,8 @@ def check_pretraining_flags() -> None:
     """Raises a `FlagError` if flags do not fit each other."""
     if not (FLAGS.do_train or FLAGS.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
+    if FLAGS.do_train or not FLAGS.eval_file:
+        require("input_file")
     for name in _UNUSED:
         if FLAGS[name].present:
             raise FlagError(

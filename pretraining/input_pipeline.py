@@ -9,17 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
 
 from pretraining.masking import Masker
 from pretraining.records import feature_spec
 from pretraining.sequences import Layout
 from pretraining.text import matching_files
-from runtime import device
+from runtime import device, distributed
+from runtime.derived import is_intact
 from runtime.errors import UserError
 from runtime.records import parsed_batches
 
-# Records of each file that are looked at before a run.
-_CHECKED_RECORDS = 100
+# The first records of a file, so many, are looked at before a run, then every so-many-th one.
+_LOOKED_AT = 100
+# What TensorFlow says of records that have other lengths, or values that nothing can be looked up
+# with.
+_SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
 
 class RecordOptions(NamedTuple):
@@ -41,37 +46,64 @@ class RecordOptions(NamedTuple):
 
 
 def record_files(patterns: str, flag: str) -> list[str]:
-    """The files that names or globs stand for, without the headers that globs match as well.
+    """The files that names or globs stand for; a glob may match the headers as well.
 
     Raises:
       UserError: a name or glob matches no file.
     """
-    found = matching_files(patterns, flag)
+    found = matching_files(patterns, flag, with_derived=True)
     headers = {path + ".json" for path in found}
     return [path for path in found if path not in headers]
 
 
 def check_files(paths: Sequence[str], options: RecordOptions) -> None:
-    """Looks at the first records of files.
+    """Checks files before they are used for long.
+
+    The first records are looked at. Then one worker of each host reads on to the end: a file with
+    a header is compared with its hash there; of another one the records' checksums are checked,
+    and every 100th record is looked at as well.
 
     Raises:
       UserError: a file is none of records, or they are not as they should be.
     """
     for path in paths:
-        try:
-            records = list(itertools.islice(tf.io.tf_record_iterator(path), _CHECKED_RECORDS))
-        except (tf.errors.OpError, OSError) as e:
-            raise UserError(f"{path} is no file of records, or it is damaged") from e
-        if not records:
-            raise UserError(f"{path} has no record")
-        for record in records:
-            _check_record(path, record, options)
+        _check_records(path, options, _LOOKED_AT)
+        if distributed.local_rank() > 0:
+            continue
+        intact = is_intact(path)
+        if intact is None:
+            _check_records(path, options, None)
+        elif not intact:
+            raise UserError(
+                f"{path} is not what its header {path}.json describes: it was damaged or replaced; "
+                "make it anew, or remove the header if it is the right file"
+            )
 
 
-def _check_record(path: str, record: bytes, options: RecordOptions) -> None:
+def _check_records(path: str, options: RecordOptions, count: int | None) -> None:
+    """Looks at some of the first `count` records, or at some of all."""
+    number, has_masks = -1, False
+    try:
+        for number, record in enumerate(itertools.islice(tf.io.tf_record_iterator(path), count)):
+            if number < _LOOKED_AT or number % _LOOKED_AT == 0:
+                has_masks |= _check_record(path, record, options)
+    except (tf.errors.OpError, OSError) as e:
+        raise UserError(f"{path} is no file of records, or it is damaged") from e
+    if number < 0:
+        raise UserError(f"{path} has no record")
+    if not (has_masks or options.masker):
+        raise UserError(
+            f"{path} has no masks, so that there is nothing to predict; draw them with "
+            "--masked_lm_budget, or make the file with create_pretraining_data.py "
+            "--masked_lm_prob=0.15"
+        )
+
+
+def _check_record(path: str, record: bytes, options: RecordOptions) -> bool:
+    """Looks at a record; whether it has masks."""
     try:
         features = tf.train.Example.FromString(record).features.feature
-    except ValueError as e:
+    except DecodeError as e:
         raise UserError(f"{path} has a record that is no tf.train.Example") from e
     lengths = {
         "--max_seq_length": ("input_ids", "input_mask", "segment_ids"),
@@ -93,16 +125,38 @@ def _check_record(path: str, record: bytes, options: RecordOptions) -> None:
                     f"{path}: {key} of a record has {length} values, but {flag} is "
                     f"{wanted[flag]}; it must be the one that the file was made with"
                 )
-    if max(features["input_ids"].int64_list.value) >= options.vocab_size:
-        raise UserError(
-            f"{path}: an id is not less than the vocab_size {options.vocab_size} of "
-            "--albert_config_file; was it made with another tokenizer?"
-        )
-    if options.masker and any(features["masked_lm_weights"].float_list.value):
+            _check_values(path, key, feature.int64_list.value, options)
+    has_masks = any(features["masked_lm_weights"].float_list.value)
+    if options.masker and has_masks:
         raise UserError(
             f"{path} has masks, but --masked_lm_budget draws its own; make the file with "
             "create_pretraining_data.py --masked_lm_prob=0"
         )
+    return has_masks
+
+
+def _check_values(path: str, key: str, values: Sequence[int], options: RecordOptions) -> None:
+    """Raises a `UserError` if a value is none of an id, a position or a bit, whatever it is to be.
+
+    Weights, which are no integers, can be anything.
+    """
+    limits = {
+        "input_ids": options.vocab_size,
+        "masked_lm_ids": options.vocab_size,
+        "masked_lm_positions": options.seq_length,
+    }
+    low, high = min(values, default=0), max(values, default=0)
+    if low >= 0 and high < limits.get(key, 2):
+        return
+    if limits.get(key) == options.vocab_size <= high:
+        raise UserError(
+            f"{path}: an id is not less than the vocab_size {options.vocab_size} of "
+            "--albert_config_file; was it made with another tokenizer?"
+        )
+    raise UserError(
+        f"{path}: {key} of a record has the value {low if low < 0 else high}, which nothing in a "
+        "record can have; make the file anew"
+    )
 
 
 @contextlib.contextmanager
@@ -111,11 +165,11 @@ def reading(paths: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except tf.errors.InvalidArgumentError as e:
-        if "ParseExample" not in e.message:
+        if not any(sign in e.message for sign in _SIGNS_OF_DAMAGE):
             raise
         raise UserError(
-            f"a record of {', '.join(paths)} is damaged or has other lengths than the first ones; "
-            "make the file anew"
+            f"a record of {', '.join(paths)} is damaged, or has other lengths or values than the "
+            "first ones; make the file anew"
         ) from e
 
 
@@ -141,7 +195,7 @@ def input_fn_builder(
       batch_size: records in a batch.
       shuffle_seed: of the order; None for one pass in file order.
       start_batch: number of the first batch of all workers together.
-      max_batches: in file order, batches of all workers together at most.
+      max_batches: in file order, batches of all workers together at most, spread over the records.
       rank, num_workers: which of how many workers this is.
 
     Returns:
@@ -176,11 +230,10 @@ def input_fn_builder(
             start_batch=start_batch,
             rank=rank,
             num_workers=num_workers,
+            max_batches=max_batches,
             # On the HPU no shape may depend on the data.
             pad_remainder=shuffle_seed is None and device.is_hpu(),
         )
-        if max_batches is not None:
-            batches = batches.take(max(0, -(-(max_batches - rank) // num_workers)))
         if not options.masker:
             return batches
         masked = batches.enumerate().map(

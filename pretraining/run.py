@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 from model_flags import load_config
@@ -13,6 +12,7 @@ from pretraining.model import model_fn_builder
 from pretraining.scoring import KEY_SCORE, scores_of
 from runtime import distributed
 from runtime.checkpoints import keep_last
+from runtime.derived import files_of_header
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS, learning_rate, optimizer_options
 from runtime.records import RecordFile
@@ -45,6 +45,9 @@ class PretrainingRun:
 
     What is to be used is prepared first, so that faults of the input show before any training.
     After that all workers are to be connected and to do the same.
+
+    Attributes:
+      facts: of what has been prepared, in which all workers must agree.
     """
 
     def __init__(self):
@@ -53,6 +56,7 @@ class PretrainingRun:
         Raises:
           UserError: something does not fit.
         """
+        self.facts = {}
         self._config = load_config()
         check_pretraining_flags()
         self._options = record_options(self._config)
@@ -67,7 +71,9 @@ class PretrainingRun:
         """
         files = training_files()
         check_files(files, self._options)
-        self._run.check(pretraining_settings(self._config, files))
+        settings = pretraining_settings(self._config, files)
+        self._run.check(settings)
+        self.facts |= settings
         return files
 
     def prepare_evaluation(self) -> list[str]:
@@ -77,7 +83,12 @@ class PretrainingRun:
           UserError: the input is no good.
         """
         files = evaluation_files()
-        check_files(files, self._options)
+        if FLAGS.eval_file or not FLAGS.do_train:
+            check_files(files, self._options)
+        self.facts |= {
+            **{name: getattr(FLAGS, name) for name in _SCORING_FLAGS},
+            "eval_file": list(map(_content, files)),
+        }
         return files
 
     def train(self, files: Sequence[str]) -> None:
@@ -90,10 +101,12 @@ class PretrainingRun:
                 ),
                 num_train_steps(),
                 num_warmup_steps(),
+                # All are scored before any goes.
+                0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max,
             )
 
     def evaluate(self, files: Sequence[str]) -> None:
-        """Scores every checkpoint on the same examples, and keeps the best."""
+        """Scores every checkpoint on the same examples; after a training the last few stay."""
         most = FLAGS.max_eval_steps * FLAGS.predict_batch_size
         with reading(files):
             self._run.score(
@@ -109,10 +122,7 @@ class PretrainingRun:
                     eval_file=list(map(_content, files)),
                 ),
             )
-
-    def keep_last(self) -> None:
-        """Removes all checkpoints but the last --keep_checkpoint_max and the best."""
-        if distributed.is_chief():
+        if FLAGS.do_train and distributed.is_chief():
             keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
 
     def _input_fn(
@@ -143,7 +153,7 @@ def make_model_fn(
         use_one_hot_embeddings=False,
         optimizer=FLAGS.optimizer,
         poly_power=FLAGS.poly_power,
-        start_warmup_step=FLAGS.start_warmup_step,
+        start_warmup_step=FLAGS.start_warmup_step // distributed.size(),
         use_einsum=FLAGS.use_einsum,
         init_from_group0=FLAGS.init_from_group0,
         optimizer_options=optimizer_options(),
@@ -180,6 +190,9 @@ def pretraining_settings(config: AlbertConfig, files: Sequence[str]) -> dict:
 
 
 def _content(path: str) -> str:
-    """A record file by its content: that of its header, if it has one, which is much shorter."""
+    """A record file by its content: that of its header, if it has one, which is much shorter.
+
+    That the header describes the file is what `check_files` has checked.
+    """
     header = path + ".json"
-    return content_of(header if os.path.exists(header) else path)
+    return content_of(header if files_of_header(header) else path)

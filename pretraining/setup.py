@@ -38,13 +38,14 @@ class PretrainingJob:
         report.add("vocabulary", f"{self._config.vocab_size} pieces")
 
     def model_fn(self) -> Callable:
-        return make_model_fn(self._config, 1000, 100)
+        return make_model_fn(self._config, *(self.steps() or (1, 0)))
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
         num_groups = self._config.num_hidden_groups if FLAGS.init_from_group0 else 0
         return compare_with_checkpoint(variables, FLAGS.init_checkpoint, num_groups)[0]
 
-    def batch(self) -> dict[str, tf.TensorSpec]:
+    def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
+        del as_read
         size, length = FLAGS.train_batch_size, FLAGS.max_seq_length
         sequence = tf.TensorSpec([size, length], tf.int32)
         places = [size, FLAGS.max_predictions_per_seq]

@@ -53,6 +53,8 @@ def plan_shards(
 ) -> Plan:
     """Shares text files out to shards.
 
+    Where the text has less blocks of the usual size than there are shards, they are smaller.
+
     Args:
       files: the text files.
       outputs: names of the shards.
@@ -69,14 +71,20 @@ def plan_shards(
         ends = list(itertools.accumulate(map(len, parts)))
     else:
         blocks = plan_blocks(files, block_bytes)
+        while len(blocks) < len(outputs) and block_bytes > 1:
+            block_bytes //= 2
+            blocks = plan_blocks(files, block_bytes)
         ends = [len(blocks) * (shard + 1) // len(outputs) for shard in range(len(outputs))]
     if len(blocks) < len(outputs):
         raise UserError(
-            f"the text is too short for {len(outputs)} output files: it has {len(blocks)} blocks "
-            f"of about {block_bytes} bytes, and every file needs one"
+            f"the text is too short for {len(outputs)} output files: it has {len(blocks)} "
+            "documents, and every file needs one"
         )
-    ranges = map(range, [0, *ends], ends)
-    return Plan(list(files), blocks, list(map(Shard, outputs, ranges)))
+    shards = [
+        Shard(output, range(start, end))
+        for output, start, end in zip(outputs, [0, *ends[:-1]], ends, strict=True)
+    ]
+    return Plan(list(files), blocks, shards)
 
 
 class ShardMaker:
@@ -89,13 +97,14 @@ class ShardMaker:
         self._options = options
         self._workers = workers
 
-    def make(self, plan: Plan) -> int:
-        """Makes the shards that are not there yet; returns the number of records in all of them.
+    def make(self, plan: Plan) -> collections.Counter:
+        """Makes the shards that are not there yet; returns what all of them add up to, by name.
 
         Of several processes that need the same shards one makes them and the others wait.
 
         Raises:
-          UserError: the text is no good, or a shard's name is that of a file not ours to replace.
+          UserError: the text is no good, a shard would be empty, or its name is that of a file not
+            ours to replace.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         derived = [DerivedFile(s.path, self._source(hashes, plan, s)) for s in plan.shards]
@@ -111,7 +120,7 @@ class ShardMaker:
             made = self._make(plan, [plan.shards[k] for k in todo], [derived[k] for k in todo])
             for k, counts in zip(todo, made, strict=True):
                 facts[k] = counts
-        return sum(counts["records"] for counts in facts)
+        return sum(map(collections.Counter, facts), collections.Counter())
 
     def _source(self, hashes: list[str], plan: Plan, shard: Shard) -> dict:
         """Everything that a shard is a function of."""
@@ -141,6 +150,11 @@ class ShardMaker:
                 with file.building() as (names, facts):
                     mine = zip(shard.blocks, results, strict=False)
                     facts.update(_write(names[0], ((sizes[k], made) for k, made in mine), bar))
+                    if not facts["records"]:
+                        raise UserError(
+                            f"{shard.path}: no pair of sentences in its text; a line should be a "
+                            "sentence"
+                        )
                 _log(shard, facts, time.perf_counter() - started)
                 yield facts
 

@@ -12,6 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from runtime.derived import files_of_header
 from runtime.errors import UserError
 
 # A document is cut at the end of a line where it goes on for more than this beyond a block.
@@ -31,22 +32,44 @@ class Span(NamedTuple):
 Block = tuple[Span, ...]
 
 
-def matching_files(patterns: str, flag: str) -> list[str]:
+def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> list[str]:
     """The files that comma-separated names or globs stand for, in order.
+
+    A glob leaves out hidden files, locks, headers of derived files and, unless `with_derived`, the
+    derived files themselves: what programs have put beside the input.
 
     Raises:
       UserError: a name or glob matches no file, or something that is no file.
     """
     paths = []
     for pattern in filter(None, patterns.split(",")):
-        found = sorted(tf.gfile.Glob(pattern))
+        every = found = sorted(tf.gfile.Glob(pattern))
+        if every != [pattern]:
+            found = _without_our_own(every, with_derived)
+            if not os.path.basename(pattern).startswith("."):
+                found = [path for path in found if not os.path.basename(path).startswith(".")]
         if not found:
-            raise UserError(f"--{flag}: {pattern} matches no file")
+            but = " but what programs have made" if every else ""
+            raise UserError(f"--{flag}: {pattern} matches no file{but}")
         folder = next((path for path in found if os.path.isdir(path)), None)
         if folder:
             raise UserError(f"--{flag}: {folder} is a folder; give {folder}/* for its files")
         paths += found
     return paths
+
+
+def _without_our_own(paths: Sequence[str], with_derived: bool) -> list[str]:
+    """Leaves out locks, headers and, unless `with_derived`, the files that have a header."""
+    headers = {path if path.endswith(".json") else f"{path}.json" for path in paths}
+    files = {header: files_of_header(header) for header in headers}
+    ours = {header for header, described in files.items() if described}
+    if not with_derived:
+        ours |= {os.path.abspath(path) for described in files.values() for path in described}
+    return [
+        path
+        for path in paths
+        if not (path.endswith(".lock") or path in ours or os.path.abspath(path) in ours)
+    ]
 
 
 def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:

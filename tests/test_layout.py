@@ -60,6 +60,20 @@ def test_imports_run_downward(path):
     assert not imported(path) & {"torch", "transformers", "six"}
 
 
+@pytest.mark.parametrize(
+    "path", [p for p in sorted(ROOT.glob("*.py")) if "import runtime " in p.read_text()], ids=str
+)
+def test_programs_import_runtime_before_what_imports_tensorflow(path):
+    statements = ast.parse(path.read_text(encoding="utf-8")).body
+    names = [
+        node.names[0].name if isinstance(node, ast.Import) else node.module
+        for node in statements
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    before = {name.split(".")[0] for name in names[: names.index("runtime")]}
+    assert not before & {"tensorflow", *OURS}
+
+
 @pytest.mark.parametrize("name", ["squad_utils", "classifier_utils"])
 def test_reference_modules_only_name_things(name):
     tree = ast.parse((ROOT / f"{name}.py").read_text(encoding="utf-8"))

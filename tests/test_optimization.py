@@ -407,9 +407,9 @@ def test_gradients_that_are_not_finite_change_nothing(graph, name, slope):
 
 
 def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
-    """The learning rate of a step, in float64."""
+    """The learning rate of a step, in float64; before the start it is 0, never negative."""
     if warmup and step - start < warmup:
-        return init_lr * (step - start) / warmup
+        return init_lr * max(step - start, 0) / warmup
     return init_lr * (1 - min(step, train_steps) / train_steps) ** power
 
 
@@ -439,7 +439,7 @@ def test_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
             start_warmup_step=start,
         )
         (rate,) = tf.get_collection(graph_keys.LEARNING_RATE)
-        steps = range(start, train_steps + 10)
+        steps = range(train_steps + 10)
         rates = []
         for step in steps:
             tf.train.get_global_step().load(step, session)

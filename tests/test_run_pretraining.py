@@ -6,6 +6,7 @@ import collections
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -187,17 +188,17 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(walk, tmp_path):
 
 def test_workers_share_steps_and_scores(walk, tmp_path, mpirun):
     """Half of the steps each; a checkpoint has the same scores as with one worker."""
-    flags = ("--num_train_steps=12", "--num_warmup_steps=4", "--use_horovod=true")
-    command = pretraining(walk, tmp_path, *flags, "--save_checkpoints_steps=6")
+    schedule = ("--num_train_steps=12", "--num_warmup_steps=4", "--start_warmup_step=2")
+    flags = (*schedule, "--use_horovod=true")
+    command = pretraining(walk, tmp_path, *flags, "--save_checkpoints_steps=6", "--log_steps=1")
     log = succeed(under_mpirun(2, command))
     assert "Training from step 0 to 6, 2 of them warmup, global batch size 64" in log
     # The last step's rate is a sixth of the highest, which two workers do not double.
-    assert "learning rate 0.0005 " in log.split("step 6/6")[1]
+    rates = re.findall(r"learning rate (\S+)", log)
+    assert rates == ["0", "0", "0.0015", "0.0015", "0.001", "0.0005"]
     scored = results(tmp_path)
-    alone = pretraining(
-        walk, tmp_path / "alone", "--do_train=false", f"--init_checkpoint={tmp_path}/model.ckpt-6"
-    )
-    succeed(alone)
+    alone = ("--do_train=false", "--input_file=", f"--init_checkpoint={tmp_path}/model.ckpt-6")
+    succeed(pretraining(walk, tmp_path / "alone", *alone))
     names = ("masked_lm_accuracy", "masked_lm_loss", "sentence_order_accuracy", "loss")
     for name in names:
         assert results(tmp_path / "alone")[name] == scored[name]
@@ -229,12 +230,32 @@ def test_masks_drawn_in_training(walk, tmp_path):
         "--keep_checkpoint_max=1",
         "--log_steps=1",
     )
-    succeed(pretraining(walk, tmp_path / "out", *flags))
+    log = succeed(pretraining(walk, tmp_path / "out", *flags))
+    # None before the start of the warmup, then a twentieth of the highest more every step.
+    rates = re.findall(r"learning rate (\S+)", log)
+    assert rates == ["0", "0", "0", "0.00015", "0.0003", "0.00045"]
     history = results(tmp_path / "out")["history"]
     assert [entry["global_step"] for entry in history] == [2, 4, 6]
     assert history[-1]["masked_lm_loss"] > 0
     kept = sorted(path.name for path in (tmp_path / "out").glob("*.index"))
     assert kept == ["model.ckpt-6.index", "model.ckpt-best.index"]
+
+
+def test_records_that_were_replaced_are_noticed(walk, tmp_path):
+    """Also by the same command that ended well before; the header alone tells nothing."""
+    records = tmp_path / "records"
+    shutil.copy(walk / "train.tfrecord", records)
+    shutil.copy(walk / "train.tfrecord.json", tmp_path / "records.json")
+    header = (tmp_path / "records.json").read_text()
+    (tmp_path / "records.json").write_text(header.replace('"train.tfrecord"', '"records"'))
+    flags = (f"--input_file={records}", "--do_eval=false", "--num_train_steps=1")
+    succeed(pretraining(walk, tmp_path / "out", *flags))
+    shutil.copy(walk / "dev.tfrecord", records)
+    result = run(pretraining(walk, tmp_path / "out", *flags))
+    assert_fails(result, 1, "records is not what its header", "damaged")
+    # Without it the content itself is what tells the runs apart.
+    (tmp_path / "records.json").unlink()
+    assert_fails(run(pretraining(walk, tmp_path / "out", *flags)), 2, "other flags: --input_file")
 
 
 CONTRACT = """
@@ -270,6 +291,8 @@ def test_main_under_flags_that_a_program_sets(walk, tmp_path):
     [
         (["--max_seq_length=32"], 1, ["train.tfrecord", "48 values", "--max_seq_length"]),
         (["--do_train=false", "--do_eval=false"], 2, ["--do_train", "--do_eval"]),
+        (["--input_file="], 2, ["--input_file is required"]),
+        (["--input_file=", "--eval_file=", "--do_train=false"], 2, ["--input_file is required"]),
     ],
 )
 def test_what_goes_wrong(walk, tmp_path, flags, code, parts):

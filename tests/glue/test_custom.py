@@ -96,6 +96,10 @@ class TestFaults:
             ({"text_a": "x"}, "label is missing"),
             ({"label": " ", "text_a": "x"}, "label is missing"),
             ({"label": ["yes"], "text_a": "x"}, "label is missing"),
+            ({"label": "y\ud800", "text_a": "x"}, r"the label 'y.ud800' has"),
+            ({"label": "y\nz", "text_a": "x"}, r"the label 'y.nz' has"),
+            ({"label": "y\tz", "text_a": "x"}, r"the label 'y.tz' has"),
+            ({"label": "y\rz", "text_a": "x"}, r"the label 'y.rz' has"),
         ],
     )
     def test_what_a_row_lacks(self, write, row, reason):

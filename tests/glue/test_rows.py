@@ -86,6 +86,10 @@ class TestRecords:
             (2, {"text_a": "c", "label": 1}),
         ]
 
+    def test_nested_too_deeply(self, write):
+        with pytest.raises(UserError, match="line 1: no JSON: nested too deeply"):
+            list(read_json_lines(write(b"[" * 200_000)))
+
     @pytest.mark.parametrize("line", [b"{", b"[1]", b"text", b""])
     def test_no_json_object(self, write, line):
         with pytest.raises(UserError, match="line 2: no JSON"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from pretraining.masking import Masker, MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from runtime.errors import UserError
+from runtime.records import RecordFile
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +135,20 @@ def test_no_more_than_max_batches_are_scored(files, encoder, num_workers):
     assert sum(counts) == 4 and max(counts) - min(counts) <= 1
 
 
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_scored_batches_are_spread_over_the_records(files, encoder, num_workers):
+    """The 4 batches are those that every fourth of the records begins with."""
+    options = record_options(encoder, with_masks=True)
+    count = -(-len(RecordFile([files["masked"]])) // 8)
+    every = batches(files["masked"], options, count, shuffle_seed=None)
+    expected = [every[number * count // 4] for number in range(4)]
+    for number, batch in enumerate(expected):
+        rank, step = number % num_workers, number // num_workers
+        workers = {"rank": rank, "num_workers": num_workers, "max_batches": 4}
+        mine = batches(files["masked"], options, step + 1, shuffle_seed=None, **workers)
+        assert_same(mine[step], batch)
+
+
 class TestWrongFiles:
     def test_headers_are_no_record_files(self, files):
         folder = pathlib.Path(files["plain"]).parent
@@ -156,6 +172,57 @@ class TestWrongFiles:
         for word in [files["masked"], *words]:
             assert word in str(error.value)
 
+    def test_records_without_masks_are_not_trained_on(self, files, encoder):
+        with pytest.raises(UserError, match=r"plain .*no masks.* --masked_lm_budget"):
+            check_files([files["plain"]], record_options(encoder, with_masks=True))
+
+    @pytest.mark.parametrize("position", [100, -100, 20000])
+    def test_a_flipped_bit_is_noticed(self, files, encoder, tmp_path, position):
+        """With a header or without; it may be far beyond the first records."""
+        for name in ("masked", "masked.json"):
+            shutil.copy(pathlib.Path(files["masked"]).with_name(name), tmp_path)
+        path, options = tmp_path / "masked", record_options(encoder, with_masks=True)
+        check_files([str(path)], options)
+        content = bytearray(path.read_bytes())
+        content[position] ^= 1
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"/masked is .*damaged"):
+            check_files([str(path)], options)
+        (tmp_path / "masked.json").unlink()
+        with pytest.raises(UserError, match=r"/masked is .*damaged"):
+            check_files([str(path)], options)
+
+    def test_a_truncated_header(self, files, encoder, tmp_path):
+        shutil.copy(files["masked"], tmp_path)
+        header = pathlib.Path(files["masked"] + ".json").read_text()
+        (tmp_path / "masked.json").write_text(header[:200])
+        assert record_files(f"{tmp_path}/*", "input_file") == [f"{tmp_path}/masked"]
+        with pytest.raises(UserError, match=r"/masked is not what its header .*masked\.json"):
+            check_files([f"{tmp_path}/masked"], record_options(encoder, with_masks=True))
+
+    def test_a_truncated_file(self, files, encoder, tmp_path):
+        content = pathlib.Path(files["masked"]).read_bytes()
+        (tmp_path / "cut").write_bytes(content[:-1000])
+        with pytest.raises(UserError, match="/cut is .*damaged"):
+            check_files([str(tmp_path / "cut")], record_options(encoder, with_masks=True))
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [("masked_lm_positions", 32), ("segment_ids", 2), ("input_mask", -1), ("input_ids", -1)],
+    )
+    @pytest.mark.parametrize("number", [0, 200])
+    def test_values_out_of_range(self, files, encoder, tmp_path, key, value, number):
+        """In one of the first records, and in a later one that is looked at."""
+        path = str(tmp_path / "other")
+        with tf.io.TFRecordWriter(path) as writer:
+            for k, record in enumerate(tf.io.tf_record_iterator(files["masked"])):
+                example = tf.train.Example.FromString(record)
+                if k == number:
+                    example.features.feature[key].int64_list.value[0] = value
+                writer.write(example.SerializeToString())
+        with pytest.raises(UserError, match=f"/other: {key} of a record .* {value}"):
+            check_files([path], record_options(encoder, with_masks=True))
+
     def test_masks_are_not_drawn_over_masks(self, files, encoder):
         options = record_options(encoder, with_masks=False)
         check_files([files["plain"]], options)
@@ -166,6 +233,12 @@ class TestWrongFiles:
     def test_other_files_are_refused(self, tmp_path, encoder, content):
         (tmp_path / "file").write_bytes(content)
         with pytest.raises(UserError, match="no record|no file of records"):
+            check_files([str(tmp_path / "file")], record_options(encoder, with_masks=True))
+
+    def test_records_of_something_else_are_refused(self, tmp_path, encoder):
+        with tf.io.TFRecordWriter(str(tmp_path / "file")) as writer:
+            writer.write(b"\xff\xff")
+        with pytest.raises(UserError, match=r"no tf\.train\.Example"):
             check_files([str(tmp_path / "file")], record_options(encoder, with_masks=True))
 
     def test_a_later_record_of_another_kind(self, files, encoder, tmp_path):

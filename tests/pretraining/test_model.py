@@ -7,8 +7,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import modeling
+from pretraining.input_pipeline import reading
 from pretraining.model import model_fn_builder
 from pretraining.scoring import scores_of
+from runtime.errors import UserError
 
 TINY = modeling.AlbertConfig(
     vocab_size=211,
@@ -28,7 +30,7 @@ def build(config, features, mode, init_checkpoint=None, **options):
     model_fn = model_fn_builder(
         config, init_checkpoint, 1e-3, 10, 0, False, False, "lamb", 1.0, 0, **options
     )
-    tensors = {key: tf.constant(value) for key, value in features.items()}
+    tensors = {key: tf.convert_to_tensor(value) for key, value in features.items()}
     return model_fn(tensors, None, mode, {})
 
 
@@ -68,6 +70,24 @@ def test_golden_loss_of_training(golden):
         loss = session.run(spec.loss)
     expected = float(figures["masked_lm_loss"]) + float(figures["sentence_order_loss"])
     assert abs(loss - expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    "key", ["input_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels"]
+)
+def test_values_out_of_range_are_an_error_of_the_files(key):
+    """In TensorFlow's words, which differ from operation to operation."""
+    features = tiny_features()
+    features[key][1] = 999
+    with tf.Graph().as_default(), tf.Session() as session:
+        features = {k: tf.placeholder_with_default(v, v.shape) for k, v in features.items()}
+        spec = build(TINY, features, tf.estimator.ModeKeys.PREDICT)
+        session.run(tf.global_variables_initializer())
+        with (
+            pytest.raises(UserError, match="record of some file is damaged"),
+            reading(["some file"]),
+        ):
+            session.run(spec.predictions)
 
 
 def test_golden_losses_of_prediction(golden):

@@ -41,7 +41,7 @@ def small_blocks(monkeypatch):
 
 def make(files, outputs, tokenizer, workers=1, one_of_each_file=False, **changes) -> int:
     plan = plan_shards(list(map(str, files)), list(map(str, outputs)), 4, one_of_each_file)
-    return ShardMaker(tokenizer, options(**changes), workers).make(plan)
+    return ShardMaker(tokenizer, options(**changes), workers).make(plan)["records"]
 
 
 def examples(path) -> list[dict]:
@@ -132,9 +132,27 @@ def test_a_shard_of_each_file(corpus, tokenizer, tmp_path):
     assert first - second and second - first
 
 
-def test_more_files_than_text(corpus, tokenizer, tmp_path):
-    with pytest.raises(UserError, match="too short for 50 output files"):
-        make([corpus / "dev.txt"], [tmp_path / str(k) for k in range(50)], tokenizer)
+def test_more_files_than_documents(corpus, tokenizer, tmp_path):
+    with pytest.raises(UserError, match="too short for 61 output files: .* 60 documents"):
+        make([corpus / "dev.txt"], [tmp_path / str(k) for k in range(61)], tokenizer)
+
+
+@pytest.mark.parametrize("count", [2, 60])
+def test_small_text_is_shared_out_as_well(corpus, tokenizer, tmp_path, count):
+    """It is less than a block of the usual size; every file gets some and all of it is there."""
+    names = [tmp_path / str(k) for k in range(count)]
+    assert make([corpus / "dev.txt"], names, tokenizer) == sum(len(examples(n)) for n in names)
+    assert all(examples(name) for name in names)
+    outputs = list(map(str, names))
+    plan = plan_shards([str(corpus / "dev.txt")], outputs, DUPE_FACTOR, False)
+    sizes = [sum(span.end - span.start for span in block) for block in plan.blocks]
+    assert sum(sizes) == (corpus / "dev.txt").stat().st_size
+
+
+def test_as_many_shards_as_outputs(corpus):
+    files = [str(corpus / "dev.txt")]
+    with pytest.raises(ValueError):
+        plan_shards(files, ["a", "b"], DUPE_FACTOR, one_of_each_file=True)
 
 
 def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, small_blocks, corpus):
@@ -148,7 +166,9 @@ def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, sm
 
 def test_a_single_sentence_makes_no_record(tokenizer, tmp_path):
     (tmp_path / "text.txt").write_text("axono ayono")
-    assert make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer) == 0
+    with pytest.raises(UserError, match="shard: no pair of sentences"):
+        make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer)
+    assert os.listdir(tmp_path) == ["text.txt"]
 
 
 def statistics(found: list[dict]) -> dict[str, float]:

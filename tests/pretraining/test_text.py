@@ -9,6 +9,7 @@ import pytest
 
 from pretraining import text
 from pretraining.text import Span, matching_files, plan_blocks, read_lines
+from runtime.derived import DerivedFile
 from runtime.errors import UserError
 
 
@@ -109,6 +110,34 @@ class TestMatchingFiles:
             (tmp_path / name).write_text("x")
         found = matching_files(f"{tmp_path}/c.dat,{tmp_path}/*.txt", "input_file")
         assert found == [f"{tmp_path}/{name}" for name in ("c.dat", "a.txt", "b.txt")]
+
+    @pytest.fixture
+    def made(self, tmp_path):
+        """A folder with a text, what a program has made of it, and what others have left."""
+        derived = DerivedFile(str(tmp_path / "made"), {}, [str(tmp_path / "companion")])
+        with derived.building() as (names, _):
+            for name in names:
+                pathlib.Path(name).write_text("x")
+        for name in ("text", "text.json", ".made.x1y2", "made.lock"):
+            (tmp_path / name).write_text("x")
+        return tmp_path
+
+    @pytest.mark.parametrize(
+        ("with_derived", "names"),
+        [(False, ["text", "text.json"]), (True, ["companion", "made", "text", "text.json"])],
+    )
+    def test_globs_leave_out_what_is_no_input(self, made, with_derived, names):
+        found = matching_files(f"{made}/*", "input_file", with_derived=with_derived)
+        assert found == [f"{made}/{name}" for name in names]
+
+    def test_names_are_taken_as_they_are(self, made):
+        names = [f"{made}/{name}" for name in ("made", ".made.x1y2", "made.lock", "made.json")]
+        assert matching_files(",".join(names), "input_file") == names
+        assert matching_files(f"{made}/.m*", "input_file") == [f"{made}/.made.x1y2"]
+
+    def test_a_glob_of_nothing_else(self, made):
+        with pytest.raises(UserError, match=r"ma\* matches no file but what programs have made"):
+            matching_files(f"{made}/ma*", "input_file")
 
     @pytest.mark.parametrize("pattern", ["none.txt", "*.none", "no/such/folder/*"])
     def test_what_matches_nothing_is_named(self, tmp_path, pattern):
