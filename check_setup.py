@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
@@ -24,10 +23,12 @@ from glue.setup import GlueJob
 from pretraining.flags import define_pretraining_flags
 from pretraining.setup import PretrainingJob
 from runtime import app, device, distributed
-from runtime.environment import Report, Row, describe_bf16, describe_environment
+from runtime.bf16_plan import Plan
+from runtime.environment import Report, Row, describe_environment
 from runtime.flags import FLAGS, define_ignored_flags, define_run_flags
 from runtime.job import (
     Job,
+    describe_bf16,
     describe_checkpoints,
     describe_memory,
     describe_training,
@@ -52,9 +53,7 @@ PROGRAMS = {
     "run_classifier.py": Program(
         define_glue_flags, (*_MODEL, "spm_model_file", "data_dir", "task_name"), GlueJob
     ),
-    "run_pretraining.py": Program(
-        define_pretraining_flags, (*_MODEL, "input_file"), PretrainingJob
-    ),
+    "run_pretraining.py": Program(define_pretraining_flags, _MODEL, PretrainingJob),
 }
 
 
@@ -86,8 +85,9 @@ def main(program: Program) -> None:
     describe_environment(report, program.required)
     job = describe_input(report, program) if report.ok else None
     connect(report)
-    lines = describe_graph(report, job) if report.ok else []
-    ok = print_reports(gathered(report.rows), lines)
+    plan = describe_graph(report, job) if report.ok else None
+    by_rank = [[Row(*row) for row in rows] for rows in distributed.gather_json(report.rows)]
+    ok = print_reports(by_rank, plan if FLAGS.bf16 else None)
     # The launcher ends all ranks when the first one ends with 1: not before this is printed.
     distributed.share(None)
     sys.exit(0 if ok else 1)
@@ -114,9 +114,9 @@ def connect(report: Report) -> None:
         report.add("Horovod", distributed.description())
 
 
-def describe_graph(report: Report, job: Job) -> list[str]:
-    """The graph of a training step; returns the lines of --bf16."""
-    lines = []
+def describe_graph(report: Report, job: Job) -> Plan | None:
+    """The graph of a training step; returns what becomes bfloat16 in it."""
+    plan = None
     with report.part("model"):
         graph = training_graph(job)
         describe_variables(report, job, graph)
@@ -125,27 +125,19 @@ def describe_graph(report: Report, job: Job) -> list[str]:
         with report.part("training"):
             describe_checkpoints(report, job, graph)
         with report.part("bfloat16"):
-            lines = describe_bf16(report, graph, with_table=FLAGS.bf16)
-    return lines
+            plan = describe_bf16(report, job, wanted=FLAGS.bf16)
+    return plan
 
 
-def gathered(rows: list[Row]) -> list[list[Row]]:
-    """The rows of every rank, on every rank."""
-    if distributed.size() == 1:
-        return [rows]
-    content = np.frombuffer(json.dumps(rows).encode(), np.uint8)
-    by_rank = distributed.gather([content], np.dtype(np.uint8))
-    return [[Row(*row) for row in json.loads(arrays[0].tobytes())] for arrays in by_rank]
-
-
-def print_reports(by_rank: list[list[Row]], lines: list[str]) -> bool:
+def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
     """Prints rank 0's rows and what the others have different; whether the job can run."""
     ok = all(row.ok for rows in by_rank for row in rows)
     if not distributed.is_chief():
         return ok
     if FLAGS.json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]
-        print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": lines}, indent=2), flush=True)
+        planned = plan and plan.as_dict()
+        print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": planned}, indent=2), flush=True)
         return ok
     for row in by_rank[0]:
         print(table_line(row))
@@ -153,7 +145,7 @@ def print_reports(by_rank: list[list[Row]], lines: list[str]) -> bool:
         for row in rows:
             if row not in by_rank[0]:
                 print(f"rank {rank}: {table_line(row)}")
-    for line in lines:
+    for line in plan.table() if plan else []:
         print(line)
     print("the job can run" if ok else "the job would fail", flush=True)
     return ok

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
     training = run.prepare_training() if FLAGS.do_train else None
     development = run.prepare_evaluation() if FLAGS.do_eval else None
     test = run.prepare_prediction() if FLAGS.do_predict else None
-    connect()
+    connect(run.facts)
     if training:
         run.train(training)
     if development:

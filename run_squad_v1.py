@@ -53,7 +53,7 @@ def main(argv: list[str]) -> None:
     run = SquadRun(make_v1_model_fn, is_v2=False)
     training = run.prepare_training() if do_train else None
     prediction = run.prepare_prediction() if do_predict else None
-    connect()
+    connect(run.facts)
     if training:
         run.train(training)
     if prediction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from glue.examples import DEV, TEST, TRAIN, DataProcessor
 from glue.feature_files import FeatureFile, FeatureFiles
-from glue.flags import feature_path, make_processor, num_train_steps, num_warmup_steps
+from glue.flags import CUSTOM, feature_path, make_processor, num_train_steps, num_warmup_steps
 from glue.input_pipeline import file_based_input_fn_builder
 from glue.metrics import scores_of
 from glue.model import model_fn_builder
@@ -27,7 +27,8 @@ from runtime.errors import UserError
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS, learning_rate, optimizer_options
 from runtime.prediction import Output
-from runtime.run import Run, content_of, scoring_settings, training_settings
+from runtime.run import Run, checkpoint_to_use, content_of, scoring_settings, training_settings
+from runtime.run_record import recorded_settings
 
 
 class Part(NamedTuple):
@@ -43,6 +44,9 @@ class GlueRun:
     What is to be used is prepared first: worker processes are forked before TensorFlow and MPI
     have threads, and faults of the input show before any training. After that all workers are to
     be connected and to do the same.
+
+    Attributes:
+      facts: of what has been prepared, in which all workers must agree.
     """
 
     def __init__(self):
@@ -51,8 +55,9 @@ class GlueRun:
         Raises:
           UserError: something does not fit.
         """
+        self.facts = {}
         self._config = load_config()
-        self._processor = make_processor()
+        self._processor = load_processor()
         tokenizer = load_tokenizer(self._config)
         self._labels = self._processor.get_labels()
         self._run = Run(functools.partial(make_model_fn, self._config, len(self._labels)))
@@ -67,7 +72,9 @@ class GlueRun:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        self._run.check(glue_training_settings(self._config, self._processor))
+        settings = glue_training_settings(self._config, self._processor)
+        self._run.check(settings)
+        self.facts |= settings
         return self._part(TRAIN)
 
     def prepare_evaluation(self) -> Part:
@@ -93,6 +100,11 @@ class GlueRun:
 
     def _part(self, part: str) -> Part:
         input_file = self._processor.path(FLAGS.data_dir, part)
+        self.facts |= {
+            f"{part} file": content_of(input_file),
+            "predict_batch_size": FLAGS.predict_batch_size,
+            **_model_settings(self._config, self._processor),
+        }
         return Part(input_file, self._files.made(part, input_file, feature_path(part)))
 
     def train(self, part: Part) -> None:
@@ -105,10 +117,12 @@ class GlueRun:
             ),
             num_steps,
             num_warmup_steps(num_steps),
+            # All are scored before any goes.
+            0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max,
         )
 
     def evaluate(self, part: Part) -> None:
-        """Scores every checkpoint that has no scores yet, keeps the best and the last few."""
+        """Scores every checkpoint that has no scores yet; after a training the last few stay."""
         self._run.score(
             self._input_fn(part.features, FLAGS.predict_batch_size, is_training=False),
             part.features.num_examples,
@@ -119,7 +133,7 @@ class GlueRun:
                 dev_file=content_of(part.input_file),
             ),
         )
-        if distributed.is_chief():
+        if FLAGS.do_train and distributed.is_chief():
             keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
 
     def _score(self, outputs: list[Output]) -> Scored:
@@ -140,12 +154,14 @@ class GlueRun:
         if not distributed.is_chief():
             predictor.follow()
             return
-        checkpoint = self._run.checkpoint()
+        checkpoint = checkpoint_to_use()
         results = _results(
             {
                 "checkpoint": content_of(checkpoint + ".index"),
-                "test_file": content_of(part.input_file),
-                **_model_settings(self._config, self._processor),
+                **scoring_settings(
+                    **_model_settings(self._config, self._processor),
+                    test_file=content_of(part.input_file),
+                ),
             }
         )
         if results.reusable() is None:
@@ -174,7 +190,7 @@ class GlueRun:
     def _input_fn(
         self, features: FeatureFile, batch_size: int, is_training: bool, start_batch: int = 0
     ) -> Callable:
-        return file_based_input_fn_builder(
+        input_fn = file_based_input_fn_builder(
             features.path,
             FLAGS.max_seq_length,
             is_training,
@@ -191,6 +207,36 @@ class GlueRun:
             rank=distributed.rank(),
             num_workers=distributed.size(),
         )
+        return features.snapshot.checking(input_fn)
+
+
+def load_processor() -> DataProcessor:
+    """The processor of --task_name, with the labels that the model to be used was trained for.
+
+    Raises:
+      FlagError, UserError: as in `make_processor`.
+      UserError: the model was trained for other labels.
+    """
+    processor = make_processor()
+    if FLAGS.do_train:
+        return processor
+    folder = os.path.dirname(checkpoint_to_use()) if distributed.is_chief() else FLAGS.output_dir
+    trained_for = (recorded_settings(folder) or {}).get("labels")
+    if trained_for is None:
+        return processor
+    if FLAGS.task_name.lower() == CUSTOM and processor.is_regression == (trained_for == [None]):
+        # The files to be labelled need no training file beside them.
+        processor.labels = () if processor.is_regression else tuple(trained_for)
+    if processor.get_labels() != trained_for:
+        raise UserError(
+            f"the model in {folder} was trained for {_listed(trained_for)}, --task_name="
+            f"{FLAGS.task_name} has {_listed(processor.get_labels())}"
+        )
+    return processor
+
+
+def _listed(labels: Sequence[str | None]) -> str:
+    return "numbers" if labels == [None] else f"the labels {', '.join(labels)}"
 
 
 def make_model_fn(

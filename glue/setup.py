@@ -9,9 +9,10 @@ import tensorflow.compat.v1 as tf
 from glue.examples import DEV, TEST, TRAIN
 from glue.feature_files import FeatureFiles
 from glue.features import SEQUENCE_KEYS
-from glue.flags import feature_path, make_processor, num_train_steps, num_warmup_steps
-from glue.run import glue_training_settings, make_model_fn
+from glue.flags import feature_path, num_train_steps, num_warmup_steps
+from glue.run import glue_training_settings, load_processor, make_model_fn
 from model_flags import load_config, load_tokenizer
+from runtime import device
 from runtime.environment import Report
 from runtime.flags import FLAGS
 from runtime.initialization import Initialized, compare_with_checkpoint
@@ -27,7 +28,7 @@ class GlueJob:
           UserError: they do not fit each other or the flags.
         """
         self._config = load_config()
-        self._processor = make_processor()
+        self._processor = load_processor()
         tokenizer = load_tokenizer(self._config)
         report.add("vocabulary", f"{len(tokenizer.vocab)} pieces, as in the configuration")
         self._labels = self._processor.get_labels()
@@ -37,13 +38,15 @@ class GlueJob:
         self._num_examples = 0
 
     def model_fn(self) -> Callable:
-        return make_model_fn(self._config, len(self._labels), 1000, 100)
+        return make_model_fn(self._config, len(self._labels), *(self.steps() or (1, 0)))
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
         return compare_with_checkpoint(variables, FLAGS.init_checkpoint)[0]
 
-    def batch(self) -> dict[str, tf.TensorSpec]:
-        size, length = FLAGS.train_batch_size, FLAGS.max_seq_length
+    def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
+        size = FLAGS.train_batch_size
+        # Batches are trimmed, but for the HPU.
+        length = None if as_read and not device.is_hpu() else FLAGS.max_seq_length
         label = tf.float32 if self._processor.is_regression else tf.int32
         return {
             **dict.fromkeys(SEQUENCE_KEYS, tf.TensorSpec([size, length], tf.int32)),

@@ -37,6 +37,8 @@ def _parse(argv: list[str]) -> list[str]:
         rest = flags.FLAGS(argv)
     except flags.Error as e:
         _end(f"{e}; see --help", 2)
+    except (OSError, UnicodeDecodeError) as e:
+        _end(f"--flagfile: no file of flags: {e}", 2)
     if len(rest) > 1:
         _end(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
     return rest

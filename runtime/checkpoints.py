@@ -11,7 +11,7 @@ import glob
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -114,6 +114,37 @@ def keep_last(folder: str, count: int) -> None:
     """Removes all numbered checkpoints of a folder but the last `count`; none if that is 0."""
     for prefix in list(list_checkpoints(folder).values())[:-count] if count else []:
         remove_checkpoint(prefix)
+
+
+class FitsModel(tf.train.SessionRunHook):
+    """Checks, before a session restores a checkpoint, that it has the model's variables.
+
+    TensorFlow itself gives a variable whatever shape the checkpoint's has.
+    """
+
+    def __init__(self, checkpoint: str):
+        """For a checkpoint, by its prefix."""
+        self._checkpoint = checkpoint
+
+    def begin(self) -> None:
+        """Raises a `UserError` if a variable of the graph is missing or has another shape."""
+        check_fits(self._checkpoint, tf.global_variables())
+
+
+def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
+    """Raises a `UserError` unless a checkpoint has all the variables, in their shapes."""
+    shapes = dict(tf.train.list_variables(checkpoint))
+    differ = [
+        f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
+        for v in variables
+        if shapes.get(v.op.name) != v.shape.as_list()
+    ]
+    if differ:
+        raise UserError(
+            f"{checkpoint} does not fit the model: {len(differ)} variables differ, such as "
+            f"{', '.join(differ[:3])}; was it trained for another task, or with another "
+            "--albert_config_file?"
+        )
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import tensorflow as tf2
@@ -58,9 +60,14 @@ def prepare() -> None:
     """Loads what the device needs, before any graph is built; the card is that of the local rank.
 
     Raises:
-      UserError: it does not load.
+      UserError: it does not load, or this host has more workers than cards.
     """
     if is_hpu():
+        workers, cards = distributed.local_size(), habana.count_cards()
+        if workers > cards:
+            raise UserError(
+                f"{workers} workers on this host, which has {cards} Gaudi cards; each needs one"
+            )
         # The bridge takes the card of this rank from the variables that mpirun sets.
         habana.load()
         return
@@ -69,6 +76,17 @@ def prepare() -> None:
     tf2.config.set_visible_devices([own] if own else [], "GPU")
     if own:
         tf2.config.experimental.set_memory_growth(own, True)
+
+
+@contextlib.contextmanager
+def as_cpu() -> Iterator[None]:
+    """Builds graphs as for the CPU meanwhile, for use elsewhere."""
+    global _device
+    _device, before = Device("cpu", "for another machine"), _device
+    try:
+        yield
+    finally:
+        _device = before
 
 
 def chosen() -> Device:

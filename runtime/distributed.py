@@ -138,6 +138,11 @@ def local_rank() -> int:
     return _worker.local_rank
 
 
+def local_size() -> int:
+    """The number of workers on this host."""
+    return _worker.local_size
+
+
 def size() -> int:
     """The number of workers."""
     return _worker.size
@@ -180,7 +185,8 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
 
     The tensors are joined to few long vectors, in their order: one vector is sent faster than many
     small ones, its sum does not depend on which of them is ready first, and unlike Horovod's
-    grouped all-reduce it has a kernel on every device.
+    grouped all-reduce it has a kernel on every device. All operations are in a name scope of their
+    own, `mean_over_workers`, by which a bfloat16 configuration can tell them from the model's.
 
     Args:
       tensors: of known shapes, the same on every worker.
@@ -188,19 +194,27 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
     """
     if size() == 1:
         return list(tensors)
+    # Workers find each other's tensors by the names.
+    name = f"{tensors[0].op.name}_and_{len(tensors) - 1}".replace("/", "_")
     results = []
-    for number, group in enumerate(_groups(tensors)):
-        sizes = [tensor.shape.num_elements() for tensor in group]
-        flat = [tf.reshape(tensor, [size]) for tensor, size in zip(group, sizes, strict=True)]
-        vector = tf.concat(flat, axis=0)
-        if dtype:
-            vector = tf.cast(vector, dtype)
-        # Workers find each other's tensors by these names.
-        name = f"{tensors[0].op.name}_and_{len(tensors) - 1}_{number}".replace("/", "_")
-        vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), group[0].dtype)
-        parts = tf.split(vector, sizes)
-        results += [tf.reshape(part, t.shape) for part, t in zip(parts, group, strict=True)]
+    with tf.name_scope("mean_over_workers"):
+        for number, group in enumerate(_groups(tensors)):
+            results += _mean_of_group(group, dtype, f"{name}_{number}")
     return results
+
+
+def _mean_of_group(
+    tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
+) -> list[tf.Tensor]:
+    """The means of tensors that are sent as one vector."""
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
+    flat = [tf.reshape(tensor, [size]) for tensor, size in zip(tensors, sizes, strict=True)]
+    vector = tf.concat(flat, axis=0)
+    if dtype:
+        vector = tf.cast(vector, dtype)
+    vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), tensors[0].dtype)
+    parts = tf.split(vector, sizes)
+    return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
 def _groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
@@ -254,6 +268,31 @@ def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarra
     )
     all_arrays = iter(np.split(values, np.cumsum(lengths)[:-1]))
     return [[next(all_arrays) for _ in range(count)] for count in counts]
+
+
+def gather_json(value: Any) -> list[Any]:
+    """Every worker's `value`, which JSON can hold, by rank."""
+    if size() == 1:
+        return [value]
+    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    return [json.loads(arrays[0].tobytes()) for arrays in gather([content], np.dtype(np.uint8))]
+
+
+def check_alike(facts: dict[str, Any]) -> None:
+    """Checks that all workers have the same facts, which JSON can hold.
+
+    Raises:
+      UserError: they do not; names the first rank that differs, and in what.
+    """
+    (first_host, first), *others = gather_json([socket.gethostname(), facts])
+    for rank, (host, found) in enumerate(others, start=1):
+        for name in sorted(first.keys() | found.keys()):
+            if found.get(name) != first.get(name):
+                raise UserError(
+                    f"rank {rank} on {host} has another {name} than rank 0 on {first_host} "
+                    f"({found.get(name)}, not {first.get(name)}); all hosts need the same files "
+                    "and flags"
+                )
 
 
 def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime import bf16_config, device, distributed, habana
-from runtime.bf16_plan import plan
+from runtime import device, distributed, habana
 from runtime.errors import UserError
 from runtime.flags import check_run_flags, require
 
@@ -94,26 +93,10 @@ def _describe_programs(report: Report) -> None:
 
 
 def _describe_cards(report: Report) -> None:
-    version, driver = habana.installed_version(), habana.driver_version()
-    report.add(habana.PACKAGE, version or "not installed")
+    driver = habana.driver_version()
     report.add("habanalabs driver", driver or "none")
-    if version and driver and not driver.startswith(version.rsplit(".", 1)[0]):
-        report.add("versions", f"driver {driver} and {habana.PACKAGE} {version} differ")
+    for package in (habana.PACKAGE, "habana-horovod"):
+        version = habana.installed_version(package)
+        same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
+        report.add(package, (version or "not installed") + ("" if same else ": not the driver's"))
     report.add("Gaudi cards", habana.count_cards())
-
-
-def describe_bf16(report: Report, graph: tf.Graph, with_table: bool) -> list[str]:
-    """A row with the plan for a training graph, and with a table its lines.
-
-    Without a configuration in the environment the table is that of the shipped one.
-
-    Raises:
-      UserError: the configuration is no good.
-    """
-    config = bf16_config.from_environment() or (bf16_config.load("1") if with_table else None)
-    if config is None:
-        report.add(bf16_config.VARIABLE, "not set: the run is in float32")
-        return []
-    wanted = plan(graph.as_graph_def(), config, device.kind())
-    report.add("plan", wanted.summary())
-    return wanted.table() if with_table else []

@@ -79,6 +79,8 @@ class Evaluation:
         Raises:
           UserError: there is no checkpoint at all.
         """
+        if not self._history:
+            self._number_the_best()
         checkpoints = self._checkpoints()
         scored = {entry["checkpoint"] for entry in self._history}
         todo = [c for c in checkpoints if os.path.basename(c) not in scored]
@@ -87,6 +89,17 @@ class Evaluation:
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
         return self.best
+
+    def _number_the_best(self) -> None:
+        """Gives the best checkpoint of earlier scores its number back, if that one is gone.
+
+        By other scores another may be best, and would replace the only copy.
+        """
+        numbered = list_checkpoints(self._folder)
+        if numbered and os.path.exists(self._best_path + ".index"):
+            step = checkpoint_step(self._best_path)
+            if step not in numbered:
+                copy_checkpoint(self._best_path, os.path.join(self._folder, f"model.ckpt-{step}"))
 
     def _checkpoints(self) -> list[str]:
         """The checkpoints to score: numbered ones, else the best one, else the initial one."""

@@ -6,7 +6,7 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from runtime.checkpoints import restoring
+from runtime.checkpoints import check_fits, restoring
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -22,6 +22,9 @@ def export_saved_model(estimator: tf.estimator.Estimator, export_dir: str, check
         tensors = {name: tf.placeholder(tf.int32, [None, None], name) for name in _INPUTS}
         return tf.estimator.export.ServingInputReceiver(tensors, tensors)
 
+    with tf.Graph().as_default():
+        estimator.model_fn(inputs().features, None, tf.estimator.ModeKeys.PREDICT, estimator.config)
+        check_fits(checkpoint, tf.global_variables())
     target = os.path.join(export_dir, "saved_model")
     with restoring(checkpoint):
         folder = estimator.export_saved_model(target, inputs, checkpoint_path=checkpoint).decode()

@@ -174,8 +174,8 @@ def optimizer_options() -> dict[str, Any]:
     }
 
 
-def training_plan(num_steps: int) -> TrainingPlan:
-    """The flags that tell how to train."""
+def training_plan(num_steps: int, keep_checkpoints: int) -> TrainingPlan:
+    """The flags that tell how to train; see `TrainingPlan`."""
     return TrainingPlan(
         num_steps,
         global_batch_size(),
@@ -183,6 +183,7 @@ def training_plan(num_steps: int) -> TrainingPlan:
         FLAGS.save_checkpoints_steps,
         FLAGS.save_summary_steps,
         FLAGS.log_steps,
+        keep_checkpoints,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import importlib.metadata
+import os
 import sys
 from typing import Any
 
@@ -21,15 +22,18 @@ PACKAGE = "habana-tensorflow"
 _PYTHON, _TENSORFLOW = (3, 10), "2.15.0"
 _INSTALL = "install requirements-gaudi.txt in an environment of CPython 3.10"
 _DRIVER_FILES = ("/sys/module/habanalabs", "/sys/class/accel/accel*/device/driver_ver")
-_CARD_FILES = ("/sys/class/accel/accel*/device/device_type", "/dev/hl[0-9]*")
+# Newer drivers use the kernel's folder for accelerators of all makers, of which only Gaudi cards
+# say their type so. A container may see the type of a card whose device it does not have.
+_DEVICE_FILES = ("/dev/accel/accel[0-9]*", "/dev/hl[0-9]*")
+_TYPE_FILE = "/sys/class/accel/{}/device/device_type"
 
 _ops: Any = None
 
 
-def installed_version() -> str | None:
-    """The version of the bridge in this environment, None if there is none."""
+def installed_version(package: str = PACKAGE) -> str | None:
+    """The version of the bridge, or another package, in this environment; None without it."""
     try:
-        return importlib.metadata.version(PACKAGE)
+        return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 
@@ -43,8 +47,9 @@ def driver_version() -> str | None:
 
 
 def count_cards() -> int:
-    """The number of Gaudi cards of this machine."""
-    return max(len(glob.glob(pattern)) for pattern in _CARD_FILES)
+    """The number of Gaudi cards that this machine or container has."""
+    new, old = map(glob.glob, _DEVICE_FILES)
+    return len(old) + sum(bool(glob.glob(_TYPE_FILE.format(os.path.basename(d)))) for d in new)
 
 
 def why_not() -> str | None:

@@ -10,13 +10,23 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from runtime import graph_keys
+from runtime.checkpoints import keep_last
 
 
 class SaveCheckpoints(tf.train.SessionRunHook):
     """Saves `model.ckpt-N` every so many steps and at the end, never at the beginning."""
 
-    def __init__(self, folder: str, every_steps: int, runs_a_step: int = 1):
-        """Saves into `folder` at every step that is a multiple of `every_steps`."""
+    def __init__(self, folder: str, every_steps: int, runs_a_step: int = 1, keep: int = 0):
+        """Saves into `folder` at every step that is a multiple of `every_steps`.
+
+        Args:
+          folder: of the checkpoints.
+          every_steps: steps between two of them.
+          runs_a_step: runs of the session until a step is done.
+          keep: how many checkpoints stay, the last ones; 0 for all.
+        """
+        self._folder = folder
+        self._keep = keep
         self._prefix = os.path.join(folder, "model.ckpt")
         self._every = every_steps
         self._runs_a_step = runs_a_step
@@ -45,6 +55,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         path = saver.save(session, self._prefix, global_step=self._step)
         self._saved = self._step
         tf.logging.info("Saved %s", path)
+        keep_last(self._folder, self._keep)
 
 
 class Throughput(NamedTuple):

@@ -8,13 +8,17 @@ from typing import Protocol
 
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed
+from runtime import bf16_config, device, distributed
+from runtime.bf16_plan import Plan
 from runtime.environment import Report
 from runtime.files import check_can_be_written, existing_folder
 from runtime.flags import FLAGS, global_batch_size
 from runtime.initialization import Initialized
-from runtime.memory import checkpoint_bytes, estimate_memory
+from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes
+from runtime.precision import plan_model
 from runtime.run import check_output_dir
+
+_TRAIN = tf.estimator.ModeKeys.TRAIN
 
 
 class Job(Protocol):
@@ -25,7 +29,7 @@ class Job(Protocol):
     """
 
     def model_fn(self) -> Callable:
-        """The model."""
+        """The model; to be called after `describe_data`."""
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
         """The model's variables against those of --init_checkpoint.
@@ -34,8 +38,12 @@ class Job(Protocol):
           UserError: they do not fit.
         """
 
-    def batch(self) -> dict[str, tf.TensorSpec]:
-        """What the model takes in a training step."""
+    def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
+        """What the model takes in a training step.
+
+        Args:
+          as_read: leave a length open that is known when a batch is read; else the longest.
+        """
 
     def describe_data(self, report: Report) -> None:
         """Adds the input files and whether their features will be reused.
@@ -55,18 +63,20 @@ def training_graph(job: Job) -> tf.Graph:
     """The graph of a training step of one worker, with batches of full length."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(FLAGS.seed)
-        features = {
-            name: tf.placeholder(spec.dtype, spec.shape) for name, spec in job.batch().items()
-        }
-        job.model_fn()(features=features, labels=None, mode=tf.estimator.ModeKeys.TRAIN, params={})
+        features = _placeholders(job.batch(as_read=False))
+        job.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
     return graph
+
+
+def _placeholders(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
+    return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
 
 
 def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
     """The model's variables, and which of them the initial checkpoint has."""
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     count = sum(variable.shape.num_elements() for variable in variables)
-    report.add("parameters", f"{count / 1e6:.1f} million in {len(variables)} variables")
+    report.add("parameters", f"{count / 1e6:.2f} million in {len(variables)} variables")
     if not FLAGS.init_checkpoint:
         report.add("checkpoint", "none: training starts from random weights")
         return
@@ -108,7 +118,7 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
     size, free = checkpoint_bytes(graph), shutil.disk_usage(existing_folder(FLAGS.output_dir)).free
     report.add(
         "checkpoints",
-        f"{number} of {size / 1e9:.2f} GB; {free / 1e9:.1f} GB are free in --output_dir",
+        f"{number} of {format_bytes(size)}; {format_bytes(free)} are free in --output_dir",
         ok=number * size < free,
     )
 
@@ -116,4 +126,33 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
 def describe_memory(report: Report, graph: tf.Graph) -> None:
     """The memory of a training step by part."""
     for item, size in estimate_memory(graph).items():
-        report.add(item, f"{size / 1e9:.2f} GB")
+        report.add(item, format_bytes(size))
+
+
+def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
+    """Rows with the configuration, and what it makes of a training step.
+
+    Args:
+      report: gets the rows.
+      job: the job.
+      wanted: plan with the shipped configuration if the environment has none.
+
+    Returns:
+      The plan, if there is one.
+
+    Raises:
+      UserError: the configuration is no good.
+    """
+    config = bf16_config.from_environment()
+    if config is None:
+        report.add(bf16_config.VARIABLE, "not set: the run is in float32")
+        config = bf16_config.load("1") if wanted else None
+    if config is None:
+        return None
+    with tf.Graph().as_default():
+        tf.set_random_seed(FLAGS.seed)
+        tf.train.get_or_create_global_step()
+        features = _placeholders(job.batch(as_read=True))
+        planned = plan_model(job.model_fn(), features, None, _TRAIN, {}, config, device.kind())
+    report.add("plan", planned.plan.summary())
+    return planned.plan

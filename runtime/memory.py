@@ -42,6 +42,11 @@ def checkpoint_bytes(graph: tf.Graph) -> int:
     return sum(map(_bytes, graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)))
 
 
+def format_bytes(size: int) -> str:
+    """A size for people: "1.25 GB", "0.3 MB"."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+
+
 def _is_backward(name: str) -> bool:
     return name.startswith(_GRADIENTS) or f"/{_GRADIENTS}" in name
 

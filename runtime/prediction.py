@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed
-from runtime.checkpoints import restoring
+from runtime.checkpoints import FitsModel, restoring
 from runtime.progress import progress
 
 Output = dict[str, np.ndarray]
@@ -70,7 +70,7 @@ class Predictor:
         batches = self._estimator.predict(
             self._input_fn,
             checkpoint_path=checkpoint if here else None,
-            hooks=distributed.starting_hooks(),
+            hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
             yield_single_examples=False,
         )
         with restoring(checkpoint):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, device, distributed, precision
-from runtime.checkpoints import BEST, resolve_checkpoint
+from runtime.checkpoints import BEST, list_checkpoints, resolve_checkpoint
 from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
 from runtime.export import export_saved_model
@@ -40,14 +40,21 @@ _TRAINING_FLAGS = (
 )
 
 
-def connect() -> None:
-    """Loads the device and waits for the other workers.
+def connect(facts: dict) -> None:
+    """Loads the device, waits for the other workers, and checks that they are to do the same.
 
     To be called when everything is prepared that can be without them: files are checked, feature
     files made, and no process is forked any more.
+
+    Args:
+      facts: what has been prepared, by name: contents of files and the flags that count.
+
+    Raises:
+      UserError: the device does not load, or another worker's facts differ.
     """
     device.prepare()
     distributed.connect(on_cpu=device.kind() == "cpu")
+    distributed.check_alike(facts)
 
 
 class Run:
@@ -65,6 +72,8 @@ class Run:
             resolve_checkpoint(FLAGS.init_checkpoint)
         if distributed.is_chief():
             make_writable_folder(FLAGS.output_dir, "--output_dir")
+            if FLAGS.export_dir:
+                make_writable_folder(FLAGS.export_dir, "--export_dir")
         if FLAGS.deterministic_run:
             make_deterministic()
 
@@ -83,6 +92,7 @@ class Run:
         input_fn_from: Callable[[int], Callable],
         num_steps: int,
         num_warmup_steps: int,
+        keep_checkpoints: int = 0,
     ) -> None:
         """Trains up to step `num_steps`, from where an earlier run stopped.
 
@@ -91,8 +101,9 @@ class Run:
           input_fn_from: the training data from a batch on, counted over all workers.
           num_steps: steps of the whole training.
           num_warmup_steps: those in which the learning rate rises.
+          keep_checkpoints: how many to keep, the last ones; 0 for all.
         """
-        plan = training_plan(num_steps)
+        plan = training_plan(num_steps, keep_checkpoints)
         done = distributed.share(_begin(settings) if distributed.is_chief() else None)
         if done >= num_steps:
             tf.logging.info("Training is done already: step %d of %d", done, num_steps)
@@ -144,27 +155,12 @@ class Run:
         estimator = self._estimator(None, None)
         return Predictor(estimator, input_fn, FLAGS.predict_batch_size, num_examples)
 
-    def checkpoint(self) -> str:
-        """The best checkpoint of the folder, or else the newest or the initial one.
-
-        Raises:
-          UserError: there is none.
-        """
-        best = os.path.join(FLAGS.output_dir, BEST)
-        found = best if os.path.exists(best + ".index") else None
-        found = found or tf.train.latest_checkpoint(FLAGS.output_dir) or FLAGS.init_checkpoint
-        if not found:
-            raise UserError(
-                f"{FLAGS.output_dir} has no checkpoint; train first, or give --init_checkpoint"
-            )
-        return resolve_checkpoint(found)
-
     def export(self) -> str:
         """Writes `checkpoint()` as a SavedModel below --export_dir."""
-        make_writable_folder(FLAGS.export_dir, "--export_dir")
-        # In float32: who serves it may have another device.
-        estimator = self._make_estimator(self._make_model_fn(None, None))
-        return export_saved_model(estimator, FLAGS.export_dir, self.checkpoint())
+        # In float32 and without a card's operations: who serves it may have another device.
+        with device.as_cpu():
+            estimator = self._make_estimator(self._make_model_fn(None, None))
+            return export_saved_model(estimator, FLAGS.export_dir, checkpoint_to_use())
 
     def _estimator(
         self, num_train_steps: int | None, num_warmup_steps: int | None
@@ -196,6 +192,22 @@ def check_output_dir(settings: dict) -> None:
         check_run(FLAGS.output_dir, settings)
 
 
+def checkpoint_to_use() -> str:
+    """The best checkpoint of the folder, or else the newest or the initial one.
+
+    Raises:
+      UserError: there is none.
+    """
+    best = os.path.join(FLAGS.output_dir, BEST)
+    found = best if os.path.exists(best + ".index") else None
+    found = found or tf.train.latest_checkpoint(FLAGS.output_dir) or FLAGS.init_checkpoint
+    if not found:
+        raise UserError(
+            f"{FLAGS.output_dir} has no checkpoint; train first, or give --init_checkpoint"
+        )
+    return resolve_checkpoint(found)
+
+
 def training_settings(**own: object) -> dict:
     """What trained weights are a function of, by flag name: the task's own and the common ones."""
     return {
@@ -210,8 +222,10 @@ def training_settings(**own: object) -> dict:
 def scoring_settings(**own: object) -> dict:
     """What scores are a function of besides the checkpoint's name, likewise."""
     run = os.path.join(FLAGS.output_dir, "run.json")
+    has_checkpoints = bool(list_checkpoints(FLAGS.output_dir))
     return {
-        "init_checkpoint": _checkpoint_content(),
+        # Where there are others, it is not what is scored.
+        "init_checkpoint": None if has_checkpoints else _checkpoint_content(),
         "run": content_of(run) if os.path.exists(run) else None,
         "bf16 configuration": _bf16_digest(),
         **own,

@@ -84,6 +84,16 @@ def check_run(output_dir: str, settings: dict) -> None:
 _WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it and start anew"
 
 
+def recorded_settings(folder: str) -> dict | None:
+    """What `begin_run` recorded in a folder, None if there is no run.
+
+    Raises:
+      UserError: the record is damaged.
+    """
+    path = os.path.join(folder, _NAME)
+    return _read(path) if os.path.exists(path) else None
+
+
 def _read(path: str) -> dict:
     try:
         with open(path, encoding="utf-8") as file:

@@ -33,8 +33,11 @@ def make_estimator(
       seed: of weights and dropout; every worker's dropout is another.
       scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
     """
+    # The other ranks restore and write nothing there, where they may have a folder of their own.
+    chief = distributed.is_chief()
+    model_dir = output_dir if chief else os.path.join(output_dir, f"rank-{distributed.rank()}")
     config = tf.estimator.RunConfig(
-        model_dir=output_dir,
+        model_dir=model_dir,
         tf_random_seed=seed + distributed.rank(),
         save_summary_steps=None,
         save_checkpoints_steps=None,
@@ -45,7 +48,7 @@ def make_estimator(
     )
     # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
     estimator = habana.estimator_class() if device.is_hpu() else tf.estimator.Estimator
-    return estimator(model_fn, config=config, params={"model_dir": output_dir})
+    return estimator(model_fn, config=config, params={"model_dir": model_dir})
 
 
 def _scoped_allocator_config() -> tf.ConfigProto | None:
@@ -86,6 +89,7 @@ class TrainingPlan(NamedTuple):
       save_checkpoints_steps: steps between checkpoints.
       save_summary_steps: steps between two points of the curves.
       log_steps: steps between log lines.
+      keep_checkpoints: how many to keep, the last ones; 0 for all.
     """
 
     num_steps: int
@@ -94,6 +98,7 @@ class TrainingPlan(NamedTuple):
     save_checkpoints_steps: int
     save_summary_steps: int
     log_steps: int
+    keep_checkpoints: int = 0
 
 
 def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
@@ -120,23 +125,40 @@ def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingP
     )
     hooks = [*distributed.starting_hooks(), log]
     if distributed.is_chief():
-        hooks.append(SaveCheckpoints(folder, plan.save_checkpoints_steps, plan.runs_a_step))
+        hooks.append(
+            SaveCheckpoints(
+                folder, plan.save_checkpoints_steps, plan.runs_a_step, plan.keep_checkpoints
+            )
+        )
     try:
         estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
-    except tf.errors.InvalidArgumentError as e:
-        if graph_keys.NOT_FINITE not in e.message:
-            raise
-        raise UserError(_not_finite_message(folder, log.step)) from e
     except tf.errors.OpError as e:
-        if "OOM" in e.message:
-            raise UserError("the device is out of memory; try a lower --train_batch_size") from e
-        reason = next((reason for reason in _CANNOT_WRITE if reason in e.message), None)
+        reason = reason_for_people(e.message, folder, log.step)
         if reason is None:
             raise
-        raise UserError(
-            f"{folder}: a checkpoint cannot be written ({reason}); make room and run the same "
-            "command again to resume"
-        ) from e
+        raise UserError(reason) from e
+
+
+def reason_for_people(message: str, folder: str, step: int) -> str | None:
+    """What TensorFlow's message means for a user, and what to do; None if that is not known.
+
+    Args:
+      message: of an error in training.
+      folder: of the checkpoints.
+      step: at which it came up.
+    """
+    if graph_keys.NOT_FINITE in message:
+        return _not_finite_message(folder, step)
+    for reason in _CANNOT_WRITE:
+        if reason in message:
+            return (
+                f"{folder}: a checkpoint cannot be written ({reason}); make room and run the same "
+                "command again to resume"
+            )
+    # Not "OOM" alone: a hint with that word comes with every resource that is exhausted.
+    if "OOM when allocating" in message:
+        return "the device is out of memory; try a lower --train_batch_size"
+    return None
 
 
 def _not_finite_message(folder: str, step: int) -> str:

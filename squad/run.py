@@ -51,6 +51,9 @@ class SquadRun:
     What is to be trained or predicted is prepared first: worker processes are forked before
     TensorFlow and MPI have threads, and faults of the input show before any training. After that
     all workers are to be connected and to do the same.
+
+    Attributes:
+      facts: of what has been prepared, in which all workers must agree.
     """
 
     def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool):
@@ -64,6 +67,7 @@ class SquadRun:
           UserError: something does not fit.
         """
         self._is_v2 = is_v2
+        self.facts = {}
         self._config = load_config()
         check_squad_flags()
         tokenizer = load_tokenizer(self._config)
@@ -77,7 +81,9 @@ class SquadRun:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        self._run.check(squad_training_settings(self._config))
+        settings = squad_training_settings(self._config)
+        self._run.check(settings)
+        self.facts |= settings
         return self._maker.training_features(FLAGS.train_file, training_feature_path())
 
     def prepare_prediction(self) -> PredictionData:
@@ -86,6 +92,11 @@ class SquadRun:
         Raises:
           UserError: the input is no good.
         """
+        self.facts |= {
+            "predict_file": content_of(FLAGS.predict_file),
+            "predict_batch_size": FLAGS.predict_batch_size,
+            **_feature_settings(self._config),
+        }
 
         @functools.cache
         def articles() -> list[dict]:
@@ -110,7 +121,7 @@ class SquadRun:
         self._run.train(
             squad_training_settings(self._config),
             lambda start_batch: self._input_fn(
-                features.path, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
+                features, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
             ),
             num_steps,
             num_warmup_steps(num_steps),
@@ -133,7 +144,7 @@ class SquadRun:
             tf.logging.warning("%s has no answers: there will be no scores", FLAGS.predict_file)
             key = "global_step"
         self._run.score(
-            self._input_fn(data.file.path, FLAGS.predict_batch_size, is_training=False),
+            self._input_fn(data.file, FLAGS.predict_batch_size, is_training=False),
             data.file.num_features,
             lambda results: scorer(data.articles, data.examples, data.features, results),
             key,
@@ -146,10 +157,10 @@ class SquadRun:
         self._run.export()
 
     def _input_fn(
-        self, path: str, batch_size: int, is_training: bool, start_batch: int = 0
+        self, file: FeatureFile, batch_size: int, is_training: bool, start_batch: int = 0
     ) -> Callable:
-        return input_fn_builder(
-            path,
+        input_fn = input_fn_builder(
+            file.path,
             FLAGS.max_seq_length,
             is_training,
             drop_remainder=is_training,
@@ -160,10 +171,11 @@ class SquadRun:
             start_batch=start_batch,
             # On the HPU no shape may depend on the data.
             pad_remainder=device.is_hpu(),
-            trim_padding=FLAGS.trim_batches and FLAGS.mask_padding_in_loss and not device.is_hpu(),
+            trim_padding=trims_batches(),
             rank=distributed.rank(),
             num_workers=distributed.size(),
         )
+        return file.snapshot.checking(input_fn)
 
     def _scoring_settings(self) -> dict:
         return scoring_settings(
@@ -210,6 +222,11 @@ def _feature_settings(config: AlbertConfig) -> dict:
         "albert_config_file": config.to_dict(),
         "spm_model_file": content_of(FLAGS.spm_model_file),
     }
+
+
+def trims_batches() -> bool:
+    """Whether batches are cut to their longest feature; on the HPU no shape depends on data."""
+    return FLAGS.trim_batches and FLAGS.mask_padding_in_loss and not device.is_hpu()
 
 
 def num_train_steps(num_examples: int) -> int:

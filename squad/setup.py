@@ -20,7 +20,13 @@ from squad.flags import (
     wanted_tasks,
 )
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
-from squad.run import make_v1_model_fn, num_train_steps, num_warmup_steps, squad_training_settings
+from squad.run import (
+    make_v1_model_fn,
+    num_train_steps,
+    num_warmup_steps,
+    squad_training_settings,
+    trims_batches,
+)
 
 
 class SquadJob:
@@ -41,13 +47,14 @@ class SquadJob:
         self._num_examples = 0
 
     def model_fn(self) -> Callable:
-        return make_v1_model_fn(self._config, 1000, 100)
+        return make_v1_model_fn(self._config, *(self.steps() or (1, 0)))
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
         return compare_with_checkpoint(variables, FLAGS.init_checkpoint)[0]
 
-    def batch(self) -> dict[str, tf.TensorSpec]:
-        size, length = FLAGS.train_batch_size, FLAGS.max_seq_length
+    def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
+        size = FLAGS.train_batch_size
+        length = None if as_read and trims_batches() else FLAGS.max_seq_length
         return {
             **dict.fromkeys(SEQUENCE_KEYS, tf.TensorSpec([size, length], tf.int32)),
             **dict.fromkeys(ANSWER_KEYS, tf.TensorSpec([size], tf.int32)),
@@ -67,7 +74,9 @@ class SquadJob:
             articles = load_squad(FLAGS.predict_file)
             examples, _ = read_examples(articles, FLAGS.predict_file, is_training=False)
             report.add("examples to predict", len(examples))
-            state = self._maker.prediction_state(FLAGS.predict_file, *prediction_feature_paths())
+            state = self._maker.prediction_state(
+                FLAGS.predict_file, lambda: examples, *prediction_feature_paths()
+            )
             report.add("prediction features", state)
 
     def steps(self) -> tuple[int, int] | None:

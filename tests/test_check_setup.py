@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
 import pytest
@@ -50,8 +51,8 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert rows["training examples"] == "48"
     assert rows["training features"] == rows["prediction features"] == "reused"
     assert rows["steps"] == "12, 1 of them warmup, 8 examples each"
-    assert rows["checkpoints"].startswith("3 of 0.00 GB; ")
-    assert rows["activations"].endswith(" GB")
+    assert rows["checkpoints"].startswith("3 of 0.2 MB; ")
+    assert rows["activations"].endswith(" MB")
     assert rows["TF_BF16_CONVERSION"] == "not set: the run is in float32"
 
 
@@ -117,7 +118,7 @@ def test_a_full_disk(squad_dir, tmp_path):
     result = run(command(squad_dir, tmp_path, *flags))
     assert result.returncode == 1
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
-    assert "1000000000 of 0.00 GB; " in line
+    assert "1000000000 of 0.2 MB; " in line
 
 
 @pytest.fixture
@@ -208,6 +209,23 @@ def test_the_bfloat16_plan(squad_dir, tmp_path):
     (line,) = (x for x in result.stdout.splitlines() if x.split()[:2] == ["allowlist", "MatMul"])
     assert int(line.split()[2]) == (2 * 6 + 1) * 3 + 1
     assert "cast to bfloat16" in result.stdout
+    assert "not set: the run is in float32" in result.stdout
+    in_json = json.loads(run(command(squad_dir, tmp_path, "--bf16", "--json")).stdout)["bf16_plan"]
+    assert {"rule": "allowlist", "op": "MatMul", "nodes": 40} in in_json["operations"]
+    assert in_json["casts"]["bfloat16"] > 0
+
+
+def test_the_bfloat16_plan_is_the_jobs(squad_dir, tmp_path):
+    """To the node and the cast, as both say it."""
+    environment = {**os.environ, "TF_BF16_CONVERSION": "1"}
+    flags = ["--train_steps=1", "--do_predict=false"]
+    job = squad_command(squad_dir, tmp_path, *flags)
+    planned = run(check(*job[1:]), env=environment).stdout
+    done = run(job, env=environment).stderr
+    summaries = [
+        re.search(r"\d+ of \d+ float32 operations, .* back.*", said)[0] for said in (planned, done)
+    ]
+    assert summaries[0] == summaries[1]
 
 
 def test_a_bad_bfloat16_configuration(squad_dir, tmp_path):

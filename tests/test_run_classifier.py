@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -60,6 +61,9 @@ def common(squad_dir, tmp_path_factory) -> list[str]:
         "--train_batch_size=8",
         "--learning_rate=2e-3",
     ]
+
+
+BF16 = "TF_BF16_CONVERSION"
 
 
 def command(*flags: str) -> list[str]:
@@ -135,6 +139,24 @@ class TestEveryTask:
         assert found["global_step"] == 2
         assert all(np.isfinite(found[name]) for name in scores)
         assert (out / task / "model.ckpt-best.index").exists()
+
+    def test_a_model_of_other_labels(self, out, common, tmp_path):
+        own = ["--task_name=rte", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]
+        own = [*common, *own]
+        mnli = f"--init_checkpoint={out / 'mnli' / 'model.ckpt-best'}"
+        result = run(command(*own, "--do_predict", mnli))
+        assert result.returncode == 1
+        error = error_of(result)
+        assert "was trained for the labels contradiction, entailment, neutral" in error
+        assert "--task_name=rte has the labels entailment, not_entailment" in error
+        # Without the run beside it, its shapes tell.
+        for path in (out / "mnli").glob("model.ckpt-best.*"):
+            shutil.copy(path, tmp_path)
+        for more in ("--do_predict", f"--export_dir={tmp_path / 'export'}"):
+            flags = [*own, more, f"--init_checkpoint={tmp_path / 'model.ckpt-best'}"]
+            result = run(command(*flags))
+            assert result.returncode == 1
+            assert "output_weights [3, 16] (the model has [2, 16])" in error_of(result)
 
     @pytest.mark.parametrize("task", TASKS)
     def test_submission(self, out, task):
@@ -220,6 +242,38 @@ class TestSeparable:
         assert "Reusing" in result.stderr
         assert {path: path.stat().st_mtime_ns for path in files} == before
 
+    def test_labelling_needs_the_test_set_alone(self, done, folder, common, squad_dir, tmp_path):
+        """The labels are those that the model was trained for, also if the data has others now."""
+        shutil.copytree(done, tmp_path / "out")
+        (tmp_path / "out" / "test_results.tsv").unlink()
+        shutil.copy(folder / "test.tsv", tmp_path)
+        config = f"--albert_config_file={squad_dir / 'albert.json'}"
+        flags = ["--task_name=tsv", f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'out'}"]
+        flags = [*common, config, *flags, "--do_predict"]
+        succeed(*flags)
+        expected = table(done / "test_results.tsv")
+        assert table(tmp_path / "out" / "test_results.tsv") == expected
+        (tmp_path / "train.tsv").write_text("text_a\tlabel\nbo\ta\nra\tb\nti\tc\n")
+        (tmp_path / "out" / "test_results.tsv").unlink()
+        succeed(*flags)
+        assert table(tmp_path / "out" / "test_results.tsv") == expected
+
+    def test_predictions_of_another_precision_are_others(self, done, command, tmp_path):
+        shutil.copytree(done, tmp_path / "out")
+        out = [f"--output_dir={tmp_path / 'out'}", "--do_train=false", "--do_eval=false"]
+        result = run([*command, *out, "--export_dir="], env={**os.environ, BF16: "1"})
+        assert result.returncode == 0, result.stderr
+        assert "bf16 configuration" in result.stderr
+        assert table(tmp_path / "out" / "test_results.tsv") != table(done / "test_results.tsv")
+
+    def test_scoring_alone_removes_nothing(self, done, command, tmp_path):
+        shutil.copytree(done, tmp_path / "out")
+        out = [f"--output_dir={tmp_path / 'out'}", "--do_train=false", "--do_predict=false"]
+        result = run([*command, *out, "--export_dir=", "--keep_checkpoint_max=1"])
+        assert result.returncode == 0, result.stderr
+        names = {path.stem for path in (tmp_path / "out").glob("model.ckpt-*.index")}
+        assert {"model.ckpt-100", "model.ckpt-150", "model.ckpt-best"} <= names
+
     def test_export_gives_what_prediction_gives(self, done, folder):
         (exported,) = (folder / "export" / "saved_model").iterdir()
         keys = ("input_ids", "input_mask", "segment_ids")
@@ -239,6 +293,17 @@ class TestSeparable:
         assert values["threshold"] == 0.75
         expected = np.array(table(done / "test_results.tsv"), float)
         np.testing.assert_allclose(values["probabilities"], expected, atol=1e-5)
+
+    def test_ready_training_features(self, done, folder, command, tmp_path):
+        """From a folder of their own, without a header, as the Habana fork's --input_file."""
+        (tmp_path / "ready").mkdir()
+        shutil.copy(done / "tsv_train.tf_record", tmp_path / "ready" / "train.tf_record")
+        flags = [f"--output_dir={tmp_path / 'out'}", "--train_step=2", "--do_predict=false"]
+        flags += ["--do_eval=false", "--export_dir=", f"--input_file={tmp_path / 'ready'}"]
+        result = run([*command, *flags])
+        assert result.returncode == 0, result.stderr
+        assert f"{tmp_path / 'ready' / 'train.tf_record'} has no header of ours" in result.stderr
+        assert not list((tmp_path / "out").glob("*train.tf_record"))
 
     def test_runs_and_files_of_others_are_not_replaced(self, done, command, tmp_path):
         shutil.copytree(done, tmp_path / "out")
@@ -319,6 +384,8 @@ class TestBadInput:
         (["--data_dir=no/such"], 1, "--data_dir no/such is no folder"),
         (["--do_eval"], 1, "dev.tsv cannot be read: No such file"),
         (["--num_train_epochs=2"], 1, "1 examples are less than one step of 8"),
+        (["--train_step=0"], 2, "--train_step must be positive, not 0"),
+        (["--train_step=-3"], 2, "--train_step must be positive, not -3"),
         (["--task_name=ax"], 1, "diagnostic has no train set, only test"),
         (["--task_name=cola"], 1, "CoLA/train.tsv, line 2: 3 columns, 4 are needed"),
         (["--task_name=rte"], 1, "RTE/train.tsv, line 2: the label is '1', not one of entailment"),

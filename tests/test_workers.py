@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import MPIRUN, ROOT, run, squad_command, under_mpirun
+from tests.conftest import MPIRUN, ROOT, make_squad, run, squad_command, under_mpirun
 from tests.test_run_squad_v1 import weights
 
 pytestmark = pytest.mark.usefixtures("mpirun")
@@ -190,6 +190,13 @@ class TestWholeRun:
         assert (tmp_path / "model.ckpt-2.index").exists()
 
 
+def two_workers(*commands: list[str]) -> list[str]:
+    """A job of two workers with a command each."""
+    first, second = (" ".join(map(str, command)) for command in commands)
+    script = f'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then {first}; else {second}; fi'
+    return under_mpirun(2, ["bash", "-c", script])
+
+
 class TestFaults:
     STEPS = ("--train_steps=100", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
 
@@ -268,15 +275,44 @@ class TestFaults:
         """As on one host of several; the other worker waits for this one meanwhile."""
         good = squad_command(squad_dir, tmp_path, "--use_horovod=true", *self.STEPS)
         bad = [*good, f"--spm_model_file={tmp_path / 'missing.model'}"]
-        programs = [" ".join(map(str, c)) for c in ((bad, good) if rank == 0 else (good, bad))]
-        script = f'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then {programs[0]}; else {programs[1]}; fi'
         started = time.time()
-        result = run(under_mpirun(2, ["bash", "-c", script]))
+        result = run(two_workers(*((bad, good) if rank == 0 else (good, bad))))
         assert time.time() - started < LIMIT
         assert result.returncode == 1
         line = next(line for line in result.stderr.splitlines() if ": error: " in line)
         assert re.search(rf"error: rank {rank} of 2 on \S+: .*missing.model", line)
         assert "Traceback" not in result.stderr
+
+    def test_a_worker_with_another_file_is_named(self, squad_dir, tmp_path):
+        """As on a host without the shared volume, where an older copy lies."""
+        good = squad_command(squad_dir, tmp_path / "out", "--use_horovod=true")
+        (tmp_path / "old.json").write_text(json.dumps(make_squad(7, 2)))
+        result = run(
+            two_workers(
+                good,
+                [
+                    *good,
+                    f"--predict_file={tmp_path / 'old.json'}",
+                    f"--predict_feature_file={tmp_path / 'old.tf_record'}",
+                    f"--predict_feature_left_file={tmp_path / 'old.npz'}",
+                ],
+            )
+        )
+        assert result.returncode == 1
+        assert re.search(r"rank 1 on \S+ has another predict_file than rank 0", result.stderr)
+        assert not list((tmp_path / "out").glob("model.ckpt*"))
+
+    def test_what_lies_in_the_folder_of_another_rank_does_not_matter(
+        self, trained, squad_dir, tmp_path
+    ):
+        """There a run is finished already; rank 0 decides where training begins."""
+        shutil.copytree(trained, tmp_path / "old")
+        flags = ["--use_horovod=true", "--train_steps=3", "--do_predict=false"]
+        here, there = (squad_command(squad_dir, tmp_path / n, *flags) for n in ("out", "old"))
+        result = run(two_workers(here, there))
+        assert result.returncode == 0, result.stderr
+        assert (tmp_path / "out" / "model.ckpt-3.index").exists()
+        assert not (tmp_path / "old" / "model.ckpt-3.index").exists()
 
     def test_a_fault_of_all_is_said_once(self, squad_dir, tmp_path):
         result = run(job(2, squad_dir, tmp_path, "--learning_rate=fast"))

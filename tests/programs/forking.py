@@ -75,7 +75,8 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
     for descriptor, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     sys.argv = command
-    sys.path[0] = os.path.dirname(command[0])
+    more = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
+    sys.path[:1] = [os.path.dirname(command[0]), *more]
     try:
         runpy.run_path(command[0], run_name="__main__")
         code = 0

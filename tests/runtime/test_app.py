@@ -40,3 +40,11 @@ def test_what_is_no_flag_is_an_error():
     result = run([sys.executable, str(ROOT / "check_setup.py"), "run_else.py", "--bf16"])
     assert result.returncode == 2
     assert "'run_else.py' is not a flag" in result.stderr
+
+
+def test_a_flagfile_that_is_no_text(tmp_path):
+    (tmp_path / "flags").write_bytes(b"--seed=\xff\xfe")
+    result = run([sys.executable, str(ROOT / "check_setup.py"), f"--flagfile={tmp_path / 'flags'}"])
+    assert result.returncode == 2
+    assert "check_setup.py: error: --flagfile: no file of flags" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -7,7 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from runtime import device, habana
+from runtime import device, distributed, habana
 from runtime.device import Device
 from runtime.errors import UserError
 
@@ -87,9 +87,30 @@ class TestWhyNot:
         has(files=["/sys/module/habanalabs"])
         assert "no Gaudi card" in habana.why_not()
 
-    def test_nothing(self, has):
-        has(files=["/sys/module/habanalabs", "/dev/hl0"])
+    def test_a_card_of_another_container(self, has):
+        """Its type is in /sys, which all containers see."""
+        has(files=["/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_type"])
+        assert "this container does not see it" in habana.why_not()
+
+    def test_an_accelerator_of_another_maker(self, has):
+        has(files=["/sys/module/habanalabs", "/dev/accel/accel0"])
+        assert "no Gaudi card" in habana.why_not()
+
+    @pytest.mark.parametrize(
+        "files", [["/dev/hl0"], ["/dev/accel/accel0", "/sys/class/accel/accel0/device/device_type"]]
+    )
+    def test_nothing(self, has, files):
+        has(files=["/sys/module/habanalabs", *files])
         assert habana.why_not() is None
+        assert habana.count_cards() == 1
+
+
+def test_more_workers_than_cards(machine, monkeypatch):
+    machine(None, gpus=0)
+    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+    monkeypatch.setattr(distributed, "local_size", lambda: 9)
+    with pytest.raises(UserError, match="9 workers on this host, which has 8 Gaudi cards"):
+        device.prepare()
 
 
 def test_this_environment():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -89,6 +90,27 @@ def test_groups_are_bounded_and_in_order():
         finally:
             distributed._VECTOR_BYTES = distributed_bytes
     assert groups == [[1, 2, 5], [40], [1, 1]]
+
+
+def test_mean_is_a_scope_of_its_own(monkeypatch):
+    """With the same names on every worker: by them they find each other's vectors."""
+    names = []
+    for rank in range(2):
+        monkeypatch.setattr(distributed, "_worker", Worker(rank, 2, rank, 2, "mpirun"))
+        sent = []
+        horovod = types.SimpleNamespace(
+            Average=None, allreduce=lambda vector, op, name, sent=sent: sent.append(name) or vector
+        )
+        monkeypatch.setattr(distributed, "_horovod", horovod)
+        with tf.Graph().as_default() as graph:
+            given = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
+            before = len(graph.get_operations())
+            distributed.mean(given), distributed.mean(given[:1])
+            made = [op.name for op in graph.get_operations()[before:]]
+        assert {name.split("/")[0] for name in made} == {"mean_over_workers", "mean_over_workers_1"}
+        assert sent == ["a_2_and_1_0", "a_2_and_0_0"]
+        names.append(made)
+    assert names[0] == names[1]
 
 
 @pytest.mark.usefixtures("mpirun")

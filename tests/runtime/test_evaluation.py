@@ -7,6 +7,7 @@ import os
 import pytest
 import tensorflow.compat.v1 as tf
 
+from runtime.checkpoints import remove_checkpoint
 from runtime.errors import UserError
 from runtime.evaluation import Evaluation, Scored
 
@@ -112,6 +113,21 @@ class TestBest:
         }
         assert place.best_copy() == 10
         assert place.output.read_text() == "10"
+
+    def test_by_other_settings_the_only_copy_of_the_best_is_not_lost(self, place):
+        """Of which the numbered one was removed, as programs do that keep the last few."""
+        place.add(5, 10, 15, 20)
+        place.run()
+        for step in (5, 10):
+            remove_checkpoint(str(place.folder / f"model.ckpt-{step}"))
+        place.settings = {"predict_file": "sha256:bb", "n_best_size": 20}
+        scored, best = place.run()
+        assert scored == named(10, 15, 20)
+        assert best["global_step"] == place.best_copy() == 10
+        place.scores[20] = (90.0, 90.0)
+        place.settings = {"predict_file": "sha256:cc", "n_best_size": 20}
+        assert place.run()[1]["global_step"] == place.best_copy() == 20
+        assert (place.folder / "model.ckpt-10.index").exists()
 
     def test_by_another_key(self, place):
         place.add(5, 10, 15, 20)

@@ -1,0 +1,206 @@
+"""Computes the same on the CPU and on another device, and compares the values.
+
+  python compare_devices.py --device=hpu
+
+Layer normalization, GELU and dropout, forward and backward, and some training steps of a small
+ALBERT. The CPU computes in float32; where TF_BF16_CONVERSION is set, the device computes as that
+says. Exit code 1 if a difference is greater than --tolerance.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from absl import flags
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from modeling import AlbertConfig
+from runtime import app, bf16_config, device, fused, precision
+from runtime.errors import UserError
+from runtime.flags import FLAGS
+from squad.model import v1_model_fn_builder
+from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
+
+import tensorflow.compat.v1 as tf  # isort: skip
+
+_SHAPE = (8, 64, 256)
+_RATE = 0.25
+_STEPS = 5
+_CONFIG = AlbertConfig(
+    vocab_size=500,
+    embedding_size=64,
+    hidden_size=_SHAPE[2],
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=1024,
+    max_position_embeddings=_SHAPE[1],
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+class Difference(NamedTuple):
+    """The largest difference of an array between devices, as a part of its largest value."""
+
+    name: str
+    relative: float
+
+
+def define_flags() -> None:
+    """Which device, and how far it may be off."""
+    flags.DEFINE_enum("device", "auto", device.KINDS, "What to compare with the CPU.")
+    flags.DEFINE_float(
+        "tolerance",
+        0.01,
+        "Greatest difference, as a part of the greatest value. A device that multiplies matrices "
+        "in bfloat16 needs some 0.05.",
+        lower_bound=0.0,
+    )
+    flags.DEFINE_string(
+        "values_file", None, "Write this device's values there and compare nothing."
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Starts a process for each device, as one process can have one only, and compares."""
+    del argv
+    if FLAGS.values_file:
+        np.savez(FLAGS.values_file, **values_here())
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        found = values_of(FLAGS.device, folder, {})
+        # The configuration is for the device that is tried, not for the measure.
+        expected = values_of("cpu", folder, {bf16_config.VARIABLE: "0"})
+    rows = list(differences(expected, found))
+    for name, relative in rows:
+        mark = "FAILS" if not relative <= FLAGS.tolerance else ""
+        print(f"{mark:<6}{name:<32}{relative:.2e}")
+    worst = max(rows, key=lambda row: row.relative)
+    if not worst.relative <= FLAGS.tolerance:
+        raise UserError(
+            f"{worst.name} differs by {worst.relative:.2e} of its greatest value, more than "
+            f"--tolerance {FLAGS.tolerance:g}"
+        )
+    print("the devices agree")
+
+
+def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
+    """What a device computes, by name."""
+    path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
+    command = [sys.executable, os.path.abspath(__file__), f"--device={kind}"]
+    done = subprocess.run(
+        [*command, f"--values_file={path}"],
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise UserError(lines[-1].split(": error: ")[-1])
+    with np.load(path) as values:
+        return dict(values)
+
+
+def values_here() -> dict[str, np.ndarray]:
+    """What the device of --device computes."""
+    device.choose(FLAGS.device)
+    device.prepare()
+    return {**operations(), **dropout(), **training()}
+
+
+def operations() -> dict[str, np.ndarray]:
+    """Layer normalization and GELU, and their gradients."""
+    rng = np.random.default_rng(1)
+    x, weight = rng.normal(size=(2, *_SHAPE)).astype(np.float32)
+    gamma, beta = rng.normal(size=(2, _SHAPE[2])).astype(np.float32)
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = [tf.constant(array) for array in (3 * x, gamma, beta)]
+        normalized, activated = fused.layer_norm(*inputs, 1e-12), fused.gelu(inputs[0])
+        fetches = {
+            "layer norm": normalized,
+            "GELU": activated,
+            "GELU's gradient": tf.gradients(activated * weight, inputs[0])[0],
+        }
+        for name, gradient in zip(
+            ("input", "gamma", "beta"), tf.gradients(normalized * weight, inputs), strict=True
+        ):
+            fetches[f"layer norm's gradient, {name}"] = gradient
+        return session.run(fetches)
+
+
+def dropout() -> dict[str, np.ndarray]:
+    """What does not depend on the mask: how many stay, how they are scaled, and the gradient."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        x = tf.ones([1000, 1000])
+        y = fused.dropout(x, _RATE)
+        gradient = tf.gradients(y, x)[0]
+        session.run(tf.global_variables_initializer())
+        kept, gradient = session.run([y, gradient])
+    return {
+        # The share is that of a million draws: less than 0.002 off.
+        "dropout, share that stays": np.round(np.mean(kept > 0, keepdims=True), 2),
+        "dropout, scale": np.max(kept, keepdims=True)[0],
+        "dropout's gradient": np.max(np.abs(gradient - kept), keepdims=True)[0] + 1,
+    }
+
+
+def training() -> dict[str, np.ndarray]:
+    """The losses of some steps, without dropout, and the weights after them."""
+    rng = np.random.default_rng(2)
+    size, length, _ = _SHAPE
+    batch = {name: np.ones([size, length], np.int32) for name in SEQUENCE_KEYS}
+    batch["input_ids"] = rng.integers(5, _CONFIG.vocab_size, [size, length], np.int32)
+    batch |= {name: rng.integers(1, length, [size], np.int32) for name in ANSWER_KEYS}
+    model_fn = v1_model_fn_builder(
+        _CONFIG,
+        init_checkpoint=None,
+        learning_rate=1e-3,
+        num_train_steps=100,
+        num_warmup_steps=0,
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        use_einsum=False,
+        hub_module=None,
+    )
+    config = bf16_config.from_environment()
+    if config and not device.is_hpu():
+        model_fn = precision.convert(model_fn, config, device.kind())
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(3)
+        tf.train.get_or_create_global_step()
+        spec = model_fn(
+            {name: tf.constant(array) for name, array in batch.items()},
+            None,
+            tf.estimator.ModeKeys.TRAIN,
+            {},
+        )
+        variables = tf.trainable_variables()
+        session.run(tf.global_variables_initializer())
+        # Random numbers are the device's own: start from the same.
+        for variable in sorted(variables, key=lambda v: v.name):
+            if variable.shape.ndims > 1:
+                variable.load(0.05 * rng.normal(size=variable.shape).astype(np.float32), session)
+        losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(_STEPS)]
+        weights = np.concatenate([value.ravel() for value in session.run(variables)])
+    return {"losses of a training": np.array(losses), "weights after it": weights}
+
+
+def differences(
+    expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
+) -> Iterator[Difference]:
+    """The greatest difference of every array."""
+    for name, array in expected.items():
+        largest = np.max(np.abs(array - found[name])) / np.max(np.abs(array))
+        yield Difference(name, float(largest))
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main)

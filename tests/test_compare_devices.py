@@ -1,0 +1,32 @@
+"""compare_devices.py as a command, between the devices that every machine has."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tests.conftest import ROOT, run
+
+COMMAND = [sys.executable, str(ROOT / "compare_devices.py")]
+
+
+def test_what_differs_is_found():
+    """bfloat16 in the matrix products changes the training and none of the operations."""
+    environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
+    result = run([*COMMAND, "--device=cpu", "--tolerance=1e-6"], env=environment)
+    assert result.returncode == 1
+    rows = {line[6:38].strip(): float(line[38:]) for line in result.stdout.splitlines()}
+    differ = {"losses of a training", "weights after it"}
+    assert {name for name, value in rows.items() if value > 0} == differ
+    assert len(rows) == 11
+    assert [line[:5] for line in result.stdout.splitlines()] == ["     "] * 9 + ["FAILS"] * 2
+    assert "more than --tolerance 1e-06" in result.stderr
+    # As much as bfloat16 has digits.
+    assert rows["weights after it"] < 0.01
+
+
+def test_a_device_that_is_not_there():
+    result = run([*COMMAND, "--device=gpu"])
+    assert result.returncode == 1
+    (line,) = (line for line in result.stderr.splitlines() if ": error: " in line)
+    assert "TensorFlow sees no GPU" in line
