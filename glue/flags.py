@@ -123,3 +123,8 @@ def num_train_steps(num_examples: int, train_file: str) -> int:
 def num_warmup_steps(num_steps: int) -> int:
     """--warmup_step, or else what --warmup_proportion comes to."""
     return FLAGS.warmup_step or int(num_steps * FLAGS.warmup_proportion)
+
+
+def kept_checkpoints() -> int:
+    """How many checkpoints a training keeps; 0 for all, which are scored before any goes."""
+    return 0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max

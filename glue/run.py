@@ -13,7 +13,14 @@ import tensorflow.compat.v1 as tf
 
 from glue.examples import DEV, TEST, TRAIN, DataProcessor
 from glue.feature_files import FeatureFile, FeatureFiles
-from glue.flags import CUSTOM, feature_path, make_processor, num_train_steps, num_warmup_steps
+from glue.flags import (
+    CUSTOM,
+    feature_path,
+    kept_checkpoints,
+    make_processor,
+    num_train_steps,
+    num_warmup_steps,
+)
 from glue.input_pipeline import file_based_input_fn_builder
 from glue.metrics import scores_of
 from glue.model import model_fn_builder
@@ -117,8 +124,7 @@ class GlueRun:
             ),
             num_steps,
             num_warmup_steps(num_steps),
-            # All are scored before any goes.
-            0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max,
+            kept_checkpoints(),
         )
 
     def evaluate(self, part: Part) -> None:

@@ -129,3 +129,8 @@ def record_options(config: AlbertConfig) -> RecordOptions:
     masking = MaskingOptions(FLAGS.max_predictions_per_seq, probability, FLAGS.ngram)
     masker = Masker(masking, encoder.mask_id, encoder.size)
     return options._replace(masker=masker, mask_seed=FLAGS.seed)
+
+
+def kept_checkpoints() -> int:
+    """How many checkpoints a training keeps; 0 for all, which are scored before any goes."""
+    return 0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max

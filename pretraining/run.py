@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from model_flags import load_config
 from modeling import AlbertConfig
-from pretraining.flags import check_pretraining_flags, record_options
+from pretraining.flags import check_pretraining_flags, kept_checkpoints, record_options
 from pretraining.input_pipeline import check_files, input_fn_builder, reading, record_files
 from pretraining.model import model_fn_builder
 from pretraining.scoring import KEY_SCORE, scores_of
@@ -101,8 +101,7 @@ class PretrainingRun:
                 ),
                 num_train_steps(),
                 num_warmup_steps(),
-                # All are scored before any goes.
-                0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max,
+                kept_checkpoints(),
             )
 
     def evaluate(self, files: Sequence[str]) -> None:

@@ -55,6 +55,9 @@ class Job(Protocol):
     def steps(self) -> tuple[int, int] | None:
         """Steps of the training and those of its warmup; None without a training."""
 
+    def kept_checkpoints(self) -> int:
+        """How many checkpoints the training keeps, 0 for all."""
+
     def training_settings(self) -> dict:
         """What the trained weights are a function of."""
 
@@ -115,6 +118,9 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
     if steps is None or not distributed.is_chief():
         return
     number = -(-steps[0] // FLAGS.save_checkpoints_steps)
+    if job.kept_checkpoints():
+        # One goes when the next is written.
+        number = min(number, job.kept_checkpoints() + 1)
     size, free = checkpoint_bytes(graph), shutil.disk_usage(existing_folder(FLAGS.output_dir)).free
     report.add(
         "checkpoints",
