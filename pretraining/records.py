@@ -25,7 +25,7 @@ class RecordMaker:
         """For rows with so many places for predictions."""
         self.seq_length = seq_length
         self._num_places = num_places
-        self._varints = _VarintTable(max(vocab_size, seq_length))
+        self._table = tf_example.varint_table(max(vocab_size, seq_length))
 
     def records(
         self, batch: SequenceBatch, masked: Masked, begins_word: np.ndarray
@@ -41,12 +41,12 @@ class RecordMaker:
         boundary = (begins_word | ~layout.in_text) & layout.is_real
         # Numbers below 128 are their own varints.
         columns = {
-            "input_ids": self._varints.encode(masked.ids),
+            "input_ids": _varints_of_rows(self._table, masked.ids),
             "input_mask": map(bytes, layout.is_real),
             "segment_ids": map(bytes, layout.in_second),
             "token_boundary": map(bytes, boundary),
-            "masked_lm_positions": self._varints.encode(masked.positions),
-            "masked_lm_ids": self._varints.encode(masked.labels),
+            "masked_lm_positions": _varints_of_rows(self._table, masked.positions),
+            "masked_lm_ids": _varints_of_rows(self._table, masked.labels),
         }
         others = zip(masked.counts.tolist(), batch.labels.tolist(), strict=True)
         for (count, label), *values in zip(others, *columns.values(), strict=True):
@@ -56,24 +56,12 @@ class RecordMaker:
             yield tf_example.example(b"".join(parts))
 
 
-class _VarintTable:
-    """Varints of all numbers below a limit, to be looked up by the row."""
-
-    def __init__(self, limit: int):
-        encoded = list(map(tf_example.varint, range(limit)))
-        # A number's bytes are looked up as one integer; which of them count, likewise.
-        width = 2 if len(encoded[-1]) <= 2 else 4
-        padded = b"".join(code.ljust(width, b"\0") for code in encoded)
-        used = b"".join((b"\1" * len(code)).ljust(width, b"\0") for code in encoded)
-        self._bytes, self._used = (np.frombuffer(b, f"u{width}") for b in (padded, used))
-
-    def encode(self, rows: np.ndarray) -> Iterator[bytes]:
-        """Yields the varints of each row of integers [N, M]."""
-        used = self._used[rows].view(bool)
-        content = self._bytes[rows].view(np.uint8)[used].tobytes()
-        ends = np.cumsum(np.count_nonzero(used, axis=1)).tolist()
-        for start, end in itertools.pairwise([0, *ends]):
-            yield content[start:end]
+def _varints_of_rows(table: tf_example.VarintTable, rows: np.ndarray) -> Iterator[bytes]:
+    """Yields the varints of each row of integers [N, M]."""
+    content, lengths = table.encode(rows)
+    ends = lengths.sum(axis=1).cumsum().tolist()
+    for start, end in itertools.pairwise([0, *ends]):
+        yield content[start:end]
 
 
 @functools.cache

@@ -10,7 +10,10 @@ Entries of different features may be joined in any order and put into an Example
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 # Tags: field number times 8, plus 2 for content with a length.
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
@@ -41,6 +44,29 @@ VARINTS = _Varints()
 def varints(values: Iterable[int]) -> bytes:
     """Non-negative integers, of which there are not too many different ones, as varints."""
     return b"".join(map(VARINTS.__getitem__, values))
+
+
+class VarintTable:
+    """The varints of all numbers below a limit of at most 2**28, to be looked up by the array."""
+
+    def __init__(self, limit: int):
+        numbers = np.arange(limit, dtype=np.uint32)[:, None]
+        places = np.arange(4, dtype=np.uint32)
+        lengths = 1 + np.count_nonzero(numbers >> (7 * places[1:]), axis=1)
+        follows = places < lengths[:, None] - 1
+        groups = (numbers >> (7 * places) & 127 | 128 * follows).astype(np.uint8)
+        # A number's bytes are looked up as one integer; which of them count, likewise.
+        self._bytes = groups.view(np.uint32)[:, 0]
+        self._used = (places < lengths[:, None]).view(np.uint32)[:, 0]
+        self._lengths = lengths
+
+    def encode(self, numbers: np.ndarray) -> tuple[bytes, np.ndarray]:
+        """The varints of an array's numbers, joined in order, and how many bytes each has."""
+        used = self._used[numbers].view(bool)
+        return self._bytes[numbers].view(np.uint8)[used].tobytes(), self._lengths[numbers]
+
+
+varint_table = functools.cache(VarintTable)
 
 
 def entry(key: str, values: bytes) -> bytes:

@@ -18,13 +18,15 @@ import sentencepiece as spm
 import tokenization
 from runtime.errors import UserError
 
+# But for the space.
+_PRINTABLE = [chr(code) for code in range(33, 127)]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokens:
     """The tokens of a text, in order.
 
     Attributes:
-      pieces: the tokens' texts.
       ids: int32, their ids.
       starts: int32, first character of the text each token stands for; for the white space before
         a word that is the white space, and its first character where there is a run.
@@ -32,7 +34,6 @@ class Tokens:
         the ends would then run backwards.
     """
 
-    pieces: list[str]
     ids: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
@@ -57,6 +58,10 @@ class Aligner:
         # A character that no piece has, and pieces to which the comma rule applies.
         self._special = np.fromiter(map(tokenization.ends_in_digit_comma, self._pieces), bool)
         self._special[sp_model.unk_id()] = True
+        # Whether the model's normalizer leaves printable ASCII alone; only pairs are tried, as no
+        # rule in use is about more of its characters.
+        pairs = "".join(map("".join, itertools.product(_PRINTABLE, repeat=2)))
+        self._keeps_plain_text = sp_model.normalize(pairs) == f"▁{pairs}"
         self._cut_comma_piece = functools.lru_cache(maxsize=None)(self._cut_comma_piece)
 
     def tokenize(self, text: str) -> Tokens:
@@ -66,10 +71,13 @@ class Aligner:
         ids = np.array(encoded, np.int32)
         if self._special[ids].any():
             return self._tokenize_by_pieces(prepared, origin)
-        pieces = list(map(self._pieces.__getitem__, encoded))
-        begins = self._begins(prepared, origin, "".join(pieces))
         lasts = self._lengths[ids].cumsum()
-        return Tokens(pieces, ids, *_spans(begins, lasts - self._lengths[ids], lasts))
+        if self._keeps_plain_text and len(ids) and lasts[-1] == len(text) + 1 and _is_plain(text):
+            begins = _begins_of_kept_text(origin)
+        else:
+            spelled = "".join(map(self._pieces.__getitem__, encoded))
+            begins = self._begins(prepared, origin, spelled)
+        return Tokens(ids, *_spans(begins, lasts - self._lengths[ids], lasts))
 
     def _tokenize_by_pieces(self, prepared: str, origin: np.ndarray) -> Tokens:
         """The same for any text, with the rule of `tokenization.encode_pieces` for "▁1995,"."""
@@ -87,13 +95,13 @@ class Aligner:
                 firsts.append(first + begin)
                 lasts.append(first + end)
         ids = np.asarray(self._model.piece_to_id(new_pieces), np.int32)
-        return Tokens(new_pieces, ids, *_spans(begins, np.array(firsts), np.array(lasts)))
+        return Tokens(ids, *_spans(begins, np.array(firsts), np.array(lasts)))
 
     def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
         """Where in the text each character of `normalized` begins, and where the last one ends."""
         if normalized == "▁" + prepared.replace(" ", "▁"):
             # Nothing was changed but for the white space before the first word.
-            return np.concatenate([origin[:1], origin])
+            return _begins_of_kept_text(origin)
         spelled, offsets = self._model.normalize(prepared, with_offsets=True)
         if spelled != normalized:
             raise UserError(
@@ -116,6 +124,11 @@ class Aligner:
             parts.append((part, first, places[end]))
             position += len(part)
         return (*parts, (",", len(piece) - 1, len(piece)))
+
+
+def _begins_of_kept_text(origin: np.ndarray) -> np.ndarray:
+    """Where characters begin if nothing is changed but for a white space before the first word."""
+    return np.concatenate([origin[:1], origin])
 
 
 def _spans(

@@ -149,6 +149,7 @@ class WindowMaker:
         self._lower = do_lower_case
         aligner = Aligner(self._model, do_lower_case)
         self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(aligner.tokenize)
+        self.vocab_size = self._model.get_piece_size()
         self.cls_id, self.sep_id = (self._special_id(piece) for piece in ("[CLS]", "[SEP]"))
 
     def _special_id(self, piece: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 
 import tensorflow.compat.v1 as tf
 
@@ -66,7 +65,8 @@ class RecordMaker:
     def __init__(self, max_seq_length: int, maker: WindowMaker):
         """For features of one length, with the special tokens of `maker`."""
         # The windows of all questions on a paragraph are cut out of its encoded ids.
-        self._encoded = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(_encode_ids)
+        self._encoded = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(self._encode_ids)
+        self._table = tf_example.varint_table(maker.vocab_size)
         self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
         self._cls, self._sep = (tf_example.varint(i) for i in (maker.cls_id, maker.sep_id))
         self._before_mask, self._before_segments, self._before_p_mask = (
@@ -99,11 +99,10 @@ class RecordMaker:
             ]
         return b"".join(parts)
 
-
-def _encode_ids(tokens: Tokens) -> tuple[bytes, list[int]]:
-    """The ids of tokens as varints, and where each token's begins, and the last one's end."""
-    encoded = list(map(tf_example.VARINTS.__getitem__, tokens.ids.tolist()))
-    return b"".join(encoded), list(itertools.accumulate(map(len, encoded), initial=0))
+    def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
+        """The ids of tokens as varints, and where each token's begins, and the last one's end."""
+        content, lengths = self._table.encode(tokens.ids)
+        return content, [0, *lengths.cumsum().tolist()]
 
 
 @functools.cache
