@@ -88,7 +88,7 @@ def steps_of_epochs(num_examples: int, train_file: str) -> int:
     if not steps:
         raise UserError(
             f"{train_file}: {num_examples} examples are less than one step of "
-            f"{global_batch_size()} in --num_train_epochs {FLAGS.num_train_epochs:g}; lower "
-            "--train_batch_size"
+            f"{global_batch_size()} in --num_train_epochs {FLAGS.num_train_epochs:g}; give more of "
+            "them, or lower --train_batch_size"
         )
     return steps

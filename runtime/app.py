@@ -60,7 +60,7 @@ def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
     except UserError as e:
         _end(str(e), e.exit_code)
     except KeyboardInterrupt:
-        _end("interrupted; the same command resumes from the last checkpoint", 130)
+        _end("interrupted; the same command resumes from what is done", 130)
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
             where = f"{e.filename}: " if e.filename else ""
