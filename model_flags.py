@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Any
 
 from absl import flags
 
@@ -11,7 +12,7 @@ import tokenization
 from modeling import AlbertConfig
 from runtime.errors import FlagError, UserError
 from runtime.files import check_readable
-from runtime.flags import FLAGS, global_batch_size
+from runtime.flags import FLAGS, global_batch_size, learning_rate, optimizer_options
 
 
 def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
@@ -76,6 +77,20 @@ def load_tokenizer(config: AlbertConfig) -> tokenization.FullTokenizer:
             "same model"
         )
     return tokenizer
+
+
+def model_fn_options(num_train_steps: int | None, num_warmup_steps: int | None) -> dict[str, Any]:
+    """The arguments under the flags that the `model_fn_builder` of every task takes."""
+    return {
+        "init_checkpoint": FLAGS.init_checkpoint,
+        "learning_rate": learning_rate(),
+        "num_train_steps": num_train_steps,
+        "num_warmup_steps": num_warmup_steps,
+        "use_tpu": False,
+        "use_one_hot_embeddings": False,
+        "use_einsum": FLAGS.use_einsum,
+        "optimizer_options": optimizer_options(),
+    }
 
 
 def steps_of_epochs(num_examples: int, train_file: str) -> int:

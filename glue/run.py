@@ -25,14 +25,14 @@ from glue.input_pipeline import file_based_input_fn_builder
 from glue.metrics import scores_of
 from glue.model import model_fn_builder
 from glue.predictions import write_predictions
-from model_flags import load_config, load_tokenizer
+from model_flags import load_config, load_tokenizer, model_fn_options
 from modeling import AlbertConfig
 from runtime import device, distributed
 from runtime.checkpoints import keep_last
 from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.evaluation import Scored
-from runtime.flags import FLAGS, learning_rate, optimizer_options
+from runtime.flags import FLAGS
 from runtime.prediction import Output
 from runtime.run import Run, checkpoint_to_use, content_of, scoring_settings, training_settings
 from runtime.run_record import recorded_settings
@@ -256,19 +256,12 @@ def make_model_fn(
     return model_fn_builder(
         albert_config=config,
         num_labels=num_labels,
-        init_checkpoint=FLAGS.init_checkpoint,
-        learning_rate=learning_rate(),
-        num_train_steps=num_train_steps,
-        num_warmup_steps=num_warmup_steps,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
         task_name=FLAGS.task_name.lower(),
         hub_module=None,
         optimizer=FLAGS.optimizer,
-        use_einsum=FLAGS.use_einsum,
         dropout=0.0 if FLAGS.deterministic_run else 0.1,
         threshold=None if math.isnan(threshold) else threshold,
-        optimizer_options=optimizer_options(),
+        **model_fn_options(num_train_steps, num_warmup_steps),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from model_flags import load_config
+from model_flags import load_config, model_fn_options
 from modeling import AlbertConfig
 from pretraining.flags import check_pretraining_flags, kept_checkpoints, record_options
 from pretraining.input_pipeline import check_files, input_fn_builder, reading, record_files
@@ -14,7 +14,7 @@ from runtime import distributed
 from runtime.checkpoints import keep_last
 from runtime.derived import files_of_header
 from runtime.evaluation import Scored
-from runtime.flags import FLAGS, learning_rate, optimizer_options
+from runtime.flags import FLAGS
 from runtime.records import RecordFile
 from runtime.run import Run, content_of, scoring_settings, training_settings
 
@@ -144,18 +144,11 @@ def make_model_fn(
     """The model under the flags."""
     return model_fn_builder(
         albert_config=config,
-        init_checkpoint=FLAGS.init_checkpoint,
-        learning_rate=learning_rate(),
-        num_train_steps=num_train_steps,
-        num_warmup_steps=num_warmup_steps,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
         optimizer=FLAGS.optimizer,
         poly_power=FLAGS.poly_power,
         start_warmup_step=FLAGS.start_warmup_step // distributed.size(),
-        use_einsum=FLAGS.use_einsum,
         init_from_group0=FLAGS.init_from_group0,
-        optimizer_options=optimizer_options(),
+        **model_fn_options(num_train_steps, num_warmup_steps),
     )
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from model_flags import load_config, load_tokenizer, steps_of_epochs
+from model_flags import load_config, load_tokenizer, model_fn_options, steps_of_epochs
 from modeling import AlbertConfig
 from runtime import device, distributed
 from runtime.evaluation import Scored
-from runtime.flags import FLAGS, learning_rate, optimizer_options
+from runtime.flags import FLAGS
 from runtime.run import Run, content_of, scoring_settings, training_settings
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.feature_files import FeatureFile, FeatureMaker
@@ -193,16 +193,9 @@ def make_v1_model_fn(
     """The model of SQuAD 1.1 under the flags."""
     return v1_model_fn_builder(
         albert_config=config,
-        init_checkpoint=FLAGS.init_checkpoint,
-        learning_rate=learning_rate(),
-        num_train_steps=num_train_steps,
-        num_warmup_steps=num_warmup_steps,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        use_einsum=FLAGS.use_einsum,
         hub_module=None,
         mask_padding_in_loss=FLAGS.mask_padding_in_loss,
-        optimizer_options=optimizer_options(),
+        **model_fn_options(num_train_steps, num_warmup_steps),
     )
 
 
