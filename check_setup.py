@@ -84,7 +84,7 @@ def main(program: Program) -> None:
     report = Report()
     describe_environment(report, program.required)
     job = describe_input(report, program) if report.ok else None
-    connect(report)
+    connect(report, job)
     plan = describe_graph(report, job) if report.ok else None
     by_rank = [[Row(*row) for row in rows] for rows in distributed.gather_json(report.rows)]
     ok = print_reports(by_rank, plan if FLAGS.bf16 else None)
@@ -105,11 +105,14 @@ def describe_input(report: Report, program: Program) -> Job | None:
     return job
 
 
-def connect(report: Report) -> None:
-    """Loads the device and waits for the other ranks, as the job would."""
+def connect(report: Report, job: Job | None) -> None:
+    """Loads the device, waits for the other ranks and compares settings, as the job would."""
     with report.part("job"):
         device.prepare()
     distributed.connect(on_cpu=device.kind() == "cpu")
+    if all(distributed.gather_json(report.ok)) and job.steps():
+        with report.part("job"):
+            distributed.check_alike(job.training_settings())
     with report.part("programs"):
         report.add("Horovod", distributed.description())
 
@@ -132,7 +135,13 @@ def describe_graph(report: Report, job: Job) -> Plan | None:
 def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
     """Prints rank 0's rows and what the others have different; whether the job can run."""
     ok = all(row.ok for rows in by_rank for row in rows)
-    if not distributed.is_chief():
+    if not distributed.is_first():
+        if distributed.size() == 1:
+            # Not connected: what rank 0 finds too, it says; the launcher ends this one then.
+            distributed.let_rank_0_go_first()
+            print(
+                *(f"{distributed.label()}: {table_line(row)}" for row in by_rank[0] if not row.ok)
+            )
         return ok
     if FLAGS.json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]

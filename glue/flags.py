@@ -12,10 +12,10 @@ from glue.features import SHORTEST
 from glue.tasks import PROCESSORS
 from model_flags import define_text_flags, steps_of_epochs
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, define_keep_checkpoint_max
 
-CUSTOM = "tsv"
-_TASKS = (*PROCESSORS, CUSTOM)
+_CUSTOM = "tsv"
+_TASKS = (*PROCESSORS, _CUSTOM)
 # Of the reference, where neither steps nor epochs are given.
 _TRAIN_STEPS = 1000
 
@@ -54,12 +54,7 @@ def define_glue_flags() -> None:
         lower_bound=0,
     )
     flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "What updates the weights.")
-    flags.DEFINE_integer(
-        "keep_checkpoint_max",
-        5,
-        "Checkpoints that stay, besides the best one, when all are scored; 0 for all.",
-        lower_bound=0,
-    )
+    define_keep_checkpoint_max()
     flags.DEFINE_float(
         "threshold_to_export", float("nan"), "Number that the exported model gives as `threshold`."
     )
@@ -84,13 +79,13 @@ def make_processor() -> DataProcessor:
     name = FLAGS.task_name.lower()
     if name not in _TASKS:
         raise FlagError(f"--task_name={FLAGS.task_name} is no task; there are {', '.join(_TASKS)}")
-    if FLAGS.tsv_regression and name != CUSTOM:
-        raise FlagError(f"--tsv_regression is for --task_name={CUSTOM} only")
+    if FLAGS.tsv_regression and name != _CUSTOM:
+        raise FlagError(f"--tsv_regression is for --task_name={_CUSTOM} only")
     if FLAGS["train_steps"].present and FLAGS.train_steps < 1:
         raise FlagError(f"--train_step must be positive, not {FLAGS.train_steps}")
     if not os.path.isdir(FLAGS.data_dir):
         raise UserError(f"--data_dir {FLAGS.data_dir} is no folder")
-    if name == CUSTOM:
+    if name == _CUSTOM:
         return TsvProcessor(True, FLAGS.do_lower_case, FLAGS.data_dir, FLAGS.tsv_regression)
     return PROCESSORS[name](use_spm=True, do_lower_case=FLAGS.do_lower_case)
 
@@ -123,8 +118,3 @@ def num_train_steps(num_examples: int, train_file: str) -> int:
 def num_warmup_steps(num_steps: int) -> int:
     """--warmup_step, or else what --warmup_proportion comes to."""
     return FLAGS.warmup_step or int(num_steps * FLAGS.warmup_proportion)
-
-
-def kept_checkpoints() -> int:
-    """How many checkpoints a training keeps; 0 for all, which are scored before any goes."""
-    return 0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max

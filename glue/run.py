@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from glue.custom import TsvProcessor
 from glue.examples import DEV, TEST, TRAIN, DataProcessor
 from glue.feature_files import FeatureFile, FeatureFiles
 from glue.flags import (
-    CUSTOM,
     feature_path,
-    kept_checkpoints,
     make_processor,
     num_train_steps,
     num_warmup_steps,
@@ -28,17 +27,23 @@ from glue.predictions import write_predictions
 from model_flags import load_config, load_tokenizer, model_fn_options
 from modeling import AlbertConfig
 from runtime import device, distributed
-from runtime.checkpoints import keep_last
 from runtime.derived import DerivedFile
 from runtime.errors import UserError
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS
 from runtime.prediction import Output
-from runtime.run import Run, checkpoint_to_use, content_of, scoring_settings, training_settings
+from runtime.run import (
+    Run,
+    checkpoint_to_use,
+    content_of,
+    content_of_records,
+    scoring_settings,
+    training_settings,
+)
 from runtime.run_record import recorded_settings
 
 
-class Part(NamedTuple):
+class Prepared(NamedTuple):
     """A part of the data set that is ready to be used: its own file and that of its features."""
 
     input_file: str
@@ -51,9 +56,6 @@ class GlueRun:
     What is to be used is prepared first: worker processes are forked before TensorFlow and MPI
     have threads, and faults of the input show before any training. After that all workers are to
     be connected and to do the same.
-
-    Attributes:
-      facts: of what has been prepared, in which all workers must agree.
     """
 
     def __init__(self):
@@ -62,7 +64,6 @@ class GlueRun:
         Raises:
           UserError: something does not fit.
         """
-        self.facts = {}
         self._config = load_config()
         self._processor = load_processor()
         tokenizer = load_tokenizer(self._config)
@@ -72,62 +73,61 @@ class GlueRun:
             self._processor, tokenizer, FLAGS.max_seq_length, FLAGS.preprocess_workers
         )
 
-    def prepare_training(self) -> Part:
+    @property
+    def facts(self) -> dict:
+        """Of what has been prepared, in which all workers must agree."""
+        return self._run.facts
+
+    def prepare_training(self) -> Prepared:
         """Checks that the folder is free or holds this run, and makes the training features.
 
         Raises:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        settings = glue_training_settings(self._config, self._processor)
-        self._run.check(settings)
-        self.facts |= settings
-        return self._part(TRAIN)
+        self._run.check(glue_training_settings(self._config, self._processor))
+        return self._prepared(TRAIN)
 
-    def prepare_evaluation(self) -> Part:
+    def prepare_evaluation(self) -> Prepared:
         """Makes the features of the development set.
 
         Raises:
           UserError: the input is no good.
         """
-        return self._part(DEV)
+        return self._prepared(DEV)
 
-    def prepare_prediction(self) -> Part:
+    def prepare_prediction(self) -> Prepared:
         """Makes the features of the test set.
 
         Raises:
           UserError: the input is no good, or a file of results is not ours to replace.
         """
-        if distributed.is_chief() and (results := _results({})).is_foreign():
-            raise UserError(
-                f"{results.paths[0]} exists and was not written by this program; give another "
-                "--output_dir or remove it"
-            )
-        return self._part(TEST)
+        if distributed.is_chief():
+            check_results()
+        return self._prepared(TEST)
 
-    def _part(self, part: str) -> Part:
+    def _prepared(self, part: str) -> Prepared:
         input_file = self._processor.path(FLAGS.data_dir, part)
-        self.facts |= {
-            f"{part} file": content_of(input_file),
+        features = self._files.made(part, input_file, feature_path(part))
+        self._run.facts |= {
+            f"{part} features": content_of_records(features.path),
             "predict_batch_size": FLAGS.predict_batch_size,
             **_model_settings(self._config, self._processor),
         }
-        return Part(input_file, self._files.made(part, input_file, feature_path(part)))
+        return Prepared(input_file, features)
 
-    def train(self, part: Part) -> None:
+    def train(self, part: Prepared) -> None:
         """Trains up to the last step, from where an earlier run stopped."""
         num_steps = num_train_steps(part.features.num_examples, part.input_file)
         self._run.train(
-            glue_training_settings(self._config, self._processor),
             lambda start_batch: self._input_fn(
                 part.features, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
             ),
             num_steps,
             num_warmup_steps(num_steps),
-            kept_checkpoints(),
         )
 
-    def evaluate(self, part: Part) -> None:
+    def evaluate(self, part: Prepared) -> None:
         """Scores every checkpoint that has no scores yet; after a training the last few stay."""
         self._run.score(
             self._input_fn(part.features, FLAGS.predict_batch_size, is_training=False),
@@ -139,15 +139,13 @@ class GlueRun:
                 dev_file=content_of(part.input_file),
             ),
         )
-        if FLAGS.do_train and distributed.is_chief():
-            keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
 
     def _score(self, outputs: list[Output]) -> Scored:
         outputs = [output for output in outputs if output["is_real_example"]]
         labels, logits = (np.array([o[key] for o in outputs]) for key in ("label_ids", "logits"))
         return Scored(scores_of(self._processor.metrics, labels, logits), lambda: None)
 
-    def predict(self, part: Part) -> None:
+    def predict(self, part: Prepared) -> None:
         """Labels the test set with the best checkpoint, unless that is done already.
 
         Raises:
@@ -177,7 +175,7 @@ class GlueRun:
         if self._processor.submission:
             tf.logging.info("In a submission to GLUE the second is %s", self._processor.submission)
 
-    def _write(self, results: DerivedFile, part: Part, outputs: list[Output]) -> None:
+    def _write(self, results: DerivedFile, part: Prepared, outputs: list[Output]) -> None:
         outputs = [output for output in outputs if output["is_real_example"]]
         examples = self._processor.read_examples(part.input_file, TEST)
         if len(examples) != len(outputs):
@@ -226,19 +224,31 @@ def load_processor() -> DataProcessor:
     processor = make_processor()
     if FLAGS.do_train:
         return processor
-    folder = os.path.dirname(checkpoint_to_use()) if distributed.is_chief() else FLAGS.output_dir
+    folder = _folder_of_model()
     trained_for = (recorded_settings(folder) or {}).get("labels")
     if trained_for is None:
         return processor
-    if FLAGS.task_name.lower() == CUSTOM and processor.is_regression == (trained_for == [None]):
+    is_same_kind = processor.is_regression == (trained_for == [None])
+    if isinstance(processor, TsvProcessor) and is_same_kind:
         # The files to be labelled need no training file beside them.
-        processor.labels = () if processor.is_regression else tuple(trained_for)
-    if processor.get_labels() != trained_for:
+        processor.labels = tuple(label for label in trained_for if label is not None)
+    if not is_same_kind or processor.get_labels() != trained_for:
         raise UserError(
-            f"the model in {folder} was trained for {_listed(trained_for)}, --task_name="
-            f"{FLAGS.task_name} has {_listed(processor.get_labels())}"
+            f"the model in {folder} was trained for {_listed(trained_for)}, not for "
+            f"--task_name={FLAGS.task_name}{' --tsv_regression' * FLAGS.tsv_regression}"
+            + (f" with {_listed(processor.get_labels())}" if is_same_kind else "")
         )
     return processor
+
+
+def _folder_of_model() -> str:
+    try:
+        return os.path.dirname(os.path.abspath(checkpoint_to_use()))
+    except UserError:
+        if distributed.is_chief():
+            raise
+        # On another host than rank 0's it need not be there.
+        return FLAGS.output_dir
 
 
 def _listed(labels: Sequence[str | None]) -> str:
@@ -285,6 +295,15 @@ def _model_settings(config: AlbertConfig, processor: DataProcessor) -> dict:
         "albert_config_file": config.to_dict(),
         "spm_model_file": content_of(FLAGS.spm_model_file),
     }
+
+
+def check_results() -> None:
+    """Raises a `UserError` if a file of results is not ours to replace."""
+    if (results := _results({})).is_foreign():
+        raise UserError(
+            f"{results.paths[0]} exists and was not written by this program; give another "
+            "--output_dir or remove it"
+        )
 
 
 def _results(source: dict) -> DerivedFile:

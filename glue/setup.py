@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as tf
 from glue.examples import DEV, TEST, TRAIN
 from glue.feature_files import FeatureFiles
 from glue.features import SEQUENCE_KEYS
-from glue.flags import feature_path, kept_checkpoints, num_train_steps, num_warmup_steps
-from glue.run import glue_training_settings, load_processor, make_model_fn
+from glue.flags import feature_path, num_train_steps, num_warmup_steps
+from glue.run import check_results, glue_training_settings, load_processor, make_model_fn
 from model_flags import load_config, load_tokenizer
-from runtime import device
+from runtime import device, distributed
 from runtime.environment import Report
 from runtime.flags import FLAGS
 from runtime.initialization import Initialized, compare_with_checkpoint
@@ -67,6 +67,8 @@ class GlueJob:
             report.add(f"{part} features", self._files.state(part, path, feature_path(part)))
             if part == TRAIN:
                 self._num_examples = num_examples
+        if FLAGS.do_predict and distributed.is_chief():
+            check_results()
 
     def steps(self) -> tuple[int, int] | None:
         if not FLAGS.do_train:
@@ -74,9 +76,6 @@ class GlueJob:
         path = self._processor.path(FLAGS.data_dir, TRAIN)
         num_steps = num_train_steps(self._num_examples, path)
         return num_steps, num_warmup_steps(num_steps)
-
-    def kept_checkpoints(self) -> int:
-        return kept_checkpoints()
 
     def training_settings(self) -> dict:
         return glue_training_settings(self._config, self._processor)

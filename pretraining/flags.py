@@ -11,7 +11,7 @@ from pretraining.documents import Encoder
 from pretraining.input_pipeline import RecordOptions
 from pretraining.masking import Masker, MaskingOptions
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS, require
+from runtime.flags import FLAGS, define_keep_checkpoint_max, require
 
 # The reference's defaults where they are others than those of fine-tuning.
 _DEFAULTS = {
@@ -62,12 +62,7 @@ def define_pretraining_flags() -> None:
     flags.DEFINE_integer(
         "max_eval_steps", 100, "Batches of --eval_batch_size to score at most.", lower_bound=1
     )
-    flags.DEFINE_integer(
-        "keep_checkpoint_max",
-        5,
-        "Checkpoints to keep, the last ones; 0 for all. The best one stays as model.ckpt-best.",
-        lower_bound=0,
-    )
+    define_keep_checkpoint_max()
     flags.DEFINE_bool(
         "init_from_group0",
         False,
@@ -129,8 +124,3 @@ def record_options(config: AlbertConfig) -> RecordOptions:
     masking = MaskingOptions(FLAGS.max_predictions_per_seq, probability, FLAGS.ngram)
     masker = Masker(masking, encoder.mask_id, encoder.size)
     return options._replace(masker=masker, mask_seed=FLAGS.seed)
-
-
-def kept_checkpoints() -> int:
-    """How many checkpoints a training keeps; 0 for all, which are scored before any goes."""
-    return 0 if FLAGS.do_eval else FLAGS.keep_checkpoint_max

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from google.protobuf.message import DecodeError
 
 from pretraining.masking import Masker
 from pretraining.records import feature_spec
@@ -18,7 +18,7 @@ from pretraining.text import matching_files
 from runtime import device, distributed
 from runtime.derived import is_intact
 from runtime.errors import UserError
-from runtime.records import parsed_batches
+from runtime.records import fault, parsed_batches
 
 # The first records of a file, so many, are looked at before a run, then every so-many-th one.
 _LOOKED_AT = 100
@@ -46,14 +46,12 @@ class RecordOptions(NamedTuple):
 
 
 def record_files(patterns: str, flag: str) -> list[str]:
-    """The files that names or globs stand for; a glob may match the headers as well.
+    """The files that names or globs stand for, see `matching_files`; also those we have made.
 
     Raises:
-      UserError: a name or glob matches no file.
+      UserError: a name or glob matches no file, or something that is no file.
     """
-    found = matching_files(patterns, flag, with_derived=True)
-    headers = {path + ".json" for path in found}
-    return [path for path in found if path not in headers]
+    return matching_files(patterns, flag, with_derived=True)
 
 
 def check_files(paths: Sequence[str], options: RecordOptions) -> None:
@@ -86,7 +84,7 @@ def _check_records(path: str, options: RecordOptions, count: int | None) -> None
     try:
         for number, record in enumerate(itertools.islice(tf.io.tf_record_iterator(path), count)):
             if number < _LOOKED_AT or number % _LOOKED_AT == 0:
-                has_masks |= _check_record(path, record, options)
+                has_masks |= _check_record(path, number, record, options)
     except (tf.errors.OpError, OSError) as e:
         raise UserError(f"{path} is no file of records, or it is damaged") from e
     if number < 0:
@@ -99,64 +97,33 @@ def _check_records(path: str, options: RecordOptions, count: int | None) -> None
         )
 
 
-def _check_record(path: str, record: bytes, options: RecordOptions) -> bool:
+def _check_record(path: str, number: int, record: bytes, options: RecordOptions) -> bool:
     """Looks at a record; whether it has masks."""
-    try:
-        features = tf.train.Example.FromString(record).features.feature
-    except DecodeError as e:
-        raise UserError(f"{path} has a record that is no tf.train.Example") from e
-    lengths = {
-        "--max_seq_length": ("input_ids", "input_mask", "segment_ids"),
-        "--max_predictions_per_seq": ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"),
+    spec = feature_spec(options.seq_length, options.num_places, with_masks=not options.masker)
+    bits = ("input_mask", "segment_ids", "token_boundary", "next_sentence_labels")
+    limits = {
+        **dict.fromkeys(bits, 2),
+        "input_ids": options.vocab_size,
+        "masked_lm_ids": options.vocab_size,
+        "masked_lm_positions": options.seq_length,
+        "masked_lm_weights": math.inf,
     }
-    if options.masker:
-        del lengths["--max_predictions_per_seq"]
-        lengths["--max_seq_length"] += ("token_boundary",)
-    wanted = {
-        "--max_seq_length": options.seq_length,
-        "--max_predictions_per_seq": options.num_places,
-    }
-    for flag, keys in lengths.items():
-        for key in keys:
-            feature = features[key]
-            length = len(feature.int64_list.value or feature.float_list.value)
-            if length != wanted[flag]:
-                raise UserError(
-                    f"{path}: {key} of a record has {length} values, but {flag} is "
-                    f"{wanted[flag]}; it must be the one that the file was made with"
-                )
-            _check_values(path, key, feature.int64_list.value, options)
-    has_masks = any(features["masked_lm_weights"].float_list.value)
+    wrong = fault(record, spec, limits)
+    if wrong:
+        raise UserError(
+            f"{path}: record {number} {wrong}; --max_seq_length is {options.seq_length}, "
+            f"--max_predictions_per_seq is {options.num_places}, --albert_config_file has "
+            f"vocab_size {options.vocab_size}: give what the file was made with, or make it anew "
+            "(also if it was made with another tokenizer)"
+        )
+    weights = tf.train.Example.FromString(record).features.feature["masked_lm_weights"]
+    has_masks = any(weights.float_list.value)
     if options.masker and has_masks:
         raise UserError(
             f"{path} has masks, but --masked_lm_budget draws its own; make the file with "
             "create_pretraining_data.py --masked_lm_prob=0"
         )
     return has_masks
-
-
-def _check_values(path: str, key: str, values: Sequence[int], options: RecordOptions) -> None:
-    """Raises a `UserError` if a value is none of an id, a position or a bit, whatever it is to be.
-
-    Weights, which are no integers, can be anything.
-    """
-    limits = {
-        "input_ids": options.vocab_size,
-        "masked_lm_ids": options.vocab_size,
-        "masked_lm_positions": options.seq_length,
-    }
-    low, high = min(values, default=0), max(values, default=0)
-    if low >= 0 and high < limits.get(key, 2):
-        return
-    if limits.get(key) == options.vocab_size <= high:
-        raise UserError(
-            f"{path}: an id is not less than the vocab_size {options.vocab_size} of "
-            "--albert_config_file; was it made with another tokenizer?"
-        )
-    raise UserError(
-        f"{path}: {key} of a record has the value {low if low < 0 else high}, which nothing in a "
-        "record can have; make the file anew"
-    )
 
 
 @contextlib.contextmanager

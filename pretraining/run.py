@@ -6,17 +6,15 @@ from collections.abc import Callable, Sequence
 
 from model_flags import load_config, model_fn_options
 from modeling import AlbertConfig
-from pretraining.flags import check_pretraining_flags, kept_checkpoints, record_options
+from pretraining.flags import check_pretraining_flags, record_options
 from pretraining.input_pipeline import check_files, input_fn_builder, reading, record_files
 from pretraining.model import model_fn_builder
 from pretraining.scoring import KEY_SCORE, scores_of
 from runtime import distributed
-from runtime.checkpoints import keep_last
-from runtime.derived import files_of_header
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS
 from runtime.records import RecordFile
-from runtime.run import Run, content_of, scoring_settings, training_settings
+from runtime.run import Run, content_of_records, scoring_settings, training_settings
 
 _TRAINING_FLAGS = (
     "max_seq_length",
@@ -45,9 +43,6 @@ class PretrainingRun:
 
     What is to be used is prepared first, so that faults of the input show before any training.
     After that all workers are to be connected and to do the same.
-
-    Attributes:
-      facts: of what has been prepared, in which all workers must agree.
     """
 
     def __init__(self):
@@ -56,11 +51,15 @@ class PretrainingRun:
         Raises:
           UserError: something does not fit.
         """
-        self.facts = {}
         self._config = load_config()
         check_pretraining_flags()
         self._options = record_options(self._config)
         self._run = Run(lambda *steps: make_model_fn(self._config, *steps))
+
+    @property
+    def facts(self) -> dict:
+        """Of what has been prepared, in which all workers must agree."""
+        return self._run.facts
 
     def prepare_training(self) -> list[str]:
         """The files of --input_file; checks them, and that the folder is free or holds this run.
@@ -71,9 +70,7 @@ class PretrainingRun:
         """
         files = training_files()
         check_files(files, self._options)
-        settings = pretraining_settings(self._config, files)
-        self._run.check(settings)
-        self.facts |= settings
+        self._run.check(pretraining_settings(self._config, files))
         return files
 
     def prepare_evaluation(self) -> list[str]:
@@ -85,9 +82,10 @@ class PretrainingRun:
         files = evaluation_files()
         if FLAGS.eval_file or not FLAGS.do_train:
             check_files(files, self._options)
-        self.facts |= {
+        self._run.facts |= {
             **{name: getattr(FLAGS, name) for name in _SCORING_FLAGS},
-            "eval_file": list(map(_content, files)),
+            "albert_config_file": self._config.to_dict(),
+            "eval_file": list(map(content_of_records, files)),
         }
         return files
 
@@ -95,13 +93,11 @@ class PretrainingRun:
         """Trains up to the last step, from where an earlier run stopped."""
         with reading(files):
             self._run.train(
-                pretraining_settings(self._config, files),
                 lambda start_batch: self._input_fn(
                     files, FLAGS.train_batch_size, FLAGS.seed, start_batch=start_batch
                 ),
                 num_train_steps(),
                 num_warmup_steps(),
-                kept_checkpoints(),
             )
 
     def evaluate(self, files: Sequence[str]) -> None:
@@ -118,11 +114,9 @@ class PretrainingRun:
                 scoring_settings(
                     **{name: getattr(FLAGS, name) for name in _SCORING_FLAGS},
                     albert_config_file=self._config.to_dict(),
-                    eval_file=list(map(_content, files)),
+                    eval_file=list(map(content_of_records, files)),
                 ),
             )
-        if FLAGS.do_train and distributed.is_chief():
-            keep_last(FLAGS.output_dir, FLAGS.keep_checkpoint_max)
 
     def _input_fn(
         self, files: Sequence[str], batch_size: int, shuffle_seed: int | None, **which: int
@@ -177,14 +171,5 @@ def pretraining_settings(config: AlbertConfig, files: Sequence[str]) -> dict:
     return training_settings(
         **{name: getattr(FLAGS, name) for name in _TRAINING_FLAGS},
         albert_config_file=config.to_dict(),
-        input_file=list(map(_content, files)),
+        input_file=list(map(content_of_records, files)),
     )
-
-
-def _content(path: str) -> str:
-    """A record file by its content: that of its header, if it has one, which is much shorter.
-
-    That the header describes the file is what `check_files` has checked.
-    """
-    header = path + ".json"
-    return content_of(header if files_of_header(header) else path)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from model_flags import load_config
-from pretraining.flags import check_pretraining_flags, kept_checkpoints, record_options
+from pretraining.flags import check_pretraining_flags, record_options
 from pretraining.input_pipeline import check_files
 from pretraining.run import (
     evaluation_files,
@@ -67,14 +67,12 @@ class PretrainingJob:
             report.add("epochs", f"{epochs:.2f}")
         if FLAGS.do_eval:
             files = evaluation_files()
-            check_files(files, self._options)
+            if FLAGS.eval_file or not FLAGS.do_train:
+                check_files(files, self._options)
             report.add("evaluation records", f"{len(RecordFile(files))} in {len(files)} files")
 
     def steps(self) -> tuple[int, int] | None:
         return (num_train_steps(), num_warmup_steps()) if FLAGS.do_train else None
-
-    def kept_checkpoints(self) -> int:
-        return kept_checkpoints()
 
     def training_settings(self) -> dict:
         return pretraining_settings(self._config, training_files())

@@ -226,16 +226,17 @@ class DerivedFile:
           UserError: the disk is full or a folder cannot be written.
         """
         facts = {}
-        for path in self.paths:
+        for path in (*self.paths, self._header_path):
             remove_temporary_files(path)
         with contextlib.ExitStack() as stack:
             names = [stack.enter_context(temporary_name(path)) for path in self.paths]
             try:
                 yield names, facts
-                self._check_not_overtaken(names)
                 hashes = {
                     self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
                 }
+                # After the hashes, which take longest, and before the header vouches for them.
+                self._check_not_overtaken(names)
             except (OSError, tf.errors.ResourceExhaustedError, tf.errors.InternalError) as e:
                 self._check_not_overtaken(names)
                 reason = getattr(e, "strerror", None) or str(e).splitlines()[0]

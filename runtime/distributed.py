@@ -289,10 +289,16 @@ def check_alike(facts: dict[str, Any]) -> None:
         for name in sorted(first.keys() | found.keys()):
             if found.get(name) != first.get(name):
                 raise UserError(
-                    f"rank {rank} on {host} has another {name} than rank 0 on {first_host} "
-                    f"({found.get(name)}, not {first.get(name)}); all hosts need the same files "
-                    "and flags"
+                    f"rank {rank} on {host} differs from rank 0 on {first_host} in {name} "
+                    f"({_short(found.get(name))}, not {_short(first.get(name))}); all hosts need "
+                    "the same files and flags"
                 )
+
+
+def _short(value: Any) -> str:
+    """A value for a message."""
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:

@@ -96,10 +96,15 @@ class Evaluation:
         By other scores another may be best, and would replace the only copy.
         """
         numbered = list_checkpoints(self._folder)
-        if numbered and os.path.exists(self._best_path + ".index"):
-            step = checkpoint_step(self._best_path)
-            if step not in numbered:
-                copy_checkpoint(self._best_path, os.path.join(self._folder, f"model.ckpt-{step}"))
+        if not numbered or not os.path.exists(self._best_path + ".index"):
+            return
+        try:
+            step = checkpoint_step(resolve_checkpoint(self._best_path))
+        except UserError as e:
+            tf.logging.warning("%s; it will be replaced", e)
+            return
+        if step not in numbered:
+            copy_checkpoint(self._best_path, os.path.join(self._folder, f"model.ckpt-{step}"))
 
     def _checkpoints(self) -> list[str]:
         """The checkpoints to score: numbered ones, else the best one, else the initial one."""

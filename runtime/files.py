@@ -43,7 +43,9 @@ def temporary_name(path: str) -> Iterator[str]:
 def remove_temporary_files(path: str) -> None:
     """Removes what processes that were killed while they wrote `path` have left of it."""
     folder, name = os.path.split(os.path.abspath(path))
-    for leftover in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.*")):
+    # As mkstemp names them: what else begins like this is somebody else's.
+    pattern = f".{glob.escape(name)}." + 8 * "[a-z0-9_]"
+    for leftover in glob.glob(os.path.join(glob.escape(folder), pattern)):
         os.remove(leftover)
 
 

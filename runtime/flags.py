@@ -174,8 +174,29 @@ def optimizer_options() -> dict[str, Any]:
     }
 
 
-def training_plan(num_steps: int, keep_checkpoints: int) -> TrainingPlan:
-    """The flags that tell how to train; see `TrainingPlan`."""
+def define_keep_checkpoint_max() -> None:
+    """Of the programs that do not keep all checkpoints, as in the reference."""
+    flags.DEFINE_integer(
+        "keep_checkpoint_max",
+        5,
+        "Checkpoints that stay, the last ones, besides the best one; 0 for all. With --do_eval all "
+        "are scored before any goes.",
+        lower_bound=0,
+    )
+
+
+def keep_checkpoint_max() -> int:
+    """How many checkpoints stay at the end; 0 for all."""
+    return FLAGS.keep_checkpoint_max if "keep_checkpoint_max" in FLAGS else 0
+
+
+def kept_in_training() -> int:
+    """How many checkpoints stay while training goes on; 0 for all."""
+    return 0 if "do_eval" in FLAGS and FLAGS.do_eval else keep_checkpoint_max()
+
+
+def training_plan(num_steps: int) -> TrainingPlan:
+    """The flags that tell how to train."""
     return TrainingPlan(
         num_steps,
         global_batch_size(),
@@ -183,7 +204,7 @@ def training_plan(num_steps: int, keep_checkpoints: int) -> TrainingPlan:
         FLAGS.save_checkpoints_steps,
         FLAGS.save_summary_steps,
         FLAGS.log_steps,
-        keep_checkpoints,
+        kept_in_training(),
     )
 
 

@@ -10,13 +10,14 @@ import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, device, distributed
 from runtime.bf16_plan import Plan
+from runtime.checkpoints import list_checkpoints
 from runtime.environment import Report
 from runtime.files import check_can_be_written, existing_folder
-from runtime.flags import FLAGS, global_batch_size
+from runtime.flags import FLAGS, global_batch_size, kept_in_training
 from runtime.initialization import Initialized
 from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes
 from runtime.precision import plan_model
-from runtime.run import check_output_dir
+from runtime.run import check_output_dir, checkpoint_to_use
 
 _TRAIN = tf.estimator.ModeKeys.TRAIN
 
@@ -55,9 +56,6 @@ class Job(Protocol):
     def steps(self) -> tuple[int, int] | None:
         """Steps of the training and those of its warmup; None without a training."""
 
-    def kept_checkpoints(self) -> int:
-        """How many checkpoints the training keeps, 0 for all."""
-
     def training_settings(self) -> dict:
         """What the trained weights are a function of."""
 
@@ -94,7 +92,7 @@ def describe_training(report: Report, job: Job) -> None:
     """Steps, and whether the folders are free and can be written.
 
     Raises:
-      UserError: a folder cannot be written, or holds another run.
+      UserError: a folder cannot be written or holds another run, or there is no model to use.
     """
     check_can_be_written(FLAGS.output_dir, "--output_dir")
     if FLAGS.export_dir:
@@ -102,6 +100,8 @@ def describe_training(report: Report, job: Job) -> None:
     steps = job.steps()
     if steps is None:
         report.add("steps", "none: nothing is trained")
+        if distributed.is_chief():
+            report.add("model", checkpoint_to_use())
         return
     num_steps, num_warmup_steps = steps
     report.add(
@@ -118,9 +118,11 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
     if steps is None or not distributed.is_chief():
         return
     number = -(-steps[0] // FLAGS.save_checkpoints_steps)
-    if job.kept_checkpoints():
+    if not FLAGS.overwrite_output_dir:
+        number = max(number - len(list_checkpoints(FLAGS.output_dir)), 0)
+    if kept_in_training():
         # One goes when the next is written.
-        number = min(number, job.kept_checkpoints() + 1)
+        number = min(number, kept_in_training() + 1)
     size, free = checkpoint_bytes(graph), shutil.disk_usage(existing_folder(FLAGS.output_dir)).free
     report.add(
         "checkpoints",

@@ -38,17 +38,23 @@ def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str,
     """
     count = 0
     for record in tf.io.tf_record_iterator(path):
-        fault = _fault(record, spec, limits)
-        if fault:
-            raise ValueError(f"record {count} {fault}")
+        wrong = fault(record, spec, limits)
+        if wrong:
+            raise ValueError(f"record {count} {wrong}")
         count += 1
     if not count:
         raise ValueError("it has no record")
     return count
 
 
-def _fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, int]) -> str | None:
-    """What is wrong with a record, or None."""
+def fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
+    """What is wrong with a record, to be said after its number; None if nothing is.
+
+    Args:
+      record: a serialized `tf.train.Example`.
+      spec: what it must have, all of `tf.io.FixedLenFeature`.
+      limits: of some features, what each value must be below; none may be negative or NaN.
+    """
     try:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
@@ -56,11 +62,12 @@ def _fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, int]) ->
     for key, wanted in spec.items():
         kind = "int64_list" if wanted.dtype == tf.int64 else "float_list"
         values = getattr(features[key], kind).value
-        if len(values) != math.prod(wanted.shape):
-            return f"has {len(values)} {key}"
+        length = math.prod(wanted.shape)
+        if len(values) != length:
+            return f"has {len(values)} values of {key} ({wanted.dtype.name}), not {length}"
         if key in limits:
-            array = np.array(values[:], np.int64)
-            bad = array[(array < 0) | (array >= limits[key])]
+            array = np.array(values[:], wanted.dtype.as_numpy_dtype)
+            bad = array[~((array >= 0) & (array < limits[key]))]
             if len(bad):
                 return f"has {bad[0]} in {key}, which must be below {limits[key]}"
     return None

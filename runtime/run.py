@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, device, distributed, precision
-from runtime.checkpoints import BEST, list_checkpoints, resolve_checkpoint
+from runtime.checkpoints import BEST, keep_last, list_checkpoints, resolve_checkpoint
+from runtime.derived import files_of_header
 from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
 from runtime.export import export_saved_model
 from runtime.files import make_writable_folder, sha256_of
-from runtime.flags import FLAGS, training_plan
+from runtime.flags import FLAGS, keep_checkpoint_max, training_plan
 from runtime.prediction import Output, Predictor
 from runtime.run_record import begin_run, check_run
 from runtime.training import make_deterministic, make_estimator, steps_done, train
@@ -58,7 +59,11 @@ def connect(facts: dict) -> None:
 
 
 class Run:
-    """Training, scoring and export into --output_dir."""
+    """Training, scoring and export into --output_dir.
+
+    Attributes:
+      facts: of what has been prepared, in which all workers must agree.
+    """
 
     def __init__(self, make_model_fn: ModelFnMaker):
         """Checks the folder and the initial checkpoint.
@@ -66,6 +71,8 @@ class Run:
         Raises:
           UserError: one of them cannot be used.
         """
+        self.facts = {"bf16 configuration": _bf16_digest()}
+        self._settings = {}
         self._make_model_fn = make_model_fn
         self._bf16 = bf16_config.from_environment()
         if FLAGS.init_checkpoint:
@@ -78,33 +85,31 @@ class Run:
             make_deterministic()
 
     def check(self, settings: dict) -> None:
-        """Checks that the folder is free or holds the run with these settings.
-
-        Raises:
-          FlagError: it holds another run, or the initial checkpoint would be replaced.
-        """
-        if distributed.is_chief():
-            check_output_dir(settings)
-
-    def train(
-        self,
-        settings: dict,
-        input_fn_from: Callable[[int], Callable],
-        num_steps: int,
-        num_warmup_steps: int,
-        keep_checkpoints: int = 0,
-    ) -> None:
-        """Trains up to step `num_steps`, from where an earlier run stopped.
+        """Checks that the folder is free or holds the run with these settings, which are kept.
 
         Args:
           settings: what the weights are a function of, from `training_settings`.
+
+        Raises:
+          FlagError: it holds another run, or the initial checkpoint would be lost.
+        """
+        if distributed.is_chief():
+            check_output_dir(settings)
+        self._settings = settings
+        self.facts |= settings
+
+    def train(
+        self, input_fn_from: Callable[[int], Callable], num_steps: int, num_warmup_steps: int
+    ) -> None:
+        """Trains up to step `num_steps`, from where an earlier run stopped; `check` comes before.
+
+        Args:
           input_fn_from: the training data from a batch on, counted over all workers.
           num_steps: steps of the whole training.
           num_warmup_steps: those in which the learning rate rises.
-          keep_checkpoints: how many to keep, the last ones; 0 for all.
         """
-        plan = training_plan(num_steps, keep_checkpoints)
-        done = distributed.share(_begin(settings) if distributed.is_chief() else None)
+        plan = training_plan(num_steps)
+        done = distributed.share(_begin(self._settings) if distributed.is_chief() else None)
         if done >= num_steps:
             tf.logging.info("Training is done already: step %d of %d", done, num_steps)
             return
@@ -129,6 +134,8 @@ class Run:
     ) -> dict | None:
         """Scores every checkpoint that has no scores yet, and logs the best.
 
+        After a training the best and the last --keep_checkpoint_max stay.
+
         Args:
           input_fn: this worker's share of the batches of --predict_batch_size.
           num_examples: in all batches together.
@@ -147,6 +154,8 @@ class Run:
         evaluation = Evaluation(FLAGS.output_dir, key, settings, outputs, FLAGS.init_checkpoint)
         best = evaluation.score_all(lambda checkpoint: scorer(predictor.outputs(checkpoint)))
         predictor.finish()
+        if FLAGS.do_train:
+            keep_last(FLAGS.output_dir, keep_checkpoint_max())
         _report(best, outputs)
         return best
 
@@ -179,14 +188,14 @@ def check_output_dir(settings: dict) -> None:
     """Checks that --output_dir is free or holds the run with these settings.
 
     Raises:
-      FlagError: it holds another run, or the initial checkpoint would be replaced.
+      FlagError: it holds another run, or the initial checkpoint would be lost.
     """
     if FLAGS.init_checkpoint:
-        best = os.path.realpath(os.path.join(FLAGS.output_dir, BEST))
-        if os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)) == best:
+        folder, name = os.path.split(os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)))
+        if folder == os.path.realpath(FLAGS.output_dir) and name.startswith("model.ckpt-"):
             raise FlagError(
-                f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced by this run's "
-                "best checkpoint; give another --output_dir"
+                f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced or removed by this "
+                "run, which has its own checkpoints there; give another --output_dir"
             )
     if not FLAGS.overwrite_output_dir:
         check_run(FLAGS.output_dir, settings)
@@ -243,6 +252,15 @@ def content_of(path: str) -> str:
         return "sha256:" + sha256_of(path)[:16]
     except OSError as e:
         raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def content_of_records(path: str) -> str:
+    """A record file by its content: that of its header, if it has one, which is much shorter.
+
+    That the header describes the file is to be checked before.
+    """
+    header = path + ".json"
+    return content_of(header if files_of_header(header) else path)
 
 
 def _checkpoint_content() -> str | None:

@@ -14,7 +14,13 @@ from modeling import AlbertConfig
 from runtime import device, distributed
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS
-from runtime.run import Run, content_of, scoring_settings, training_settings
+from runtime.run import (
+    Run,
+    content_of,
+    content_of_records,
+    scoring_settings,
+    training_settings,
+)
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.feature_files import FeatureFile, FeatureMaker
 from squad.flags import (
@@ -51,9 +57,6 @@ class SquadRun:
     What is to be trained or predicted is prepared first: worker processes are forked before
     TensorFlow and MPI have threads, and faults of the input show before any training. After that
     all workers are to be connected and to do the same.
-
-    Attributes:
-      facts: of what has been prepared, in which all workers must agree.
     """
 
     def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool):
@@ -67,12 +70,16 @@ class SquadRun:
           UserError: something does not fit.
         """
         self._is_v2 = is_v2
-        self.facts = {}
         self._config = load_config()
         check_squad_flags()
         tokenizer = load_tokenizer(self._config)
         self._run = Run(functools.partial(make_model_fn, self._config))
         self._maker = FeatureMaker(tokenizer, feature_options(), FLAGS.preprocess_workers)
+
+    @property
+    def facts(self) -> dict:
+        """Of what has been prepared, in which all workers must agree."""
+        return self._run.facts
 
     def prepare_training(self) -> FeatureFile:
         """Checks that the folder is free or holds this run, and makes the training features.
@@ -81,10 +88,10 @@ class SquadRun:
           FlagError: the folder holds a run with other flags.
           UserError: the input is no good.
         """
-        settings = squad_training_settings(self._config)
-        self._run.check(settings)
-        self.facts |= settings
-        return self._maker.training_features(FLAGS.train_file, training_feature_path())
+        self._run.check(squad_training_settings(self._config))
+        features = self._maker.training_features(FLAGS.train_file, training_feature_path())
+        self._run.facts["training features"] = content_of_records(features.path)
+        return features
 
     def prepare_prediction(self) -> PredictionData:
         """Reads --predict_file and makes its features, so that a fault shows before the training.
@@ -92,11 +99,6 @@ class SquadRun:
         Raises:
           UserError: the input is no good.
         """
-        self.facts |= {
-            "predict_file": content_of(FLAGS.predict_file),
-            "predict_batch_size": FLAGS.predict_batch_size,
-            **_feature_settings(self._config),
-        }
 
         @functools.cache
         def articles() -> list[dict]:
@@ -110,6 +112,11 @@ class SquadRun:
         file = self._maker.prediction_features(
             FLAGS.predict_file, examples, feature_file, left_file
         )
+        self._run.facts |= {
+            "prediction features": content_of_records(file.path),
+            "predict_batch_size": FLAGS.predict_batch_size,
+            **_feature_settings(self._config),
+        }
         if not distributed.is_chief():
             return PredictionData(file)
         features = self._maker.left_features(file, examples, left_file)
@@ -119,7 +126,6 @@ class SquadRun:
         """Trains on --train_file up to the last step, from where an earlier run stopped."""
         num_steps = num_train_steps(features.num_examples)
         self._run.train(
-            squad_training_settings(self._config),
             lambda start_batch: self._input_fn(
                 features, FLAGS.train_batch_size, is_training=True, start_batch=start_batch
             ),

@@ -85,8 +85,5 @@ class SquadJob:
         num_steps = num_train_steps(self._num_examples)
         return num_steps, num_warmup_steps(num_steps)
 
-    def kept_checkpoints(self) -> int:
-        return 0
-
     def training_settings(self) -> dict:
         return squad_training_settings(self._config)

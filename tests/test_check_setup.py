@@ -235,6 +235,20 @@ def test_a_bad_bfloat16_configuration(squad_dir, tmp_path):
     assert "none.json cannot be read" in result.stdout
 
 
+@pytest.mark.parametrize("flag", ["--predict_file=", "--export_dir=export"])
+def test_without_training_a_model_must_be_there(squad_dir, tmp_path, flag):
+    result = run(command(squad_dir, tmp_path, "--train_file=", flag))
+    assert result.returncode == 1
+    expected = "nothing to do" if flag == "--predict_file=" else "has no checkpoint; train first"
+    assert expected in result.stdout
+
+
+def test_what_is_done_needs_no_room(trained, squad_dir):
+    result = run(command(squad_dir, trained, "--json"))
+    (rows,) = rows_of(result)
+    assert rows["checkpoints"].startswith("0 of ")
+
+
 @pytest.mark.usefixtures("mpirun")
 def test_every_rank_checks_its_host(squad_dir, tmp_path):
     good = command(squad_dir, tmp_path, "--use_horovod=true")
@@ -243,6 +257,17 @@ def test_every_rank_checks_its_host(squad_dir, tmp_path):
     assert result.returncode == 1
     assert "rank 1: FAILS data" in result.stdout and "missing.json" in result.stdout
     assert result.stdout.count("the job would fail") == 1
+    script = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --seed=7; exec "$@"'
+    result = run(under_mpirun(2, ["bash", "-c", script, "bash", *good]))
+    assert result.returncode == 1
+    assert re.search(r"rank 1 on \S+ differs from rank 0 on \S+ in seed", result.stdout)
     result = run(under_mpirun(2, [*good, "--json"]))
     assert result.returncode == 0, result.stderr
     assert [rows["workers"] for rows in rows_of(result)] == ["2", "2"]
+
+
+@pytest.mark.usefixtures("mpirun")
+def test_a_fault_of_all_is_one_report(squad_dir, tmp_path):
+    result = run(under_mpirun(2, command(squad_dir, tmp_path, "--use_horovod=true", "--use_tpu")))
+    assert result.returncode == 1
+    assert result.stdout.count("the job would fail") == 1

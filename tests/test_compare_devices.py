@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+import pytest
+
+from compare_devices import Difference, report
+from runtime.errors import UserError
 from tests.conftest import ROOT, run
 
 COMMAND = [sys.executable, str(ROOT / "compare_devices.py")]
@@ -15,14 +19,24 @@ def test_what_differs_is_found():
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
     result = run([*COMMAND, "--device=cpu", "--tolerance=1e-6"], env=environment)
     assert result.returncode == 1
-    rows = {line[6:38].strip(): float(line[38:]) for line in result.stdout.splitlines()}
+    first, *lines = result.stdout.splitlines()
+    assert first == "comparing the CPU with: cpu (--device=cpu)"
+    rows = {line[6:38].strip(): float(line[38:]) for line in lines}
     differ = {"losses of a training", "weights after it"}
     assert {name for name, value in rows.items() if value > 0} == differ
     assert len(rows) == 11
-    assert [line[:5] for line in result.stdout.splitlines()] == ["     "] * 9 + ["FAILS"] * 2
-    assert "more than --tolerance 1e-06" in result.stderr
+    assert [line[:5] for line in lines] == ["     "] * 9 + ["FAILS"] * 2
+    assert "more than --tolerance 1e-06 of the greatest value: losses" in result.stderr
     # As much as bfloat16 has digits.
     assert rows["weights after it"] < 0.01
+
+
+def test_what_is_no_number_is_a_difference(capsys):
+    with pytest.raises(UserError, match="the greatest value: losses$"):
+        report([Difference("GELU", 0.001), Difference("losses", float("nan"))], 0.01)
+    assert "FAILS losses" in capsys.readouterr().out
+    report([Difference("GELU", 0.001)], 0.01)
+    assert "the devices agree" in capsys.readouterr().out
 
 
 def test_a_device_that_is_not_there():

@@ -148,7 +148,7 @@ class TestEveryTask:
         assert result.returncode == 1
         error = error_of(result)
         assert "was trained for the labels contradiction, entailment, neutral" in error
-        assert "--task_name=rte has the labels entailment, not_entailment" in error
+        assert "not for --task_name=rte with the labels entailment, not_entailment" in error
         # Without the run beside it, its shapes tell.
         for path in (out / "mnli").glob("model.ckpt-best.*"):
             shutil.copy(path, tmp_path)
@@ -257,6 +257,19 @@ class TestSeparable:
         (tmp_path / "out" / "test_results.tsv").unlink()
         succeed(*flags)
         assert table(tmp_path / "out" / "test_results.tsv") == expected
+
+    @pytest.mark.usefixtures("mpirun")
+    def test_two_workers_label_with_a_model_from_elsewhere(
+        self, done, folder, common, squad_dir, tmp_path
+    ):
+        shutil.copy(folder / "test.tsv", tmp_path)
+        config = f"--albert_config_file={squad_dir / 'albert.json'}"
+        flags = ["--task_name=tsv", f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'out'}"]
+        model = f"--init_checkpoint={done / 'model.ckpt-best'}"
+        job = command(*common, config, *flags, model, "--do_predict", "--use_horovod=true")
+        result = run(under_mpirun(2, job))
+        assert result.returncode == 0, result.stderr
+        assert table(tmp_path / "out" / "test_results.tsv") == table(done / "test_results.tsv")
 
     def test_predictions_of_another_precision_are_others(self, done, command, tmp_path):
         shutil.copytree(done, tmp_path / "out")

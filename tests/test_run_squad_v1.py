@@ -436,6 +436,12 @@ class TestBadInput:
         result = run(squad_command(squad_dir, copy_of_trained, flag))
         assert_fails(result, 2, "would be replaced", "--output_dir")
 
+    def test_overwriting_does_not_remove_what_to_start_from(self, copy_of_trained, squad_dir):
+        flags = [f"--init_checkpoint={copy_of_trained / 'model.ckpt-5'}", "--overwrite_output_dir"]
+        result = run(squad_command(squad_dir, copy_of_trained, *flags))
+        assert_fails(result, 2, "would be replaced or removed", "--output_dir")
+        assert (copy_of_trained / "model.ckpt-5.index").exists()
+
     def test_an_output_folder_that_cannot_be_written(self, squad_dir, tmp_path):
         (tmp_path / "file").write_text("")
         result = run(squad_command(squad_dir, tmp_path / "file" / "out"))

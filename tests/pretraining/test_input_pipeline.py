@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import shutil
 
@@ -149,6 +150,17 @@ def test_scored_batches_are_spread_over_the_records(files, encoder, num_workers)
         assert_same(mine[step], batch)
 
 
+def with_a_change(source, path, number, key, change):
+    """Writes the records of a file, in one of which `change` is called with a feature."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for k, record in enumerate(tf.io.tf_record_iterator(source)):
+            example = tf.train.Example.FromString(record)
+            if k == number:
+                change(example.features.feature[key])
+            writer.write(example.SerializeToString())
+    return str(path)
+
+
 class TestWrongFiles:
     def test_headers_are_no_record_files(self, files):
         folder = pathlib.Path(files["plain"]).parent
@@ -156,6 +168,13 @@ class TestWrongFiles:
         assert found == [files["masked"], files["plain"]]
         with pytest.raises(UserError, match="--eval_file: .*none.* matches no file"):
             record_files(f"{folder}/none*", "eval_file")
+
+    def test_no_file_is_left_out_for_its_name(self, files, tmp_path):
+        """What ends in .json is left out if it is a header of ours only."""
+        for name in ("part", "part.json"):
+            shutil.copy(files["masked"], tmp_path / name)
+        names = [f"{tmp_path}/part", f"{tmp_path}/part.json"]
+        assert record_files(f"{tmp_path}/*", "input_file") == names
 
     @pytest.mark.parametrize(
         ("changes", "words"),
@@ -208,20 +227,48 @@ class TestWrongFiles:
 
     @pytest.mark.parametrize(
         ("key", "value"),
-        [("masked_lm_positions", 32), ("segment_ids", 2), ("input_mask", -1), ("input_ids", -1)],
+        [
+            ("masked_lm_positions", 32),
+            ("segment_ids", 2),
+            ("input_mask", -1),
+            ("input_ids", -1),
+            ("next_sentence_labels", 7),
+            ("next_sentence_labels", -1),
+            ("masked_lm_weights", math.nan),
+            ("masked_lm_weights", math.inf),
+            ("masked_lm_weights", -1.0),
+        ],
     )
     @pytest.mark.parametrize("number", [0, 200])
     def test_values_out_of_range(self, files, encoder, tmp_path, key, value, number):
         """In one of the first records, and in a later one that is looked at."""
-        path = str(tmp_path / "other")
-        with tf.io.TFRecordWriter(path) as writer:
-            for k, record in enumerate(tf.io.tf_record_iterator(files["masked"])):
-                example = tf.train.Example.FromString(record)
-                if k == number:
-                    example.features.feature[key].int64_list.value[0] = value
-                writer.write(example.SerializeToString())
-        with pytest.raises(UserError, match=f"/other: {key} of a record .* {value}"):
+
+        def change(feature):
+            (feature.float_list if "weights" in key else feature.int64_list).value[0] = value
+
+        path = with_a_change(files["masked"], tmp_path / "other", number, key, change)
+        with pytest.raises(UserError, match=f"/other: record {number} has {value} in {key}, "):
             check_files([path], record_options(encoder, with_masks=True))
+
+    @pytest.mark.parametrize("key", [*KEYS, "token_boundary"])
+    @pytest.mark.parametrize("how", ["missing", "one more", "another kind"])
+    def test_features_that_cannot_be_read(self, files, encoder, tmp_path, key, how):
+        def change(feature):
+            integers, floats = list(feature.int64_list.value), list(feature.float_list.value)
+            if how == "one more":
+                (feature.int64_list if integers else feature.float_list).value.append(0)
+                return
+            feature.Clear()
+            if how == "another kind" and integers:
+                feature.float_list.value.extend(integers)
+            elif how == "another kind":
+                feature.int64_list.value.extend(map(int, floats))
+
+        with_masks = key != "token_boundary"
+        source = files["masked" if with_masks else "plain"]
+        path = with_a_change(source, tmp_path / "other", 0, key, change)
+        with pytest.raises(UserError, match=rf"/other: record 0 has \d+ values of {key} \("):
+            check_files([path], record_options(encoder, with_masks))
 
     def test_masks_are_not_drawn_over_masks(self, files, encoder):
         options = record_options(encoder, with_masks=False)

@@ -6,6 +6,7 @@ particular to a process of its own (threads, signals, mpirun) is tested with one
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -36,7 +37,11 @@ class ForkingProcess:
     def run(
         self, command: list[str], cwd: pathlib.Path | None = None, env: dict | None = None
     ) -> subprocess.CompletedProcess:
-        """Runs a program, given as its path and arguments, as `subprocess.run` would."""
+        """Runs a program, given as its path and arguments, as `subprocess.run` would.
+
+        Raises:
+          RuntimeError: the process is no more.
+        """
         with tempfile.TemporaryDirectory() as folder:
             outputs = [pathlib.Path(folder) / name for name in ("stdout", "stderr")]
             request = {
@@ -45,9 +50,19 @@ class ForkingProcess:
                 "env": dict(os.environ if env is None else env),
                 "outputs": list(map(str, outputs)),
             }
-            print(json.dumps(request), file=self._process.stdin, flush=True)
-            code = int(self._process.stdout.readline())
+            code = int(self._answer(json.dumps(request)))
             return subprocess.CompletedProcess(command, code, *(o.read_text() for o in outputs))
+
+    def _answer(self, request: str) -> str:
+        """The line that the process answers a line with."""
+        answer = ""
+        with contextlib.suppress(BrokenPipeError):
+            print(request, file=self._process.stdin, flush=True)
+            answer = self._process.stdout.readline()
+        if not answer:
+            code = self._process.wait()
+            raise RuntimeError(f"the process that forks has ended, exit code {code}")
+        return answer
 
 
 def serve() -> None:
@@ -66,7 +81,11 @@ def serve() -> None:
 
 
 def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -> int:
-    """Runs a program as if Python had just started with it; returns its exit code."""
+    """Runs a program almost as a Python of its own would; returns its exit code.
+
+    Almost: what TensorFlow and other imported modules read from the environment when they are
+    imported, they have read from that of the process that forks. `atexit` functions do not run.
+    """
     signal.alarm(LONGEST)
     os.chdir(cwd)
     os.environ.clear()
@@ -81,7 +100,10 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
         runpy.run_path(command[0], run_name="__main__")
         code = 0
     except SystemExit as e:
-        code = e.code if isinstance(e.code, int) else int(e.code is not None)
+        code = 0 if e.code is None else e.code
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
     except BaseException:
         traceback.print_exc()
         code = 1

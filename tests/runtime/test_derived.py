@@ -9,7 +9,7 @@ import os
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import derived, distributed
+from runtime import derived, distributed, files
 from runtime.derived import DerivedFile, Snapshot
 from runtime.errors import UserError
 from runtime.files import remove_temporary_files
@@ -368,6 +368,33 @@ class TestMadeOnce:
         snapshot.check()
         assert place.listing().keys() == {"main", "more", "main.json"}
 
+    @pytest.mark.parametrize("again", [False, True])
+    def test_overtaken_while_the_hashes_are_computed(self, place, monkeypatch, again):
+        """No header stays behind, and the second try comes as always."""
+        builds = []
+
+        def sha256_of(path):
+            digest = files.sha256_of(path)
+            if len(builds) == 1 or again:
+                remove_temporary_files(str(place.main))
+            return digest
+
+        def build():
+            builds.append(True)
+            with DerivedFile(str(place.main), SOURCE).building():
+                pass
+            return {}
+
+        monkeypatch.setattr(derived, "sha256_of", sha256_of)
+        if again:
+            with pytest.raises(UserError, match="another process has removed"):
+                place.made_once(build)
+            assert place.listing() == {}
+        else:
+            assert place.made_once(build)[0] == {}
+            assert place.listing().keys() == {"main", "main.json"}
+        assert len(builds) == 2
+
     @pytest.mark.parametrize("error", [None, OSError(errno.ENOENT, "No such file")], ids=type)
     def test_overtaken_again(self, place, error):
         def build():
@@ -453,11 +480,21 @@ class TestForeign:
             place.derived().is_foreign()
         assert place.header.read_text() == '{"data": []}'
 
-    def test_what_a_killed_builder_left_is_removed(self, place):
-        leftover = place.main.with_name(f".{place.main.name}.abcdefgh")
-        leftover.write_text("half")
+    @pytest.mark.parametrize("name", ["main", "more", "main.json"])
+    def test_what_a_killed_builder_left_is_removed(self, place, name):
+        (place.folder / f".{name}.abc_def0").write_text("half")
         place.build()
-        assert not leftover.exists() and place.main.exists()
+        assert place.listing().keys() == {"main", "more", "main.json"}
+
+    @pytest.mark.parametrize(
+        "name",
+        [".main.tf_record.notes", ".main.tf_record.abcdefgh", ".main.notes", ".main.Backup-1"],
+    )
+    def test_hidden_files_of_others_stay(self, place, name):
+        """What a builder of `main.tf_record` is writing, for example."""
+        (place.folder / name).write_text("not main's")
+        place.build()
+        assert (place.folder / name).read_text() == "not main's"
 
     @pytest.mark.parametrize(
         "header",

@@ -129,6 +129,16 @@ class TestBest:
         assert place.run()[1]["global_step"] == place.best_copy() == 20
         assert (place.folder / "model.ckpt-10.index").exists()
 
+    def test_a_damaged_best_is_replaced(self, place):
+        place.add(5, 10)
+        place.run()
+        # Its files may be those of model.ckpt-10, by a hard link.
+        (place.folder / "model.ckpt-best.index").unlink()
+        (place.folder / "model.ckpt-best.index").write_bytes(b"damaged")
+        place.settings = {"predict_file": "sha256:bb", "n_best_size": 20}
+        assert place.run()[0] == named(5, 10)
+        assert place.best_copy() == 10
+
     def test_by_another_key(self, place):
         place.add(5, 10, 15, 20)
         place.key = "exact_match"

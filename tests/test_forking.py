@@ -1,0 +1,34 @@
+"""Programs that run in a fork of a process with TensorFlow, as `tests.conftest.run` does it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import run
+from tests.programs.forking import ForkingProcess
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "errors"),
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(3)", 3, ""),
+        ("sys.exit('what is wrong')", 1, "what is wrong\n"),
+        ("sys.exit('')", 1, "\n"),
+        ("sys.exit(['a', 'list'])", 1, "['a', 'list']\n"),
+    ],
+)
+def test_the_end_of_a_program_is_pythons(tmp_path, statement, code, errors):
+    (tmp_path / "program.py").write_text(f"import sys\nprint('output')\n{statement}\n")
+    result = run([sys.executable, str(tmp_path / "program.py")])
+    assert (result.returncode, result.stdout, result.stderr) == (code, "output\n", errors)
+
+
+def test_a_server_that_has_died_says_so():
+    process = ForkingProcess()
+    process._process.kill()
+    process._process.wait()
+    with pytest.raises(RuntimeError, match="the process that forks has ended, exit code -9"):
+        process.run(["program.py"])
