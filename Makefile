@@ -1,5 +1,6 @@
-# The first Python that this project supports; another with `make PYTHON=...`.
-PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
+# The first Python that this project supports; another with `make BASE_PYTHON=...`. Not PYTHON, by
+# which people call the one of the environment that is made here.
+BASE_PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null \
 	&& echo $$p && break; done)
 VENV := .venv
@@ -29,8 +30,8 @@ help:
 	@echo "make clean       remove .venv, .venv-gaudi and what the demo wrote"
 
 $(VENV)/installed: requirements.txt requirements-common.txt
-	@test -n "$(PYTHON)" || { echo "make: error: needs Python 3.10 or 3.11, see README.md"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@test -n "$(BASE_PYTHON)" || { echo "make: error: needs Python 3.10 or 3.11, see README.md"; exit 1; }
+	$(BASE_PYTHON) -m venv $(VENV)
 	$(PIP) -r requirements.txt
 	@touch $@
 

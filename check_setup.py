@@ -60,6 +60,7 @@ PROGRAMS = {
 def take_program() -> Program:
     """The program that the command line names, without which its flags remain there."""
     name = os.path.basename(sys.argv[1]) if len(sys.argv) > 1 else ""
+    name = name if name.endswith(".py") else f"{name}.py"
     if name in PROGRAMS:
         del sys.argv[1]
     return PROGRAMS.get(name, PROGRAMS["run_squad_v1.py"])

@@ -159,6 +159,13 @@ count_workers() {  # CARDS
   if [[ -z $hosts ]] || ((workers < most)); then most=$workers; fi
 }
 
+# mpirun itself would say it at length, once a worker.
+check_program() {
+  local script=${command[1]:-}
+  command -v "${command[0]}" >/dev/null || fail "${command[0]}: no such program"
+  [[ $script != *.py || -e $script ]] || fail "$script: no such file"
+}
+
 # Sets `job`, the command that starts the workers.
 compose() {
   local mpirun cards most placing name
@@ -192,6 +199,7 @@ main() {
     echo "${line% }"
     exit
   fi
+  check_program
   log=$log_dir/mpirun-$(date +%Y%m%d-%H%M%S)-$$.log
   { mkdir -p "$log_dir" && : >"$log"; } 2>/dev/null ||
     fail "-l $log_dir: no log can be written there"

@@ -85,7 +85,7 @@ class TsvProcessor(DataProcessor):
 
 def _text(place: Place, record: dict, key: str) -> str:
     if not isinstance(record.get(key), str):
-        raise place.error(f"{key} is missing, or no text")
+        raise place.error(f"{key} is missing, or no text; there are {', '.join(map(str, record))}")
     return record[key]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import tensorflow.compat.v1 as tf
+
 from model_flags import load_config, model_fn_options
 from modeling import AlbertConfig
 from pretraining.flags import check_pretraining_flags, record_options
@@ -82,6 +84,9 @@ class PretrainingRun:
         files = evaluation_files()
         if FLAGS.eval_file or not FLAGS.do_train:
             check_files(files, self._options)
+        both = set(files) & set(training_files()) if FLAGS.eval_file and FLAGS.do_train else ()
+        if both:
+            tf.logging.warning("trained on and scored on: %s", ", ".join(sorted(both)))
         self._run.facts |= {
             **{name: getattr(FLAGS, name) for name in _SCORING_FLAGS},
             "albert_config_file": self._config.to_dict(),

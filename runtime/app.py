@@ -35,6 +35,9 @@ def _parse(argv: list[str]) -> list[str]:
     _show_in_help(argv[0])
     try:
         rest = flags.FLAGS(argv)
+    except SystemExit:
+        # Help was asked for and given; absl takes that for a failure.
+        sys.exit(0)
     except flags.Error as e:
         _end(f"{e}; see --help", 2)
     except (OSError, UnicodeDecodeError) as e:
@@ -55,20 +58,28 @@ def _show_in_help(program: str) -> None:
 
 def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
     quieten_tensorflow()
+    failure = _failure_of(main, argv)
+    # Only now, when nothing of what `main` was in the middle of is left to be cleaned up.
+    if failure:
+        _end(*failure)
+
+
+def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str, int] | None:
+    """Runs `main`; what to say if it fails, and the exit code."""
     try:
         main(argv)
     except UserError as e:
-        _end(str(e), e.exit_code)
+        return str(e), e.exit_code
     except KeyboardInterrupt:
-        _end("interrupted; the same command resumes from what is done", 130)
+        return "interrupted; the same command resumes from what is done", 130
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
-            where = f"{e.filename}: " if e.filename else ""
-            _end(f"{where}{e.strerror}", 1)
+            return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1
         if not distributed.label():
             raise
         traceback.print_exc()
-        _end(f"{type(e).__name__}, see above", 1)
+        return f"{type(e).__name__}, see above", 1
+    return None
 
 
 def _end(message: str, code: int) -> None:

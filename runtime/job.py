@@ -110,6 +110,13 @@ def describe_training(report: Report, job: Job) -> None:
     )
     if distributed.is_chief():
         check_output_dir(job.training_settings())
+        done = max(_checkpoints_there(), default=0)
+        report.add("output folder", f"this run, at step {done}" if done else "free")
+
+
+def _checkpoints_there() -> dict[int, str]:
+    """Those of the run that would be resumed, by step."""
+    return {} if FLAGS.overwrite_output_dir else list_checkpoints(FLAGS.output_dir)
 
 
 def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
@@ -118,8 +125,7 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
     if steps is None or not distributed.is_chief():
         return
     number = -(-steps[0] // FLAGS.save_checkpoints_steps)
-    if not FLAGS.overwrite_output_dir:
-        number = max(number - len(list_checkpoints(FLAGS.output_dir)), 0)
+    number = max(number - len(_checkpoints_there()), 0)
     if kept_in_training():
         # One goes when the next is written.
         number = min(number, kept_in_training() + 1)

@@ -38,8 +38,9 @@ def estimate_memory(graph: tf.Graph) -> dict[str, int]:
 
 
 def checkpoint_bytes(graph: tf.Graph) -> int:
-    """The size of a checkpoint of a graph's variables."""
-    return sum(map(_bytes, graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)))
+    """The size of a checkpoint of a graph's variables, and of the graph beside it."""
+    variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    return sum(map(_bytes, variables)) + graph.as_graph_def().ByteSize()
 
 
 def format_bytes(size: int) -> str:

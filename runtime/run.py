@@ -79,6 +79,8 @@ class Run:
             resolve_checkpoint(FLAGS.init_checkpoint)
         if distributed.is_chief():
             make_writable_folder(FLAGS.output_dir, "--output_dir")
+            if not FLAGS["output_dir"].present:
+                tf.logging.info("--output_dir is not given: results go to %s", FLAGS.output_dir)
             if FLAGS.export_dir:
                 make_writable_folder(FLAGS.export_dir, "--export_dir")
         if FLAGS.deterministic_run:

@@ -79,6 +79,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted; the same command goes on where it was", file=sys.stderr)
+        return 130
     return _report(os.path.join(data, DEV_FILE), out, folder, time.monotonic() - started)
 
 

@@ -15,9 +15,11 @@ import argparse
 import hashlib
 import os
 import random
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+from runtime.errors import UserError
 from runtime.files import open_atomically, write_json
 from sample.relations import (
     ASIDES,
@@ -204,4 +206,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as e:
+        sys.exit(f"sample.generate: error: {e}")

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -289,6 +290,19 @@ class TestRealJobs:
         result = start(["bash", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60"])
         assert result.returncode == 7
         assert self.log(tmp_path / "logs") == result.stdout
+
+    @pytest.mark.parametrize(
+        ("command", "message"),
+        [
+            (["nope"], "nope: no such program"),
+            ([sys.executable, "nope.py"], "nope.py: no such file"),
+        ],
+    )
+    def test_a_program_that_is_not_there(self, start, tmp_path, command, message):
+        result = start(command)
+        assert result.returncode == 1
+        assert result.stderr == f"mpirun.sh: error: {message}\n"
+        assert not list(tmp_path.iterdir())
 
     def test_more_workers_than_cores(self, start):
         workers = 2 * os.cpu_count() + 1

@@ -28,6 +28,7 @@ def test_help_explains_every_flag(command, flags):
     """And none of those that TensorFlow and absl bring along."""
     program, *arguments = command
     result = run([sys.executable, str(ROOT / program), *arguments, "--help"])
+    assert result.returncode == 0
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
     assert flags <= set(shown), result.stderr
     assert not set(shown) & {"verbosity", "logtostderr", "runs_per_test"}
