@@ -140,16 +140,17 @@ def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
         if distributed.size() == 1:
             # Not connected: what rank 0 finds too, it says; the launcher ends this one then.
             distributed.let_rank_0_go_first()
-            print(
-                *(f"{distributed.label()}: {table_line(row)}" for row in by_rank[0] if not row.ok)
-            )
+            for row in by_rank[0]:
+                if not row.ok:
+                    print(f"{distributed.label()}: {table_line(row)}", flush=True)
         return ok
     if FLAGS.json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]
         planned = plan and plan.as_dict()
         print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": planned}, indent=2), flush=True)
         return ok
-    for row in by_rank[0]:
+    parts = list(dict.fromkeys(row.part for row in by_rank[0]))
+    for row in sorted(by_rank[0], key=lambda row: parts.index(row.part)):
         print(table_line(row))
     for rank, rows in enumerate(by_rank[1:], start=1):
         for row in rows:

@@ -225,7 +225,7 @@ def test_wrong_options(environment, words, message):
 @pytest.mark.parametrize("folder", ["/proc", "file", "file/below"])
 def test_a_folder_that_no_log_can_be_written_to(environment, tmp_path, folder):
     (tmp_path / "file").write_text("")
-    result = run([str(SCRIPT), "-n", "1", "-l", folder, "x"], env=environment, cwd=tmp_path)
+    result = run([str(SCRIPT), "-n", "1", "-l", folder, "true"], env=environment, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == f"mpirun.sh: error: -l {folder}: no log can be written there\n"
 
