@@ -4,12 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, graph_keys
+from runtime.initialization import initialize_from_checkpoint
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
+
+
+def training_spec(
+    loss: tf.Tensor,
+    input_mask: tf.Tensor,
+    init_checkpoint: str | None,
+    *schedule: Any,
+    num_groups: int = 0,
+    **options: Any,
+) -> tf.estimator.EstimatorSpec:
+    """How every task's `model_fn` ends in training: first values, optimizer, specification.
+
+    Args:
+      loss: scalar.
+      input_mask: int32 [B, S], 1 for the tokens that the loss is of.
+      init_checkpoint: checkpoint that variables start from, or None.
+      *schedule: the arguments of `create_optimizer` after the loss.
+      num_groups: see `initialize_from_checkpoint`.
+      **options: further arguments of `create_optimizer` by name.
+    """
+    if init_checkpoint:
+        initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint, num_groups).log()
+    train_op = create_optimizer(loss, *schedule, num_tokens=tf.reduce_sum(input_mask), **options)
+    return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.TRAIN, loss=loss, train_op=train_op)
 
 
 def create_optimizer(

@@ -156,19 +156,17 @@ def model_fn_builder(
         if not is_training:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
-        if init_checkpoint:
-            modeling.initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint).log()
-        train_op = optimization.create_optimizer(
+        return optimization.training_spec(
             loss,
+            features["input_mask"],
+            init_checkpoint,
             learning_rate,
             num_train_steps,
             num_warmup_steps,
             use_tpu,
             optimizer,
-            num_tokens=tf.reduce_sum(features["input_mask"]),
             **(optimizer_options or {}),
         )
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     return model_fn
 

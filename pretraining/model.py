@@ -155,14 +155,11 @@ def model_fn_builder(
         if mode != tf.estimator.ModeKeys.TRAIN:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
-        if init_checkpoint:
-            num_groups = albert_config.num_hidden_groups if init_from_group0 else 0
-            modeling.initialize_from_checkpoint(
-                tf.trainable_variables(), init_checkpoint, num_groups
-            ).log()
         loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(order.losses)
-        train_op = optimization.create_optimizer(
+        return optimization.training_spec(
             loss,
+            features["input_mask"],
+            init_checkpoint,
             learning_rate,
             num_train_steps,
             num_warmup_steps,
@@ -170,10 +167,9 @@ def model_fn_builder(
             optimizer,
             poly_power,
             start_warmup_step,
-            num_tokens=tf.reduce_sum(features["input_mask"]),
+            num_groups=albert_config.num_hidden_groups if init_from_group0 else 0,
             **(optimizer_options or {}),
         )
-        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     return model_fn
 
