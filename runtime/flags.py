@@ -209,10 +209,10 @@ def training_plan(num_steps: int) -> TrainingPlan:
         global_batch_size(),
         FLAGS.gradient_accumulation_steps,
         FLAGS.save_checkpoints_steps,
-        FLAGS.save_checkpoints_minutes,
         FLAGS.save_summary_steps,
         FLAGS.log_steps,
         kept_in_training(),
+        FLAGS.save_checkpoints_minutes,
     )
 
 

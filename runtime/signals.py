@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP: a training ends after its step and a checkpoint, all else at once.
+"""How a signal ends a program: a training after its step and a checkpoint, all else at once.
 
 Python runs a signal's handler between two instructions of the main thread only, which may spend
 minutes in one call of TensorFlow or MPI. So a thread of its own, which every signal wakes, ends
@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 
-NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# SIGUSR1 is what mpirun passes on to all workers at once, without killing them soon after.
+NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 # A terminal and a launcher may each pass the same signal on: within this time it is one.
 _SAME_SECONDS = 0.5
 # What the main thread gets to clean up when it is to end at once.
@@ -78,8 +79,9 @@ def install() -> None:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _handle)
     threading.Thread(target=_watch, args=(receiver, sender), daemon=True).start()
-    # A forked process leaves them to its parent.
-    os.register_at_fork(after_in_child=uninstall)
+    # A forked process leaves them to this one. None may come between the fork and that: it would
+    # wake this process, of which the child shares the socket.
+    os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_leave_to_parent)
 
 
 def raise_stopped() -> None:
@@ -158,3 +160,16 @@ def _end(number: int) -> None:
     line = f"{os.path.basename(sys.argv[0])}: {Stopped(number)}\n"
     os.write(2, line.encode(errors="replace"))
     os._exit(exit_code(number))
+
+
+def _block() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
+
+
+def _leave_to_parent() -> None:
+    uninstall()
+    _unblock()

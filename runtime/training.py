@@ -70,20 +70,20 @@ class TrainingPlan(NamedTuple):
       global_batch_size: examples a step, of all workers and accumulated batches together.
       runs_a_step: batches of a worker whose gradients are summed before an update.
       save_checkpoints_steps: steps between checkpoints.
-      save_checkpoints_minutes: longest time without one; 0 for no limit.
       save_summary_steps: steps between two points of the curves.
       log_steps: steps between log lines.
       keep_checkpoints: how many to keep, the last ones; 0 for all.
+      save_checkpoints_minutes: longest time without one; 0 for no limit.
     """
 
     num_steps: int
     global_batch_size: int
     runs_a_step: int
     save_checkpoints_steps: int
-    save_checkpoints_minutes: float
     save_summary_steps: int
     log_steps: int
     keep_checkpoints: int = 0
+    save_checkpoints_minutes: float = 0.0
 
 
 def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
