@@ -39,11 +39,11 @@ def _parse(argv: list[str]) -> list[str]:
         # Help was asked for and given; absl takes that for a failure.
         sys.exit(0)
     except flags.Error as e:
-        _end(f"{e}; see --help", 2)
+        fail(f"{e}; see --help", 2)
     except (OSError, UnicodeDecodeError) as e:
-        _end(f"--flagfile: no file of flags: {e}", 2)
+        fail(f"--flagfile: no file of flags: {e}", 2)
     if len(rest) > 1:
-        _end(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
+        fail(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
     return rest
 
 
@@ -67,7 +67,7 @@ def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
     signals.uninstall()
     # Only now, when nothing of what `main` was in the middle of is left to be cleaned up.
     if failure:
-        _end(*failure)
+        fail(*failure)
 
 
 def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str, int] | None:
@@ -86,7 +86,8 @@ def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str
     return None
 
 
-def _end(message: str, code: int) -> None:
+def fail(message: str, code: int) -> None:
+    """Ends the program with a line that says why."""
     label = distributed.label()
     if label and not distributed.is_first():
         # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.

@@ -103,6 +103,13 @@ def define_run_flags() -> None:
         "Work together with the other processes that mpirun has started, for instance: "
         "mpirun -np 8 python run_squad_v1.py ... --use_horovod=true",
     )
+    flags.DEFINE_float(
+        "stall_seconds",
+        300.0,
+        "Seconds without an answer after which a worker that hangs or is stopped is named and the "
+        "job ends; 0 to wait for ever.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_enum(
         "allreduce_dtype",
         "float32",

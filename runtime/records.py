@@ -201,7 +201,8 @@ def parsed_batches(
     full = shuffle_seed is not None or drop_remainder or pad_remainder
 
     def read(batch: np.ndarray) -> np.ndarray:
-        content = records.read(numbers(int(batch)))
+        # Added here, so that the graph of a resumed run is the same to the byte.
+        content = records.read(numbers(start_batch + int(batch)))
         if pad_remainder:
             content += content[-1:] * (batch_size - len(content))
         return np.array(content, object)
@@ -218,7 +219,8 @@ def parsed_batches(
         }
         return _trim(features) if trim_padding else features
 
-    batches = tf.data.Dataset.range(start_batch + rank, count, num_workers)
+    num_batches = count if shuffle_seed is not None else count - start_batch
+    batches = tf.data.Dataset.range(rank, num_batches, num_workers)
     if count < end:
         batches = batches.map(lambda number: number * end // count)
     parsed = batches.map(read_op).map(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import bf16_config, device, distributed, precision
+from runtime import app, bf16_config, device, distributed, heartbeats, precision
 from runtime.checkpoints import (
     BEST,
     keep_last,
@@ -63,6 +63,14 @@ def connect(facts: dict) -> None:
     device.prepare()
     distributed.connect(on_cpu=device.kind() == "cpu")
     distributed.check_alike(facts)
+    heartbeats.start(
+        FLAGS.stall_seconds,
+        lambda worker: app.fail(
+            f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
+            "anew to resume",
+            1,
+        ),
+    )
 
 
 class Run:

@@ -91,6 +91,12 @@ def make_squad(seed: int, articles: int) -> dict:
 def squad_dir(tmp_path_factory) -> pathlib.Path:
     """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, albert.json."""
     folder = tmp_path_factory.mktemp("squad")
+    make_squad_files(folder)
+    return folder
+
+
+def make_squad_files(folder: pathlib.Path) -> None:
+    """Writes the files of `squad_dir` into a folder."""
     for name, seed, articles in (("train", 1, 8), ("dev", 2, 2)):
         content = json.dumps(make_squad(seed, articles))
         (folder / f"{name}-v1.1.json").write_text(content, encoding="utf-8")
@@ -128,7 +134,6 @@ def squad_dir(tmp_path_factory) -> pathlib.Path:
         "attention_probs_dropout_prob": 0.1,
     }
     (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
-    return folder
 
 
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
