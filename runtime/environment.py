@@ -45,14 +45,19 @@ class Report:
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """A part of the report; what it cannot find out after an error is left out."""
-        self._part, outer = name, self._part
+        """Begins a part; an error ends the block and becomes a row of the part that it is in.
+
+        What comes after an error in the block cannot be found out, so it is left out.
+        """
+        self._part = name
         try:
             yield
-            self._part = outer
         except (UserError, OSError) as e:
             self.rows.append(Row(self._part, "error", " ".join(str(e).split()), ok=False))
-            self._part = outer
+
+    def go_on(self, name: str) -> None:
+        """Begins the next part in the same block: it needs what comes before it."""
+        self._part = name
 
     def add(self, item: str, value: object, ok: bool = True) -> None:
         """Adds a row to the part."""

@@ -9,17 +9,23 @@ from typing import Protocol
 import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, device, distributed
+from runtime.available_memory import Memory, card_memory, host_memory
 from runtime.bf16_plan import Plan
 from runtime.checkpoints import list_checkpoints
 from runtime.environment import Report
 from runtime.files import check_can_be_written, existing_folder
 from runtime.flags import FLAGS, global_batch_size, kept_in_training
+from runtime.hooks import peak_memory_gb
 from runtime.initialization import Initialized
-from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes
+from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes, on_the_cpu
 from runtime.precision import plan_model
 from runtime.run import check_output_dir, checkpoint_to_use
 
 _TRAIN = tf.estimator.ModeKeys.TRAIN
+_SMALLER = (
+    "lower --train_batch_size and raise --gradient_accumulation_steps for it, or shorten "
+    "--max_seq_length"
+)
 
 
 class Job(Protocol):
@@ -60,13 +66,12 @@ class Job(Protocol):
         """What the trained weights are a function of."""
 
 
-def training_graph(job: Job) -> tf.Graph:
-    """The graph of a training step of one worker, with batches of full length."""
-    with tf.Graph().as_default() as graph:
+def training_step(job: Job) -> tf.Operation:
+    """Returns a training step of one worker in a graph of its own, with batches of full length."""
+    with tf.Graph().as_default():
         tf.set_random_seed(FLAGS.seed)
         features = _placeholders(job.batch(as_read=False))
-        job.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
-    return graph
+        return job.model_fn()(features=features, labels=None, mode=_TRAIN, params={}).train_op
 
 
 def _placeholders(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
@@ -137,10 +142,48 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
     )
 
 
-def describe_memory(report: Report, graph: tf.Graph) -> None:
-    """The memory of a training step by part."""
-    for item, size in estimate_memory(graph).items():
+def describe_memory(
+    report: Report, job: Job, step: tf.Operation, device_memory: int | None
+) -> None:
+    """Adds the memory of a training step by part, and whether a card and this host have so much.
+
+    Args:
+      report: gets the rows.
+      job: the job.
+      step: from `training_step`.
+      device_memory: bytes of a device elsewhere, with which the step is compared instead.
+    """
+    if job.steps() is None:
+        return
+    parts = estimate_memory(step)
+    for item, size in parts.items():
         report.add(item, format_bytes(size))
+    needed = parts["in all"]
+    if device_memory:
+        _compare(report, "device memory", needed, Memory(device_memory, "given by --device_memory"))
+        return
+    on_cpu = device.kind() == "cpu"
+    if not on_cpu:
+        _compare(report, "device memory", needed, card_memory(device.kind()))
+    # The others on this host would only repeat it.
+    if distributed.local_rank() == 0:
+        workers, program = distributed.local_size(), int(peak_memory_gb() * 1e9)
+        report.add("program and libraries", format_bytes(program))
+        own = program + (on_the_cpu(parts) if on_cpu else checkpoint_bytes(step.graph))
+        there = host_memory(in_use=workers * program)
+        of_workers = f" by {workers} workers" if workers > 1 else ""
+        _compare(report, "host memory", workers * own, there, of_workers)
+
+
+def _compare(report: Report, item: str, needed: int, there: Memory | None, whose: str = "") -> None:
+    """Adds a row that says whether there is as much memory as is needed."""
+    if there is None:
+        report.add(item, "not known; --device_memory=32GB compares with 32 GB")
+        return
+    found = f"{format_bytes(needed)} needed{whose}, {format_bytes(there.size)} {there.source}"
+    fits = needed <= there.size
+    advice = "" if fits else f"; {_SMALLER}"
+    report.add(item, found + advice, ok=fits)
 
 
 def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:

@@ -53,6 +53,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert rows["steps"] == "12, 1 of them warmup, 8 examples each"
     assert re.match(r"3 of 0\.\d MB; ", rows["checkpoints"])
     assert rows["activations"].endswith(" MB")
+    assert re.match(r"0\.\d\d GB needed, [\d.]+ GB ", rows["host memory"])
     assert rows["TF_BF16_CONVERSION"] == "not set: the run is in float32"
 
 
@@ -119,6 +120,28 @@ def test_a_full_disk(squad_dir, tmp_path):
     assert result.returncode == 1
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
     assert re.search(r"1000000000 of 0\.\d MB; ", line)
+
+
+def test_memory_that_is_not_there(squad_dir, tmp_path):
+    """A batch of which no host has the memory: activations are 5 MB for every 8 examples."""
+    flags = ["--train_steps=5", "--train_batch_size=1000000"]
+    result = run(command(squad_dir, tmp_path, *flags))
+    assert result.returncode == 1
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+    assert re.search(r"host memory +\d{3}\.\d\d GB needed, [\d.]+ [GM]B ", line)
+    assert "lower --train_batch_size and raise --gradient_accumulation_steps" in line
+
+
+def test_the_memory_of_another_machine(squad_dir, tmp_path):
+    result = run(command(squad_dir, tmp_path, "--device_memory=1MB"))
+    assert result.returncode == 1
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+    assert re.search(r"device memory +[\d.]+ MB needed, 1\.0 MB given by --device_memory; ", line)
+    assert "host memory" not in result.stdout
+    result = run(command(squad_dir, tmp_path, "--device_memory=32"))
+    assert result.returncode == 2
+    assert "--device_memory=32: '32' is no size; write it like 32GB" in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and not result.stdout
 
 
 @pytest.fixture
@@ -241,6 +264,13 @@ def test_without_training_a_model_must_be_there(squad_dir, tmp_path, flag):
     assert result.returncode == 1
     expected = "nothing to do" if flag == "--predict_file=" else "has no checkpoint; train first"
     assert expected in result.stdout
+
+
+def test_without_training_no_training_step_must_fit(trained, squad_dir):
+    flags = ["--train_file=", "--train_batch_size=1000000"]
+    result = run(command(squad_dir, trained, *flags))
+    assert result.returncode == 0, result.stdout
+    assert "host memory" not in result.stdout
 
 
 def test_what_is_done_needs_no_room(trained, squad_dir):
