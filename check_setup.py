@@ -181,8 +181,9 @@ def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
 
 
 def table_line(row: Row) -> str:
-    """A row of the table; what would make the job fail is marked."""
-    return f"{'' if row.ok else 'FAILS':<6}{row.part:<10}{row.item:<26}{row.value}"
+    """Returns a row of the table; what would make the job fail is marked, and what warns."""
+    mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
+    return f"{mark:<6}{row.part:<10}{row.item:<26}{row.value}"
 
 
 if __name__ == "__main__":

@@ -28,12 +28,14 @@ class Row(NamedTuple):
       item: its name.
       value: what was found, or what is wrong and what to do.
       ok: whether the job can run with it.
+      warns: whether it is probably not what is wanted.
     """
 
     part: str
     item: str
     value: str
     ok: bool = True
+    warns: bool = False
 
 
 class Report:
@@ -59,9 +61,9 @@ class Report:
         """Begins the next part in the same block: it needs what comes before it."""
         self._part = name
 
-    def add(self, item: str, value: object, ok: bool = True) -> None:
+    def add(self, item: str, value: object, ok: bool = True, warns: bool = False) -> None:
         """Adds a row to the part."""
-        self.rows.append(Row(self._part, item, str(value), ok))
+        self.rows.append(Row(self._part, item, str(value), ok, warns))
 
     @property
     def ok(self) -> bool:

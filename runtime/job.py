@@ -14,7 +14,12 @@ from runtime.bf16_plan import Plan
 from runtime.checkpoints import list_checkpoints
 from runtime.environment import Report
 from runtime.files import check_can_be_written, existing_folder
-from runtime.flags import FLAGS, global_batch_size, kept_in_training
+from runtime.flags import (
+    FLAGS,
+    global_batch_size,
+    is_by_oversight_from_scratch,
+    kept_in_training,
+)
 from runtime.hooks import peak_memory_gb
 from runtime.initialization import Initialized
 from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes, on_the_cpu
@@ -84,7 +89,9 @@ def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
     count = sum(variable.shape.num_elements() for variable in variables)
     report.add("parameters", f"{count / 1e6:.2f} million in {len(variables)} variables")
     if not FLAGS.init_checkpoint:
-        report.add("checkpoint", "none: training starts from random weights")
+        warns = job.steps() is not None and is_by_oversight_from_scratch()
+        advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
+        report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
     found = job.compare(variables)
     report.add("checkpoint", found.checkpoint)

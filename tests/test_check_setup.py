@@ -40,6 +40,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     flags = ["--json", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
     result = run(command(squad_dir, tmp_path, *flags))
     assert result.returncode == 0, result.stdout
+    assert not any(row["warns"] for row in json.loads(result.stdout)["ranks"][0])
     (rows,) = rows_of(result)
     assert rows["TensorFlow"].startswith("2.15.")
     assert rows["device"].startswith("cpu (no HPU: habana-tensorflow needs CPython 3.10")
@@ -62,6 +63,8 @@ def test_nothing_is_written(squad_dir, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "to be made" in result.stdout
     assert result.stdout.endswith("the job can run\n")
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("WARNS"))
+    assert "training starts from random weights; give --init_checkpoint" in line
     assert not list(tmp_path.iterdir())
 
 
@@ -213,6 +216,7 @@ def test_a_pretraining(squad_dir, tmp_path):
     result = run(check(*job, "--json"))
     assert result.returncode == 0, result.stdout
     (rows,) = rows_of(result)
+    assert rows["checkpoint"] == "none: training starts from random weights"
     count = int(rows["training records"].split()[0])
     assert count == len(
         list(tf.data.TFRecordDataset(str(tmp_path / "records")).as_numpy_iterator())

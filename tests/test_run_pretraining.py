@@ -97,7 +97,8 @@ def walk(tmp_path_factory) -> pathlib.Path:
         "initializer_range": 0.1,
     }
     (folder / "albert.json").write_text(json.dumps(config))
-    (folder / "log").write_text(succeed(pretraining(folder, folder / "out")))
+    (folder / "log").write_text(log := succeed(pretraining(folder, folder / "out")))
+    assert "WARNING" not in log
     return folder
 
 
