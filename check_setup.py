@@ -70,7 +70,7 @@ PROGRAMS = {
 
 
 def take_program() -> Program:
-    """The program that the command line names, without which its flags remain there."""
+    """Takes the program's name off the command line; SQuAD's is the default."""
     name = os.path.basename(sys.argv[1]) if len(sys.argv) > 1 else ""
     name = name if name.endswith(".py") else f"{name}.py"
     if name in PROGRAMS:
@@ -79,7 +79,7 @@ def take_program() -> Program:
 
 
 def define_flags(program: Program) -> None:
-    """The program's own flags, and those of the report."""
+    """Defines the program's own flags and those of the report."""
     define_run_flags()
     program.define_flags()
     define_ignored_flags()
@@ -100,7 +100,7 @@ def define_flags(program: Program) -> None:
 
 
 def main(program: Program) -> None:
-    """Prints the report of all ranks."""
+    """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
     report = Report()
     describe_environment(report, program.required)
     job = describe_input(report, program) if report.ok else None
@@ -152,7 +152,7 @@ def describe_graph(report: Report, job: Job) -> Plan | None:
 
 
 def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
-    """Prints rank 0's rows and what the others have different; whether the job can run."""
+    """Prints rank 0's rows and what other ranks have different; returns whether the job can run."""
     ok = all(row.ok for rows in by_rank for row in rows)
     if not distributed.is_first():
         if distributed.size() == 1:

@@ -21,7 +21,7 @@ _TENSORFLOW = "2.15."
 
 
 class Row(NamedTuple):
-    """A line of the report.
+    """A line of the report, about what was found or what is wrong.
 
     Attributes:
       part: what it is about, such as "model".
@@ -67,12 +67,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether the job can run."""
+        """Whether nothing is there that would make the job fail."""
         return all(row.ok for row in self.rows)
 
 
 def describe_environment(report: Report, required: Sequence[str]) -> None:
-    """What does not depend on the task, and the flags that all programs check first.
+    """Adds rows about what no task is needed for, and checks the flags that all programs have.
 
     Args:
       report: gets the rows.

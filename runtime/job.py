@@ -41,34 +41,34 @@ class Job(Protocol):
     """
 
     def model_fn(self) -> Callable:
-        """The model; to be called after `describe_data`."""
+        """Returns the model; to be called after `describe_data`."""
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
-        """The model's variables against those of --init_checkpoint.
+        """Compares the model's variables with those of --init_checkpoint.
 
         Raises:
           UserError: they do not fit.
         """
 
     def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
-        """What the model takes in a training step.
+        """Returns the shapes and types of what the model takes in a training step, by name.
 
         Args:
           as_read: leave a length open that is known when a batch is read; else the longest.
         """
 
     def describe_data(self, report: Report) -> None:
-        """Adds the input files and whether their features will be reused.
+        """Adds rows about the input files and whether their features will be reused.
 
         Raises:
           UserError: a file cannot be used.
         """
 
     def steps(self) -> tuple[int, int] | None:
-        """Steps of the training and those of its warmup; None without a training."""
+        """Returns the steps of the training and of its warmup; None without a training."""
 
     def training_settings(self) -> dict:
-        """What the trained weights are a function of."""
+        """Returns what the trained weights are a function of, by flag name."""
 
 
 def training_step(job: Job) -> tf.Operation:
@@ -84,7 +84,7 @@ def _placeholders(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
 
 
 def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
-    """The model's variables, and which of them the initial checkpoint has."""
+    """Adds rows about the model's variables and which of them the initial checkpoint has."""
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     count = sum(variable.shape.num_elements() for variable in variables)
     report.add("parameters", f"{count / 1e6:.2f} million in {len(variables)} variables")
@@ -101,7 +101,7 @@ def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
 
 
 def describe_training(report: Report, job: Job) -> None:
-    """Steps, and whether the folders are free and can be written.
+    """Adds rows about the steps, and checks that the folders are free and can be written.
 
     Raises:
       UserError: a folder cannot be written or holds another run, or there is no model to use.
@@ -127,12 +127,12 @@ def describe_training(report: Report, job: Job) -> None:
 
 
 def _checkpoints_there() -> dict[int, str]:
-    """Those of the run that would be resumed, by step."""
+    """Returns the checkpoints of the run that would be resumed, by step."""
     return {} if FLAGS.overwrite_output_dir else list_checkpoints(FLAGS.output_dir)
 
 
 def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
-    """How many the training writes, and whether there is room for them."""
+    """Adds a row that says how many checkpoints are to be written and whether there is room."""
     steps = job.steps()
     if steps is None or not distributed.is_chief():
         return
@@ -152,7 +152,7 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
 def describe_memory(
     report: Report, job: Job, step: tf.Operation, device_memory: int | None
 ) -> None:
-    """Adds the memory of a training step by part, and whether a card and this host have so much.
+    """Adds rows about the memory of a training step, and whether card and host have so much.
 
     Args:
       report: gets the rows.
@@ -194,7 +194,7 @@ def _compare(report: Report, item: str, needed: int, there: Memory | None, whose
 
 
 def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
-    """Rows with the configuration, and what it makes of a training step.
+    """Adds rows about the bfloat16 configuration and what it makes of a training step.
 
     Args:
       report: gets the rows.
