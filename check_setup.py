@@ -71,11 +71,14 @@ PROGRAMS = {
 
 def take_program() -> Program:
     """Takes the program's name off the command line; SQuAD's is the default."""
-    name = os.path.basename(sys.argv[1]) if len(sys.argv) > 1 else ""
-    name = name if name.endswith(".py") else f"{name}.py"
-    if name in PROGRAMS:
-        del sys.argv[1]
-    return PROGRAMS.get(name, PROGRAMS["run_squad_v1.py"])
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        return PROGRAMS["run_squad_v1.py"]
+    name = os.path.basename(sys.argv.pop(1)).removesuffix(".py") + ".py"
+    if name not in PROGRAMS:
+        known = ", ".join(PROGRAMS)
+        print(f"check_setup.py: error: {name} is not one of {known}", file=sys.stderr)
+        sys.exit(2)
+    return PROGRAMS[name]
 
 
 def define_flags(program: Program) -> None:

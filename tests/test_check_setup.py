@@ -110,6 +110,15 @@ def test_what_fails_is_named(squad_dir, tmp_path, flag, part):
     assert any(part in line for line in result.stdout.splitlines() if line.startswith("FAILS"))
 
 
+def test_a_program_that_is_none():
+    result = run(check("create_pretraining_data.py", "--input_file=x"))
+    assert result.returncode == 2
+    assert result.stderr == (
+        "check_setup.py: error: create_pretraining_data.py is not one of run_squad_v1.py, "
+        "run_classifier.py, run_pretraining.py\n"
+    )
+
+
 def test_a_folder_with_another_run(trained, squad_dir):
     result = run(command(squad_dir, trained, "--learning_rate=2"))
     assert result.returncode == 1
