@@ -12,7 +12,7 @@ from glue.features import SHORTEST
 from glue.tasks import PROCESSORS
 from model_flags import define_text_flags, steps_of_epochs
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS, define_keep_checkpoint_max
+from runtime.flags import FLAGS, define_from_scratch, define_keep_checkpoint_max
 
 _CUSTOM = "tsv"
 _TASKS = (*PROCESSORS, _CUSTOM)
@@ -54,6 +54,7 @@ def define_glue_flags() -> None:
         lower_bound=0,
     )
     flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "What updates the weights.")
+    define_from_scratch()
     define_keep_checkpoint_max()
     flags.DEFINE_float(
         "threshold_to_export", float("nan"), "Number that the exported model gives as `threshold`."

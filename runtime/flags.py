@@ -75,7 +75,12 @@ def define_run_flags() -> None:
     flags.DEFINE_integer(
         "save_summary_steps", 1, "Steps between points of the TensorBoard curves.", lower_bound=1
     )
-    flags.DEFINE_integer("log_steps", 100, "Steps between lines of the log.", lower_bound=1)
+    flags.DEFINE_integer(
+        "log_steps",
+        100,
+        "Steps between lines of the log; there is one every 30 s at least.",
+        lower_bound=1,
+    )
     flags.DEFINE_integer(
         "seed",
         12345,
@@ -158,6 +163,8 @@ def check_run_flags() -> None:
             "download/download_pretrained_model.py and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
+    if "from_scratch" in FLAGS and FLAGS.from_scratch and FLAGS.init_checkpoint:
+        raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
     device.choose(FLAGS.device)
     if FLAGS.allreduce_dtype == "bfloat16" and not device.is_hpu():
         raise FlagError(
@@ -197,6 +204,20 @@ def define_keep_checkpoint_max() -> None:
         "are scored before any goes.",
         lower_bound=0,
     )
+
+
+def define_from_scratch() -> None:
+    """Defines the flag of the programs that are to start from a pretrained model."""
+    flags.DEFINE_bool(
+        "from_scratch",
+        False,
+        "Start from random weights on purpose: no warning that --init_checkpoint is not given.",
+    )
+
+
+def is_by_oversight_from_scratch() -> bool:
+    """Returns whether weights are random at the beginning though nobody has said that they be."""
+    return "from_scratch" in FLAGS and not FLAGS.from_scratch and not FLAGS.init_checkpoint
 
 
 def keep_checkpoint_max() -> int:

@@ -123,7 +123,10 @@ class Throughput(NamedTuple):
 
 
 class TrainingLog(tf.train.SessionRunHook):
-    """Logs progress every so many steps, writes curves, and logs statistics at the end."""
+    """Logs progress every so many steps and half-minutely, writes curves, and logs statistics."""
+
+    # Seconds after which a step is logged at the latest: slow ones would say nothing for long.
+    _LONGEST_SILENCE = 30.0
 
     def __init__(
         self,
@@ -194,7 +197,9 @@ class TrainingLog(tf.train.SessionRunHook):
                 loss=values[graph_keys.LOSS],
                 learning_rate=values[graph_keys.LEARNING_RATE],
             )
-        if step % self._every == 0 or step >= self._total or self._done.steps == 1:
+        silence = self._done.seconds - self._logged.seconds
+        is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
+        if is_due or step >= self._total or self._done.steps == 1:
             self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
 
     def end(self, session) -> None:

@@ -25,7 +25,12 @@ from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
 from runtime.export import export_saved_model
 from runtime.files import make_writable_folder, sha256_of
-from runtime.flags import FLAGS, keep_checkpoint_max, training_plan
+from runtime.flags import (
+    FLAGS,
+    is_by_oversight_from_scratch,
+    keep_checkpoint_max,
+    training_plan,
+)
 from runtime.prediction import Output, Predictor
 from runtime.run_record import begin_run, check_run
 from runtime.training import make_deterministic, make_estimator, train
@@ -112,6 +117,7 @@ class Run:
         """
         if distributed.is_chief():
             check_output_dir(settings)
+            _warn_of_random_weights()
         self._settings = settings
         self.facts |= settings
 
@@ -174,6 +180,9 @@ class Run:
         if FLAGS.do_train:
             keep_last(FLAGS.output_dir, keep_checkpoint_max())
         _report(best, outputs)
+        # The run's, also if it was resumed; without a training whose weights they are is not known.
+        if self._settings:
+            _warn_of_random_weights()
         return best
 
     def predictor(self, input_fn: Callable, num_examples: int) -> Predictor:
@@ -293,6 +302,14 @@ def _begin(settings: dict) -> int:
     """Records the run and returns the number of steps that are done."""
     begin_run(FLAGS.output_dir, settings, FLAGS.overwrite_output_dir)
     return point_to_newest(FLAGS.output_dir)
+
+
+def _warn_of_random_weights() -> None:
+    if is_by_oversight_from_scratch():
+        tf.logging.warning(
+            "--init_checkpoint is not given: this run starts from random weights, no pretrained "
+            "ones; --from_scratch says that it is to"
+        )
 
 
 def _report(best: dict, outputs: Sequence[str]) -> None:

@@ -122,6 +122,11 @@ class TestAgain:
             assert f"Reusing {copy_of_trained / file}" in result.stderr
         assert "Training is done already" in result.stderr
         assert "All 3 checkpoints are scored already" in result.stderr
+        # At the beginning and below the scores.
+        warnings = [line for line in result.stderr.splitlines() if " WARNING " in line]
+        assert len(warnings) == 2
+        assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
+        assert result.stderr.endswith(warnings[1] + "\n")
         after = {f: f.stat().st_mtime_ns for f in copy_of_trained.rglob("*") if f.is_file()}
         assert after == before
 
@@ -143,8 +148,9 @@ class TestAgain:
     def test_a_lost_score_is_made_again(self, copy_of_trained, squad_dir):
         before = results(copy_of_trained)
         (copy_of_trained / "predictions.json").unlink()
-        result = run(squad_command(squad_dir, copy_of_trained))
+        result = run(squad_command(squad_dir, copy_of_trained, "--from_scratch"))
         assert result.returncode == 0, result.stderr
+        assert "WARNING" not in result.stderr
         assert results(copy_of_trained) == before
         assert (copy_of_trained / "predictions.json").exists()
 
@@ -160,6 +166,7 @@ class TestWithoutTraining:
         before = results(copy_of_trained)
         (copy_of_trained / "eval_results.json").unlink()
         result = run(squad_command(squad_dir, copy_of_trained, "--do_train=False"))
+        assert "WARNING" not in result.stderr
         assert result.returncode == 0, result.stderr
         assert results(copy_of_trained)["history"] == before["history"]
 
@@ -354,6 +361,7 @@ class TestBadInput:
         ("flags", "parts"),
         [
             (["--use_tpu=true"], ["--use_tpu", "TPU"]),
+            (["--from_scratch", "--init_checkpoint=x"], ["--from_scratch and --init_checkpoint"]),
             (["--albert_hub_module_handle=x"], ["--albert_hub_module_handle", "--init_checkpoint"]),
             (["--allreduce_dtype=bfloat16"], ["--allreduce_dtype", "HPU"]),
             (["--gradient_accumulation_steps=0"], ["gradient_accumulation_steps"]),
