@@ -13,6 +13,8 @@ from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
 FLAGS = flags.FLAGS
+# By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
+_OF_PATTERNS = frozenset("*?[\\")
 
 
 def define_run_flags() -> None:
@@ -144,6 +146,8 @@ def check_run_flags() -> None:
             "download/download_pretrained_model.py and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
+    for name in ("output_dir", "init_checkpoint", "export_dir"):
+        _check_is_no_pattern(name)
     device.choose(FLAGS.device)
     if FLAGS.allreduce_dtype == "bfloat16" and not device.is_hpu():
         raise FlagError(
@@ -153,6 +157,15 @@ def check_run_flags() -> None:
     distributed.start(FLAGS.use_horovod)
     # A fault of it is to show before any work.
     bf16_config.from_environment()
+
+
+def _check_is_no_pattern(name: str) -> None:
+    found = sorted(_OF_PATTERNS.intersection(getattr(FLAGS, name) or ""))
+    if found:
+        raise FlagError(
+            f"--{name} {getattr(FLAGS, name)}: TensorFlow takes a path with {' '.join(found)} for "
+            "a pattern of names; give one without it, such as a symbolic link to the folder"
+        )
 
 
 def global_batch_size() -> int:

@@ -305,6 +305,12 @@ class TestResumed:
         assert place.run()[0] == named(5)
         assert place.record()["f1"] == 40.5
 
+    def test_a_record_of_another_version(self, place):
+        place.add(5)
+        place.run()
+        (place.folder / "eval_results.json").write_text(json.dumps(place.record() | {"version": 0}))
+        assert place.run()[0] == named(5)
+
     @pytest.mark.parametrize(
         ("key", "value"),
         [
