@@ -13,7 +13,7 @@ from collections.abc import Callable
 import tensorflow.compat.v1 as tf
 from absl import app, flags
 
-from runtime import distributed, locks
+from runtime import distributed, locks, signals
 from runtime.errors import UserError
 
 # Seconds that other ranks wait with an error.
@@ -58,7 +58,13 @@ def _show_in_help(program: str) -> None:
 
 def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
     quieten_tensorflow()
-    failure = _failure_of(main, argv)
+    signals.install()
+    signals.raise_stopped()
+    try:
+        failure = _failure_of(main, argv)
+    except signals.Stopped as e:
+        _end_stopped(e)
+    signals.uninstall()
     # Only now, when nothing of what `main` was in the middle of is left to be cleaned up.
     if failure:
         _end(*failure)
@@ -70,8 +76,6 @@ def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str
         main(argv)
     except UserError as e:
         return str(e), e.exit_code
-    except KeyboardInterrupt:
-        return "interrupted; the same command resumes from what is done", 130
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
             return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1
@@ -89,14 +93,31 @@ def _end(message: str, code: int) -> None:
     if label and not distributed.is_first():
         # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.
         time.sleep(_REPEATED_AFTER)
-    line = " ".join(message.split())
     where = f"{label}: " if label else ""
-    print(f"{os.path.basename(sys.argv[0])}: error: {where}{line}", file=sys.stderr, flush=True)
+    _say(f"error: {where}{message}")
     if label:
         # Without the usual clean-up, which would wait for workers that wait for this one. The
         # launcher sees that a worker has failed and ends the job.
         os._exit(code)
     sys.exit(code)
+
+
+def _end_stopped(stopped: signals.Stopped) -> None:
+    signals.uninstall()
+    if distributed.is_first():
+        _say(str(stopped))
+    elif stopped.by_all_workers:
+        # Rank 0 is to say it before the launcher ends the job because of this worker.
+        time.sleep(_REPEATED_AFTER)
+    sys.stdout.flush()
+    # Without the usual clean-up, which would wait for other processes.
+    os._exit(stopped.exit_code)
+
+
+def _say(message: str) -> None:
+    """Prints one line on standard error."""
+    line = " ".join(message.split())
+    print(f"{os.path.basename(sys.argv[0])}: {line}", file=sys.stderr, flush=True)
 
 
 def quieten_tensorflow() -> None:

@@ -1,24 +1,30 @@
 """Checkpoints on disk: finding, naming and keeping them.
 
 A checkpoint is a prefix such as `out/model.ckpt-500`, of the files `.index`, `.data-?????-of-?????`
-and perhaps `.meta`. TensorFlow writes the index last, by renaming; what has one is whole.
+and perhaps `.meta`. `model.ckpt-N` are the results of a training. `resume.ckpt-N`, of which there
+is one at most, is where a training goes on that was stopped, or would be after a crash.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
 import math
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
-from runtime.files import copy_atomically
+from runtime.files import copy_atomically, flush
 
 BEST = "model.ckpt-best"
+RESULT, RESUME = "model.ckpt", "resume.ckpt"
+# A folder in which a checkpoint is written before it takes its name.
+SAVING = ".saving"
 _RESTORE_ERRORS = (
     tf.errors.NotFoundError,
     tf.errors.DataLossError,
@@ -82,14 +88,100 @@ def checkpoint_step(prefix: str) -> int:
     return int(number.group(1)) if number else 0
 
 
-def list_checkpoints(folder: str) -> dict[int, str]:
-    """The numbered checkpoints `model.ckpt-N` of a folder: prefixes by step, in order."""
+def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
+    """Returns the numbered checkpoints `model.ckpt-N` of a folder that are whole.
+
+    Of one that is not, as a crash may leave it, a warning says so.
+
+    Args:
+      folder: of the checkpoints.
+      name: what comes before the number.
+
+    Returns:
+      Prefixes by step, in order.
+    """
     found = {}
-    for path in glob.glob(os.path.join(glob.escape(folder), "model.ckpt-*.index")):
-        number = re.search(r"model\.ckpt-(\d+)\.index$", path)
-        if number:
-            found[int(number.group(1))] = path[: -len(".index")]
+    for path in glob.glob(os.path.join(glob.escape(folder), f"{name}-*.index")):
+        number = re.search(rf"{re.escape(name)}-(\d+)\.index$", path)
+        prefix = path.removesuffix(".index")
+        if number and _is_whole(prefix):
+            found[int(number.group(1))] = prefix
     return dict(sorted(found.items()))
+
+
+def _is_whole(prefix: str) -> bool:
+    try:
+        _check_whole(prefix)
+    except UserError as e:
+        _warn_once(f"{e}; it is left out of account")
+        return False
+    return True
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    tf.logging.warning("%s", message)
+
+
+def newest_checkpoint(folder: str) -> tuple[int, str] | None:
+    """Returns step and prefix of the newest whole checkpoint from which a training can go on."""
+    found = list_checkpoints(folder, RESUME) | list_checkpoints(folder, RESULT)
+    return max(found.items(), default=None)
+
+
+def point_to_newest(folder: str) -> int:
+    """Makes the file `checkpoint`, which TensorFlow resumes by, name the newest checkpoint.
+
+    What it says otherwise is not looked at: it may be damaged, or name another folder's.
+
+    Returns:
+      The step of the newest checkpoint, 0 if there is none.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    newest = newest_checkpoint(folder)
+    state = os.path.join(folder, "checkpoint")
+    try:
+        if newest:
+            tf.train.update_checkpoint_state(folder, os.path.basename(newest[1]))
+        elif os.path.lexists(state):
+            os.remove(state)
+    except (OSError, tf.errors.OpError) as e:
+        raise UserError(
+            f"{state} cannot be written ({getattr(e, 'strerror', None) or _first_line(e)}); move "
+            "away what has this name"
+        ) from e
+    return newest[0] if newest else 0
+
+
+def save_checkpoint(session: tf.Session, folder: str, name: str, step: int) -> str:
+    """Saves the session's variables as `folder/name-step`, which is there when it is whole.
+
+    A checkpoint for resuming goes when there is a newer one of either kind.
+
+    Returns:
+      The prefix.
+    """
+    saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
+    saving, target = os.path.join(folder, SAVING), os.path.join(folder, f"{name}-{step}")
+    shutil.rmtree(saving, ignore_errors=True)
+    os.makedirs(saving)
+    # The file `checkpoint` is to name it under its own name.
+    written = saver.save(session, os.path.join(saving, name), write_state=False)
+    files = _files_of(written)
+    for file in files:
+        flush(file)
+    # One that is not whole: its index must not vouch for what takes the place of its data.
+    remove_checkpoint(target)
+    for file in files:
+        os.replace(file, target + file[len(written) :])
+    os.rmdir(saving)
+    tf.train.update_checkpoint_state(folder, os.path.basename(target))
+    for prefix in list_checkpoints(folder, RESUME).values():
+        if prefix != target:
+            remove_checkpoint(prefix)
+    return target
 
 
 def copy_checkpoint(source: str, target: str) -> None:
@@ -98,16 +190,20 @@ def copy_checkpoint(source: str, target: str) -> None:
         return
     resolve_checkpoint(source)
     remove_checkpoint(target)
-    files = sorted(glob.glob(glob.escape(source) + ".*"), key=lambda f: f.endswith(".index"))
-    for file in files:
+    for file in _files_of(source):
         copy_atomically(file, target + file[len(source) :])
 
 
 def remove_checkpoint(prefix: str) -> None:
     """Removes a checkpoint's files, the index first."""
-    files = sorted(glob.glob(glob.escape(prefix) + ".*"), key=lambda f: not f.endswith(".index"))
-    for file in files:
+    for file in reversed(_files_of(prefix)):
         os.remove(file)
+
+
+def _files_of(prefix: str) -> list[str]:
+    """The files of a checkpoint, the index last: what has one is whole."""
+    files = glob.glob(glob.escape(prefix) + ".*")
+    return sorted(files, key=lambda file: (file.endswith(".index"), file))
 
 
 def keep_last(folder: str, count: int) -> None:

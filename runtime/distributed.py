@@ -203,6 +203,14 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
     return results
 
 
+def total(tensor: tf.Tensor) -> tf.Tensor:
+    """The sum over the workers of a small tensor, which stays on the host."""
+    if size() == 1:
+        return tensor
+    with tf.device("/cpu:0"):
+        return _horovod.allreduce(tensor, op=_horovod.Sum, name=f"total_{tensor.op.name}")
+
+
 def _mean_of_group(
     tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
 ) -> list[tf.Tensor]:

@@ -30,7 +30,7 @@ def temporary_name(path: str) -> Iterator[str]:
         raise UserError(f"{path} cannot be written: {e.strerror}") from e
     try:
         yield temporary
-        _flush(temporary)
+        flush(temporary)
         os.replace(temporary, path)
     except BaseException as e:
         with contextlib.suppress(FileNotFoundError):
@@ -158,7 +158,8 @@ def _is_about(error: OSError, path: str) -> bool:
     return error.filename is None or path in (error.filename, error.filename2)
 
 
-def _flush(path: str) -> None:
+def flush(path: str) -> None:
+    """Waits until the disk has what was written to a file."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

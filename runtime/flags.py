@@ -67,6 +67,13 @@ def define_run_flags() -> None:
     flags.DEFINE_integer(
         "save_checkpoints_steps", 5000, "Steps between checkpoints.", lower_bound=1
     )
+    flags.DEFINE_float(
+        "save_checkpoints_minutes",
+        30.0,
+        "Minutes between checkpoints at most; those that --save_checkpoints_steps does not ask for "
+        "serve resuming alone and go when there is a newer one. 0 for none.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_integer(
         "save_summary_steps", 1, "Steps between points of the TensorBoard curves.", lower_bound=1
     )
@@ -218,6 +225,7 @@ def training_plan(num_steps: int) -> TrainingPlan:
         FLAGS.save_summary_steps,
         FLAGS.log_steps,
         kept_in_training(),
+        FLAGS.save_checkpoints_minutes,
     )
 
 

@@ -2,60 +2,109 @@
 
 from __future__ import annotations
 
-import os
+import math
 import resource
 import time
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime import graph_keys
-from runtime.checkpoints import keep_last
+from runtime import distributed, graph_keys, signals
+from runtime.checkpoints import RESULT, RESUME, keep_last, save_checkpoint
+
+# A signal waits for the end of a step for so long, and for the time that steps take besides.
+_PATIENCE_SECONDS = 15.0
+# Nobody knows how long the first run takes.
+_FIRST_RUN_SECONDS = 60.0
 
 
 class SaveCheckpoints(tf.train.SessionRunHook):
-    """Saves `model.ckpt-N` every so many steps and at the end, never at the beginning."""
+    """Saves checkpoints, and ends the training after the step in which a signal has come.
 
-    def __init__(self, folder: str, every_steps: int, runs_a_step: int = 1, keep: int = 0):
+    `model.ckpt-N` every so many steps and after the last, never at the beginning; `resume.ckpt-N`
+    besides, which is no result, where minutes have passed since the last one of either kind, or a
+    signal ends the training. All workers have this hook, so that they learn in the same step that
+    rank 0's clock or anybody's signal asks for one. Rank 0 writes.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        last_step: int,
+        every_steps: int,
+        every_minutes: float = 0,
+        runs_a_step: int = 1,
+        keep: int = 0,
+    ):
         """Saves into `folder` at every step that is a multiple of `every_steps`.
 
         Args:
           folder: of the checkpoints.
+          last_step: of the training.
           every_steps: steps between two of them.
+          every_minutes: longest time without one, up to the end of a step; 0 for no limit.
           runs_a_step: runs of the session until a step is done.
-          keep: how many checkpoints stay, the last ones; 0 for all.
+          keep: how many `model.ckpt-N` stay, the last ones; 0 for all.
         """
         self._folder = folder
-        self._keep = keep
-        self._prefix = os.path.join(folder, "model.ckpt")
+        self._last_step = last_step
         self._every = every_steps
+        self._seconds = every_minutes * 60 or math.inf
         self._runs_a_step = runs_a_step
+        self._keep = keep
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
+        # How many workers want a checkpoint, and how many to stop.
+        self._own_wishes = tf.placeholder(tf.float32, [2], "wishes")
+        self._wishes = distributed.total(self._own_wishes)
 
     def after_create_session(self, session, coord) -> None:
-        self._step = self._saved = session.run(self._global_step)
+        self._step = session.run(self._global_step)
         self._runs = 0
+        self._longest_run = 0.0
+        self._saved_at = time.perf_counter()
+        signals.note(_FIRST_RUN_SECONDS if distributed.size() > 1 else math.inf)
+
+    def before_run(self, run_context):
+        self._began = time.perf_counter()
+        if (self._runs + 1) % self._runs_a_step:
+            return None
+        is_due = distributed.is_chief() and self._began - self._saved_at >= self._seconds
+        wishes = [float(is_due), float(signals.noted() is not None)]
+        return tf.train.SessionRunArgs(self._wishes, {self._own_wishes: wishes})
 
     def after_run(self, run_context, run_values) -> None:
+        self._longest_run = max(self._longest_run, time.perf_counter() - self._began)
+        signals.note(self._patience())
         self._runs += 1
         if self._runs % self._runs_a_step:
             return
         self._step += 1
-        if self._step % self._every == 0:
-            self._save(run_context.session)
+        wants_checkpoint, wants_stop = map(bool, run_values.results)
+        if distributed.size() == 1:
+            # Without waiting for a step of which nobody else has to know.
+            wants_stop = signals.noted() is not None
+        if wants_stop:
+            signals.take_up()
+            run_context.request_stop()
+        if self._step % self._every == 0 or self._step == self._last_step:
+            self._save(run_context.session, RESULT)
+        elif wants_checkpoint or wants_stop:
+            self._save(run_context.session, RESUME)
 
-    def end(self, session) -> None:
-        if self._step != self._saved:
-            self._save(session)
+    def _patience(self) -> float:
+        """Seconds that a signal waits for the end of a step, which others may never let come."""
+        if distributed.size() == 1:
+            return math.inf
+        return _PATIENCE_SECONDS + 2 * self._runs_a_step * self._longest_run
 
-    def _save(self, session) -> None:
-        saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
-        path = saver.save(session, self._prefix, global_step=self._step)
-        self._saved = self._step
-        tf.logging.info("Saved %s", path)
-        keep_last(self._folder, self._keep)
+    def _save(self, session, name: str) -> None:
+        if distributed.is_chief():
+            path = save_checkpoint(session, self._folder, name, self._step)
+            tf.logging.info("Saved %s", path)
+            keep_last(self._folder, self._keep)
+        self._saved_at = time.perf_counter()
 
 
 class Throughput(NamedTuple):
@@ -101,6 +150,8 @@ class TrainingLog(tf.train.SessionRunHook):
         self._every = every_steps
         self._summary_every = summary_steps
         self._runs_a_step = runs_a_step
+        # Where the training fails before its first step.
+        self._first_step, self._done = 0, Throughput(0, 0, 0.0)
 
     def begin(self) -> None:
         self._fetches = {

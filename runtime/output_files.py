@@ -1,7 +1,7 @@
 """The files of a run in its output folder: what is its own, by exact names, and what is litter.
 
 The folder may hold other things, which stay whatever they are called. Links are removed, never
-followed, and a folder is only removed if TensorFlow has made it and nothing foreign is in it.
+followed, and of folders only those in which checkpoints are made.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 
+from runtime.checkpoints import SAVING
+
 RECORD = "run.json"
+_CHECKPOINT = r"\.(index|meta|data-\d{5}-of-\d{5})"
 # Files of every run whose names have numbers in them, as a record lists them.
 _FORMS = {
-    "model.ckpt-*": r"model\.ckpt-(\d+|best)\.(index|meta|data-\d{5}-of-\d{5})",
+    "model.ckpt-*": r"model\.ckpt-(\d+|best)" + _CHECKPOINT,
+    "resume.ckpt-*": r"resume\.ckpt-\d+" + _CHECKPOINT,
     "events.out.tfevents.*": r"events\.out\.tfevents\.\d+\..+",
     "eval/events.out.tfevents.*": r"eval/events\.out\.tfevents\.\d+\..+",
 }
@@ -30,9 +35,16 @@ OF_EVERY_RUN = (
 # What is left of a file `{0}` by a process that was killed while it wrote it: the names of
 # `runtime.files.temporary_name`, and of TensorFlow.
 _UNFINISHED = (r"\.(?:{0})\.[a-z0-9_]{{8}}", r"(?:{0})\.tmp[0-9a-f]{{32}}")
-# TensorFlow's folder for a checkpoint that it has not put together yet, and the files in it.
+# TensorFlow's folder for a checkpoint that it has not put together yet, and the files in it; today
+# it is below `SAVING`, which goes as a whole.
 _PARTS_FOLDER = r"model\.ckpt-\d+_temp"
 _PARTS = _PARTS_FOLDER + r"/part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?"
+
+
+def has_checkpoints(folder: str) -> bool:
+    """Returns whether a training has left numbered checkpoints in a folder, whole or not."""
+    numbered = r"(model|resume)\.ckpt-\d+\.index"
+    return os.path.isdir(folder) and any(re.fullmatch(numbered, name) for name in _files(folder))
 
 
 def remove_outputs(folder: str, names: Iterable[str]) -> int:
@@ -56,6 +68,10 @@ def clear_litter(folder: str, names: Iterable[str]) -> int:
     """
     outputs = _pattern(names)
     removed = _remove(folder, "|".join([*(form.format(outputs) for form in _UNFINISHED), _PARTS]))
+    saving = os.path.join(folder, SAVING)
+    if os.path.isdir(saving) and not os.path.islink(saving):
+        shutil.rmtree(saving)
+        removed += 1
     for name in os.listdir(folder):
         if re.fullmatch(_PARTS_FOLDER, name):
             # Unless it is a link, or something else is in it.

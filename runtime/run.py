@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, device, distributed, locks, precision
-from runtime.checkpoints import BEST, keep_last, list_checkpoints, resolve_checkpoint
+from runtime.checkpoints import (
+    BEST,
+    keep_last,
+    list_checkpoints,
+    newest_checkpoint,
+    point_to_newest,
+    resolve_checkpoint,
+)
 from runtime.derived import files_of_header
 from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
@@ -21,7 +28,7 @@ from runtime.files import make_writable_folder, sha256_of
 from runtime.flags import FLAGS, keep_checkpoint_max, training_plan
 from runtime.prediction import Output, Predictor
 from runtime.run_record import begin_run, check_run, clear_litter_of_runs
-from runtime.training import make_deterministic, make_estimator, steps_done, train
+from runtime.training import make_deterministic, make_estimator, train
 
 # From the numbers of training and warmup steps (None in prediction) to a model_fn.
 ModelFnMaker = Callable[[int | None, int | None], Callable]
@@ -173,7 +180,7 @@ class Run:
     def _begin(self) -> int:
         """Records the run and returns the number of steps that are done."""
         begin_run(FLAGS.output_dir, self._settings, self._outputs, FLAGS.overwrite_output_dir)
-        return steps_done(FLAGS.output_dir)
+        return point_to_newest(FLAGS.output_dir)
 
     def predictor(self, input_fn: Callable, num_examples: int) -> Predictor:
         """The model's outputs for a set of examples, with any checkpoint."""
@@ -225,7 +232,9 @@ def checkpoint_to_use() -> str:
     """
     best = os.path.join(FLAGS.output_dir, BEST)
     found = best if os.path.exists(best + ".index") else None
-    found = found or tf.train.latest_checkpoint(FLAGS.output_dir) or FLAGS.init_checkpoint
+    if not found and (newest := newest_checkpoint(FLAGS.output_dir)):
+        found = newest[1]
+    found = found or FLAGS.init_checkpoint
     if not found:
         raise UserError(
             f"{FLAGS.output_dir} has no checkpoint; train first, or give --init_checkpoint"

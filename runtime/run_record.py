@@ -7,10 +7,15 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime.checkpoints import list_checkpoints
 from runtime.errors import FlagError, UserError
 from runtime.files import read_json, write_json
-from runtime.output_files import OF_EVERY_RUN, RECORD, clear_litter, remove_outputs
+from runtime.output_files import (
+    OF_EVERY_RUN,
+    RECORD,
+    clear_litter,
+    has_checkpoints,
+    remove_outputs,
+)
 
 # Version 1 did not list what the run writes.
 _VERSION = 2
@@ -63,7 +68,7 @@ def check_run(output_dir: str, settings: dict) -> None:
     """
     recorded = recorded_settings(output_dir)
     if recorded is None:
-        if list_checkpoints(output_dir):
+        if has_checkpoints(output_dir):
             raise FlagError(
                 f"--output_dir {output_dir} has checkpoints but no {RECORD}, so that nothing tells "
                 f"what they were trained on; {_WAYS_OUT}"

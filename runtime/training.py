@@ -9,12 +9,8 @@ from typing import NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from runtime import device, distributed, graph_keys, habana
-from runtime.checkpoints import (
-    checkpoint_step,
-    list_checkpoints,
-    resolve_checkpoint,
-)
+from runtime import device, distributed, graph_keys, habana, signals
+from runtime.checkpoints import newest_checkpoint
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
 
@@ -66,19 +62,6 @@ def _scoped_allocator_config() -> tf.ConfigProto | None:
     return config
 
 
-def steps_done(output_dir: str) -> int:
-    """The step of the newest checkpoint in a folder, 0 if there is none.
-
-    Raises:
-      UserError: the newest checkpoint is damaged.
-    """
-    numbered = list(list_checkpoints(output_dir).values())
-    if numbered and not tf.train.latest_checkpoint(output_dir):
-        tf.train.update_checkpoint_state(output_dir, os.path.basename(numbered[-1]))
-    latest = tf.train.latest_checkpoint(output_dir)
-    return checkpoint_step(resolve_checkpoint(latest)) if latest else 0
-
-
 class TrainingPlan(NamedTuple):
     """How long to train, and what to do on the way.
 
@@ -90,6 +73,7 @@ class TrainingPlan(NamedTuple):
       save_summary_steps: steps between two points of the curves.
       log_steps: steps between log lines.
       keep_checkpoints: how many to keep, the last ones; 0 for all.
+      save_checkpoints_minutes: longest time without one; 0 for no limit.
     """
 
     num_steps: int
@@ -99,6 +83,7 @@ class TrainingPlan(NamedTuple):
     save_summary_steps: int
     log_steps: int
     keep_checkpoints: int = 0
+    save_checkpoints_minutes: float = 0.0
 
 
 def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
@@ -112,7 +97,8 @@ def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingP
       plan: how long, and what to do on the way.
 
     Raises:
-      UserError: the loss is not finite any more, or the disk is full.
+      UserError: the loss is not finite any more, the disk is full, or a checkpoint is damaged.
+      signals.Stopped: a signal has ended the training; the step at which it did is saved.
     """
     folder = estimator.model_dir
     log = TrainingLog(
@@ -123,30 +109,44 @@ def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingP
         summary_steps=plan.save_summary_steps,
         runs_a_step=plan.runs_a_step,
     )
-    hooks = [*distributed.starting_hooks(), log]
-    if distributed.is_chief():
-        hooks.append(
-            SaveCheckpoints(
-                folder, plan.save_checkpoints_steps, plan.runs_a_step, plan.keep_checkpoints
-            )
-        )
+    save = SaveCheckpoints(
+        folder,
+        plan.num_steps,
+        plan.save_checkpoints_steps,
+        plan.save_checkpoints_minutes,
+        plan.runs_a_step,
+        plan.keep_checkpoints,
+    )
     try:
+        hooks = [*distributed.starting_hooks(), log, save]
         estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
+        _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
     except tf.errors.OpError as e:
-        reason = reason_for_people(e.message, folder, log.step)
+        reason = reason_for_people(e, folder, log.step)
         if reason is None:
             raise
         raise UserError(reason) from e
+    finally:
+        signals.raise_stopped()
 
 
-def reason_for_people(message: str, folder: str, step: int) -> str | None:
-    """What TensorFlow's message means for a user, and what to do; None if that is not known.
+def _stop_together(where: str) -> None:
+    """Ends all workers if one has got a signal; none of them before all have come here."""
+    noted = [number for number in distributed.gather_json(signals.noted()) if number]
+    if noted:
+        signals.take_up()
+        raise signals.Stopped(noted[0], where, by_all_workers=True)
+
+
+def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str | None:
+    """What TensorFlow's error means for a user, and what to do; None if that is not known.
 
     Args:
-      message: of an error in training.
+      error: in training.
       folder: of the checkpoints.
       step: at which it came up.
     """
+    message = error.message
     if graph_keys.NOT_FINITE in message:
         return _not_finite_message(folder, step)
     for reason in _CANNOT_WRITE:
@@ -158,12 +158,19 @@ def reason_for_people(message: str, folder: str, step: int) -> str | None:
     # Not "OOM" alone: a hint with that word comes with every resource that is exhausted.
     if "OOM when allocating" in message:
         return "the device is out of memory; try a lower --train_batch_size"
+    if isinstance(error, tf.errors.DataLossError):
+        newest = newest_checkpoint(folder)
+        return (
+            f"{newest[1] if newest else '--init_checkpoint'} is damaged "
+            f"({message.splitlines()[0]}); "
+            + ("remove it to resume from the one before" if newest else "fetch it again")
+        )
     return None
 
 
 def _not_finite_message(folder: str, step: int) -> str:
-    latest = tf.train.latest_checkpoint(folder)
-    kept = f"the last good checkpoint is {latest}" if latest else "no checkpoint was written yet"
+    newest = newest_checkpoint(folder)
+    kept = f"the last good checkpoint is {newest[1]}" if newest else "no checkpoint was written yet"
     return (
         f"the loss or its gradients are NaN or infinite at step {step}; nothing was updated with "
         f"them, {kept}; try a lower --learning_rate or a longer warmup in another "

@@ -58,14 +58,18 @@ def ordered_map(
         raise UserError(
             "a worker process died, perhaps because memory ran out; try --preprocess_workers=1"
         ) from e
-    finally:
-        pool.shutdown(cancel_futures=True)
+    except BaseException:
+        # Nobody waits for what is in the making: workers end with this process.
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _begin(parent: int) -> None:
     """What a worker process does first."""
-    # An interrupt is the parent's to deal with; the workers would each print a traceback.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a terminal sends to all its processes is the parent's to deal with.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     # Nobody would end them if the parent were killed: they wait for tasks that never come.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -106,8 +106,8 @@ NO_RESULT = {
     *("albert_hub_module_handle", "gcp_project", "iterations_per_loop", "master"),
     *("num_tpu_cores", "tpu_name", "tpu_zone", "use_tpu"),
     *("device", "do_train", "enable_scoped_allocator", "export_dir", "log_steps", "output_dir"),
-    *("overwrite_output_dir", "save_checkpoints_steps", "save_summary_steps", "use_horovod"),
-    "vocab_file",
+    *("overwrite_output_dir", "save_checkpoints_minutes", "save_checkpoints_steps"),
+    *("save_summary_steps", "use_horovod", "vocab_file"),
 }
 SQUAD_NO_RESULT = {
     *("do_predict", "input_file", "predict_feature_file", "predict_feature_left_file"),

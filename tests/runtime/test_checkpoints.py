@@ -153,7 +153,14 @@ def test_resolve_a_checkpoint_without_all_its_data_is_an_error(folder, damage):
 
 def test_list_is_in_order_of_steps_and_leaves_out_what_is_not_numbered_or_not_whole(folder):
     for name in ("model.ckpt-100", "model.ckpt-20", "model.ckpt-0", "model.ckpt-best"):
-        shutil.copy(folder / "model.ckpt-7.index", folder / f"{name}.index")
+        for file in folder.glob("model.ckpt-7.*"):
+            shutil.copy(file, folder / f"{name}{file.name[12:]}")
+    for name in ("model.ckpt-6", "model.ckpt-8"):
+        shutil.copy(
+            folder / "model.ckpt-7.data-00000-of-00001", folder / f"{name}.data-00000-of-00001"
+        )
+    shutil.copy(folder / "model.ckpt-7.index", folder / "model.ckpt-9.index")
+    (folder / "model.ckpt-8.index").touch()
     for name in (
         "model.ckpt-30.data-00000-of-00001",
         "model.ckpt-40.meta",
@@ -176,9 +183,10 @@ def test_list_of_a_folder_without_checkpoints_or_of_no_folder_is_empty(tmp_path)
 
 
 def test_list_of_a_folder_whose_name_is_a_pattern(folder):
-    strange = folder.parent / "out[p]ut*"
+    strange = folder.parent / "out*"
     strange.mkdir()
-    shutil.copy(folder / "model.ckpt-7.index", strange / "model.ckpt-8.index")
+    for file in folder.glob("model.ckpt-7.*"):
+        shutil.copy(file, strange / f"model.ckpt-8{file.name[12:]}")
     assert checkpoints.list_checkpoints(str(strange)) == {8: str(strange / "model.ckpt-8")}
 
 
@@ -337,3 +345,67 @@ def test_keep_last(folder, count, kept):
     checkpoints.keep_last(str(folder), count)
     assert list(checkpoints.list_checkpoints(str(folder))) == kept
     assert (folder / "model.ckpt-best.index").exists()
+
+
+# newest_checkpoint and point_to_newest
+
+
+def empty_index(folder):
+    """What a crash has left of a checkpoint whose data is there, as TensorFlow writes it."""
+    shutil.copy(
+        folder / "model.ckpt-7.data-00000-of-00001", folder / "model.ckpt-9.data-00000-of-00001"
+    )
+    (folder / "model.ckpt-9.index").touch()
+
+
+def test_one_that_is_not_whole_counts_as_absent(folder, caplog, monkeypatch):
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    empty_index(folder)
+    for _ in range(2):
+        assert checkpoints.newest_checkpoint(str(folder)) == (7, str(folder / "model.ckpt-7"))
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "model.ckpt-9" in warning and "left out of account" in warning
+
+
+def test_of_both_kinds_the_newest_and_of_the_same_step_the_result(folder):
+    write(folder / "resume.ckpt-6", value=1.0)
+    assert checkpoints.newest_checkpoint(str(folder)) == (7, str(folder / "model.ckpt-7"))
+    write(folder / "resume.ckpt-7", value=1.0)
+    assert checkpoints.newest_checkpoint(str(folder)) == (7, str(folder / "model.ckpt-7"))
+    write(folder / "resume.ckpt-8", value=1.0)
+    assert checkpoints.newest_checkpoint(str(folder)) == (8, str(folder / "resume.ckpt-8"))
+    assert list(checkpoints.list_checkpoints(str(folder))) == [7], "no results"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x81\x00",
+        b"model_checkpoint_path: 7",
+        b'model_checkpoint_path: "/other/run-9"',
+        None,
+    ],
+    ids=["empty", "no text", "no such text", "another folder", "absent"],
+)
+def test_whatever_the_file_checkpoint_says(folder, content):
+    state = folder / "checkpoint"
+    state.unlink(missing_ok=True)
+    if content is not None:
+        state.write_bytes(content)
+    empty_index(folder)
+    assert checkpoints.point_to_newest(str(folder)) == 7
+    assert tf.train.latest_checkpoint(str(folder)) == str(folder / "model.ckpt-7")
+
+
+def test_without_a_checkpoint_there_is_nothing_to_follow(tmp_path):
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/other/run-9"')
+    assert checkpoints.point_to_newest(str(tmp_path)) == 0
+    assert tf.train.latest_checkpoint(str(tmp_path)) is None
+
+
+def test_a_folder_called_checkpoint(folder):
+    (folder / "checkpoint").unlink(missing_ok=True)
+    (folder / "checkpoint").mkdir()
+    with pytest.raises(UserError, match="checkpoint cannot be written"):
+        checkpoints.point_to_newest(str(folder))

@@ -70,12 +70,16 @@ def train(folder, hook, clock, durations, fail_at=None):
             for number, duration in enumerate(durations):
                 if number == fail_at:
                     raise RuntimeError("stopped")
+                if session.should_stop():
+                    break
                 clock.now += duration
                 session.run(increment)
 
 
-def run_steps(folder, count, every, **options):
-    train(folder, SaveCheckpoints(str(folder), every), Clock(), [0] * count, **options)
+def run_steps(folder, count, every, last=None, **options):
+    """Runs `count` steps of a training up to step `last`."""
+    hook = SaveCheckpoints(str(folder), last or count, every)
+    train(folder, hook, Clock(), [0] * count, **options)
 
 
 def saved(folder):
@@ -105,7 +109,7 @@ class TestSaveCheckpoints:
 
     def test_several_runs_a_step(self, tmp_path, log):
         """The step counter of a real run moves in the last run of a step only."""
-        hook = SaveCheckpoints(str(tmp_path), 2, runs_a_step=3)
+        hook = SaveCheckpoints(str(tmp_path), 100, 2, runs_a_step=3)
         train(tmp_path, hook, Clock(), [0] * 14)
         names = [re.search(r"model.ckpt-\d+$", line).group() for line in log()]
         assert names == ["model.ckpt-2", "model.ckpt-4"]
@@ -117,7 +121,7 @@ class TestSaveCheckpoints:
     def test_resumed_between_multiples(self, tmp_path, log):
         run_steps(tmp_path, 4, 3)
         log()
-        run_steps(tmp_path, 6, 3)
+        run_steps(tmp_path, 6, 3, last=10)
         assert saved(tmp_path) == [3, 4, 6, 9, 10]
         assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in (6, 9, 10)]
 
@@ -131,6 +135,56 @@ class TestSaveCheckpoints:
         with pytest.raises(RuntimeError, match="stopped"):
             run_steps(tmp_path, 9, 3, fail_at=5)
         assert saved(tmp_path) == [3]
+
+    def resumes(self, folder):
+        return sorted(f.name for f in folder.glob("resume.ckpt-*.index"))
+
+    def test_a_signal_ends_the_step_and_saves_it(self, tmp_path, clock, monkeypatch):
+        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
+        train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 3), clock, [1] * 9)
+        assert saved(tmp_path) == [3] and self.resumes(tmp_path) == ["resume.ckpt-4.index"]
+        newest = f"{tmp_path}/resume.ckpt-4"
+        assert tf.train.latest_checkpoint(str(tmp_path)) == newest
+        assert tf.train.load_variable(newest, "global_step") == 4
+
+    @pytest.mark.parametrize("step", [3, 5])
+    def test_a_signal_in_a_step_that_is_saved_anyway(self, tmp_path, clock, monkeypatch, step):
+        monkeypatch.setattr(
+            hooks.signals, "noted", lambda: 15 if clock.now >= 1000 + step else None
+        )
+        train(tmp_path, SaveCheckpoints(str(tmp_path), 5, 3), clock, [1] * 9)
+        assert saved(tmp_path)[-1] == step and self.resumes(tmp_path) == []
+
+    def test_a_signal_among_accumulated_batches(self, tmp_path, clock, monkeypatch):
+        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
+        hook = SaveCheckpoints(str(tmp_path), 9, 9, runs_a_step=3)
+        train(tmp_path, hook, clock, [1] * 20)
+        assert self.resumes(tmp_path) == ["resume.ckpt-2.index"]
+
+    def test_minutes(self, tmp_path, clock, log):
+        """Besides the steps; what only serves resuming goes when there is something newer."""
+        hook = SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
+        train(tmp_path, hook, clock, [20] * 12)
+        names = [re.search(r"\w+.ckpt-\d+$", line).group() for line in log()]
+        assert names == ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
+        assert saved(tmp_path) == [5, 10] and self.resumes(tmp_path) == []
+
+    def test_a_checkpoint_takes_its_name_when_it_is_whole(self, tmp_path, monkeypatch):
+        """Whatever a saver writes, and in which order, until it returns."""
+
+        class Disturbed(tf.train.Saver):
+            def save(self, session, path, **options):
+                assert not list(tmp_path.glob("model.ckpt-*")), "nothing has the name yet"
+                super().save(session, path, **options)
+                raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+        monkeypatch.setattr(tf.train, "Saver", Disturbed)
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            run_steps(tmp_path, 3, 1)
+        assert not list(tmp_path.glob("model.ckpt-*"))
+        monkeypatch.undo()
+        run_steps(tmp_path, 3, 1)
+        assert saved(tmp_path) == [1, 2, 3] and not list(tmp_path.glob(".saving*"))
 
 
 LINE = re.compile(

@@ -28,7 +28,7 @@ def begin(set_flags, tmp_path):
 def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulated):
     """A step takes as many batches as are accumulated."""
     done, starts = 5, []
-    monkeypatch.setattr(run, "steps_done", lambda folder: done)
+    monkeypatch.setattr(run, "point_to_newest", lambda folder: done)
     monkeypatch.setattr(run, "train", lambda *args: None)
     begun = begin(f"--gradient_accumulation_steps={accumulated}")
     begun.check({})

@@ -26,6 +26,7 @@ OUTPUTS = (
     "model.ckpt-10.data-00000-of-00001",
     "model.ckpt-10.meta",
     "model.ckpt-best.index",
+    "resume.ckpt-12.index",
     "checkpoint",
     "graph.pbtxt",
     "events.out.tfevents.1.host",
@@ -96,6 +97,7 @@ class TestBegin:
             "model.ckpt-*",
             "nbest_predictions.json",
             "predictions.json",
+            "resume.ckpt-*",
             "run.json",
         ]
         assert record == {"version": 2, "settings": SETTINGS}
@@ -251,7 +253,7 @@ class TestOverwrite:
         monkeypatch.setattr(tf.get_logger(), "propagate", True)
         caplog.set_level(logging.INFO, tf.get_logger().name)
         begin(full, overwrite=True)
-        assert any(f"removed 13 files in {full}" in r.getMessage() for r in caplog.records)
+        assert any(f"removed 14 files in {full}" in r.getMessage() for r in caplog.records)
 
 
 class TestLitter:
@@ -264,6 +266,8 @@ class TestLitter:
         ".eval_results.txt.abcdefgh",
         f"checkpoint.tmp{32 * 'a'}",
         f"model.ckpt-10.meta.tmp{32 * '0'}",
+        ".saving/model.ckpt-10.index",
+        ".saving/model.ckpt-10_temp/part-00000-of-00001.index",
         "model.ckpt-10_temp/part-00000-of-00001.index",
         "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
     )
@@ -272,7 +276,7 @@ class TestLitter:
     def littered(self, full):
         """A folder as killed runs leave it."""
         for name in self.LITTER:
-            (full / name).parent.mkdir(exist_ok=True)
+            (full / name).parent.mkdir(parents=True, exist_ok=True)
             (full / name).write_text(name)
         (full / "model.ckpt-4_temp").mkdir()
         return full
@@ -296,6 +300,7 @@ class TestLitter:
             path.mkdir()
         (elsewhere / "part-00000-of-00001.index").write_text("x")
         (folder / "model.ckpt-10_temp").symlink_to(elsewhere)
+        (folder / ".saving").symlink_to(elsewhere)
         clear_litter_of_runs(str(folder), [])
         assert (elsewhere / "part-00000-of-00001.index").exists()
         assert (folder / "model.ckpt-10_temp").is_symlink()

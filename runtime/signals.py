@@ -1,0 +1,175 @@
+"""How a signal ends a program: a training after its step and a checkpoint, all else at once.
+
+Python runs a signal's handler between two instructions of the main thread only, which may spend
+minutes in one call of TensorFlow or MPI. So a thread of its own, which every signal wakes, ends
+the program where the main thread takes too long, and where somebody insists.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+# SIGUSR1 is what mpirun passes on to all workers at once, without killing them soon after.
+NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+# A terminal and a launcher may each pass the same signal on: within this time it is one.
+_SAME_SECONDS = 0.5
+# What the main thread gets to clean up when it is to end at once.
+_CLEAN_UP_SECONDS = 5.0
+
+
+class Stopped(BaseException):
+    """A signal ends the program; like a `KeyboardInterrupt` it passes by what handles errors."""
+
+    def __init__(self, number: int, where: str = "", by_all_workers: bool = False):
+        """Says what stopped the program.
+
+        Args:
+          number: of the signal.
+          where: what had been done, for the message.
+          by_all_workers: whether all workers of the job end at the same step.
+        """
+        name = signal.Signals(number).name
+        super().__init__(f"stopped by {name}{where}; the same command resumes")
+        self.exit_code = exit_code(number)
+        self.by_all_workers = by_all_workers
+
+
+def exit_code(number: int) -> int:
+    """Returns what a program that ends by a signal exits with, as shells have it."""
+    return 128 + number
+
+
+class _State:
+    """What the handler, the thread and the main program tell each other.
+
+    Attributes:
+      is_installed: whether the signals are handled here.
+      unwinds: whether the main program catches `Stopped`.
+      requested: the first signal's number.
+      patience: seconds in which a training takes up a signal that is noted; None to end at once.
+      taken_up: whether it has.
+    """
+
+    is_installed = False
+    unwinds = False
+    requested: int | None = None
+    patience: float | None = None
+    taken_up = False
+
+
+_state = _State()
+
+
+def install() -> None:
+    """Makes the signals end this program; to be called in its main thread."""
+    if _state.is_installed:
+        return
+    _state.is_installed = True
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
+    signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
+    for number in NUMBERS:
+        # What is to survive a hang-up, as under `nohup`, goes on doing so.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _handle)
+    threading.Thread(target=_watch, args=(receiver, sender), daemon=True).start()
+    # A forked process leaves them to this one. None may come between the fork and that: it would
+    # wake this process, of which the child shares the socket.
+    os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_leave_to_parent)
+
+
+def raise_stopped() -> None:
+    """From now on a signal raises `Stopped` in the main thread, so that it can clean up.
+
+    Raises:
+      Stopped: one has been noted that nobody has taken up.
+    """
+    _state.unwinds = True
+    _state.patience = None
+    if _state.requested is not None and not _state.taken_up:
+        raise Stopped(_state.requested)
+
+
+def note(patience: float) -> None:
+    """From now on a signal is only noted, for whoever can end at a better moment.
+
+    Args:
+      patience: seconds from the signal in which `take_up` must be called, else the program ends.
+    """
+    _state.patience = patience
+
+
+def noted() -> int | None:
+    """Returns the number of the signal that was noted, or None."""
+    return _state.requested
+
+
+def take_up() -> None:
+    """Says that the noted signal is about to end the program, however long that takes."""
+    _state.taken_up = True
+
+
+def uninstall() -> None:
+    """Makes the signals what they are by default: there is nothing left to stop."""
+    _state.is_installed = False
+    signal.set_wakeup_fd(-1)
+    for number in NUMBERS:
+        if signal.getsignal(number) == _handle:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _handle(number: int, frame: object) -> None:
+    if _state.requested is None:
+        _state.requested = number
+    if not _state.unwinds:
+        _end(number)
+    if _state.patience is None:
+        raise Stopped(number)
+
+
+def _watch(receiver: socket.socket, sender: socket.socket) -> None:
+    """Ends the program at the second signal, or if the first one has not done so in time."""
+    first = None
+    while True:
+        number = receiver.recv(1)[0]
+        if number not in NUMBERS or signal.getsignal(number) != _handle:
+            continue
+        if first is not None and time.monotonic() - first > _SAME_SECONDS:
+            _end(number)
+        if first is None:
+            first = time.monotonic()
+            patience = _CLEAN_UP_SECONDS if _state.patience is None else _state.patience
+            if patience < math.inf:
+                timer = threading.Timer(patience, _end_unless_taken_up, [number])
+                timer.daemon = True
+                timer.start()
+
+
+def _end_unless_taken_up(number: int) -> None:
+    if not _state.taken_up:
+        _end(number)
+
+
+def _end(number: int) -> None:
+    line = f"{os.path.basename(sys.argv[0])}: {Stopped(number)}\n"
+    os.write(2, line.encode(errors="replace"))
+    os._exit(exit_code(number))
+
+
+def _block() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
+
+
+def _leave_to_parent() -> None:
+    uninstall()
+    _unblock()
