@@ -232,10 +232,11 @@ class TestOverwrite:
     def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
         record = json.loads((full / "run.json").read_text())
         (full / "null_odds.json").write_text("x")
-        record["outputs"] = ["null_odds.json", "model.ckpt-*", "../run.json", "eval", "run.json"]
+        checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
+        record["outputs"] = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
         (full / "run.json").write_text(json.dumps(record))
         begin(full, overwrite=True)
-        kept = [name for name in OUTPUTS if not name.startswith("model.ckpt-")]
+        kept = [name for name in OUTPUTS if ".ckpt-" not in name]
         assert listing(full).keys() == {"run.json", *OTHERS, *kept}
 
     def test_a_record_that_lists_nothing(self, full):
