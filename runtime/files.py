@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -40,13 +40,19 @@ def temporary_name(path: str) -> Iterator[str]:
         raise
 
 
+def temporary_names(pattern: str) -> str:
+    """Returns a pattern of the temporary names of files whose names match a pattern."""
+    # As mkstemp makes them: what else begins like this is somebody else's.
+    return rf"\.(?:{pattern})\.[a-z0-9_]{{8}}"
+
+
 def remove_temporary_files(path: str) -> None:
     """Removes what processes that were killed while they wrote `path` have left of it."""
     folder, name = os.path.split(os.path.abspath(path))
-    # As mkstemp names them: what else begins like this is somebody else's.
-    pattern = f".{glob.escape(name)}." + 8 * "[a-z0-9_]"
-    for leftover in glob.glob(os.path.join(glob.escape(folder), pattern)):
-        os.remove(leftover)
+    leftover = temporary_names(re.escape(name))
+    for found in os.listdir(folder) if os.path.isdir(folder) else ():
+        if re.fullmatch(leftover, found):
+            os.remove(os.path.join(folder, found))
 
 
 @contextlib.contextmanager

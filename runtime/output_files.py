@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 
 from runtime.checkpoints import SAVING
+from runtime.files import temporary_names
 
 RECORD = "run.json"
 _CHECKPOINT = r"\.(index|meta|data-\d{5}-of-\d{5})"
@@ -32,9 +33,8 @@ OF_EVERY_RUN = (
     "eval_results.json",
     RECORD,
 )
-# What is left of a file `{0}` by a process that was killed while it wrote it: the names of
-# `runtime.files.temporary_name`, and of TensorFlow.
-_UNFINISHED = (r"\.(?:{0})\.[a-z0-9_]{{8}}", r"(?:{0})\.tmp[0-9a-f]{{32}}")
+# What TensorFlow leaves of a file `{0}` if it is killed while it writes.
+_UNFINISHED = r"(?:{0})\.tmp[0-9a-f]{{32}}"
 # TensorFlow's folder for a checkpoint that it has not put together yet, and the files in it; today
 # it is below `SAVING`, which goes as a whole.
 _PARTS_FOLDER = r"model\.ckpt-\d+_temp"
@@ -67,7 +67,8 @@ def clear_litter(folder: str, names: Iterable[str]) -> int:
       names: what the run writes, as in `OF_EVERY_RUN`.
     """
     outputs = _pattern(names)
-    removed = _remove(folder, "|".join([*(form.format(outputs) for form in _UNFINISHED), _PARTS]))
+    forms = temporary_names(outputs), _UNFINISHED.format(outputs), _PARTS
+    removed = _remove(folder, "|".join(forms))
     saving = os.path.join(folder, SAVING)
     if os.path.isdir(saving) and not os.path.islink(saving):
         shutil.rmtree(saving)
