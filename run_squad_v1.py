@@ -50,14 +50,14 @@ def main(argv: list[str]) -> None:
     check_run_flags()
     require("albert_config_file", "spm_model_file", "output_dir")
     do_train, do_predict = wanted_tasks()
-    run = SquadRun(make_v1_model_fn, is_v2=False)
+    run = SquadRun(make_v1_model_fn, is_v2=False, outputs=output_files())
     training = run.prepare_training() if do_train else None
     prediction = run.prepare_prediction() if do_predict else None
     connect(run.facts)
     if training:
         run.train(training)
     if prediction:
-        run.predict(prediction, score, key="f1", outputs=output_files())
+        run.predict(prediction, score, key="f1")
     if FLAGS.export_dir and distributed.is_chief():
         run.export()
 

@@ -42,6 +42,9 @@ from runtime.run import (
 )
 from runtime.run_record import recorded_settings
 
+# Files of test predictions; beside the first is their header.
+_RESULTS = ("test_results.tsv", "submit_results.tsv")
+
 
 class Prepared(NamedTuple):
     """A part of the data set that is ready to be used: its own file and that of its features."""
@@ -68,7 +71,8 @@ class GlueRun:
         self._processor = load_processor()
         tokenizer = load_tokenizer(self._config)
         self._labels = self._processor.get_labels()
-        self._run = Run(functools.partial(make_model_fn, self._config, len(self._labels)))
+        make_fn = functools.partial(make_model_fn, self._config, len(self._labels))
+        self._run = Run(make_fn, [*_RESULTS, f"{_RESULTS[0]}.json"])
         self._files = FeatureFiles(
             self._processor, tokenizer, FLAGS.max_seq_length, FLAGS.preprocess_workers
         )
@@ -308,7 +312,5 @@ def check_results() -> None:
 
 def _results(source: dict) -> DerivedFile:
     """The files of test predictions, made from a source."""
-    first, second = (
-        os.path.join(FLAGS.output_dir, name) for name in ("test_results.tsv", "submit_results.tsv")
-    )
+    first, second = (os.path.join(FLAGS.output_dir, name) for name in _RESULTS)
     return DerivedFile(first, source, [second])

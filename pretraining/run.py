@@ -16,7 +16,7 @@ from runtime import distributed
 from runtime.evaluation import Scored
 from runtime.flags import FLAGS
 from runtime.records import RecordFile
-from runtime.run import Run, content_of_records, scoring_settings, training_settings
+from runtime.run import Run, content_of, content_of_records, scoring_settings, training_settings
 
 _TRAINING_FLAGS = (
     "max_seq_length",
@@ -89,6 +89,7 @@ class PretrainingRun:
             tf.logging.warning("trained on and scored on: %s", ", ".join(sorted(both)))
         self._run.facts |= {
             **{name: getattr(FLAGS, name) for name in _SCORING_FLAGS},
+            **_vocabulary(),
             "albert_config_file": self._config.to_dict(),
             "eval_file": list(map(content_of_records, files)),
         }
@@ -118,6 +119,7 @@ class PretrainingRun:
                 KEY_SCORE,
                 scoring_settings(
                     **{name: getattr(FLAGS, name) for name in _SCORING_FLAGS},
+                    **_vocabulary(),
                     albert_config_file=self._config.to_dict(),
                     eval_file=list(map(content_of_records, files)),
                 ),
@@ -175,6 +177,14 @@ def pretraining_settings(config: AlbertConfig, files: Sequence[str]) -> dict:
     """What the trained weights are a function of."""
     return training_settings(
         **{name: getattr(FLAGS, name) for name in _TRAINING_FLAGS},
+        **_vocabulary(),
         albert_config_file=config.to_dict(),
         input_file=list(map(content_of_records, files)),
     )
+
+
+def _vocabulary() -> dict:
+    """What draws masks while training, if it is used at all."""
+    if not FLAGS.masked_lm_budget:
+        return {}
+    return {"vocabulary": content_of(FLAGS.spm_model_file or FLAGS.vocab_file)}

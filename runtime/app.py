@@ -13,7 +13,7 @@ from collections.abc import Callable
 import tensorflow.compat.v1 as tf
 from absl import app, flags
 
-from runtime import distributed, signals
+from runtime import distributed, locks, signals
 from runtime.errors import UserError
 
 # Seconds that other ranks wait with an error.
@@ -83,6 +83,8 @@ def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str
             raise
         traceback.print_exc()
         return f"{type(e).__name__}, see above", 1
+    finally:
+        locks.release_held()
     return None
 
 

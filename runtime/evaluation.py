@@ -6,7 +6,6 @@ is not scored again, so that a run that was stopped goes on where it was.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from runtime.checkpoints import (
     resolve_checkpoint,
 )
 from runtime.errors import UserError
-from runtime.files import open_atomically, write_json
+from runtime.files import open_atomically, read_json, sha256_of, write_json
 
 _VERSION = 1
 
@@ -54,7 +53,7 @@ class Evaluation:
           output_dir: folder of the checkpoints and results.
           key: the score that tells which checkpoint is best.
           settings: JSON object, everything that scores are a function of besides the checkpoint.
-          outputs: files that the best checkpoint's predictions are written to.
+          outputs: files in the folder that the best checkpoint's predictions are written to.
           init_checkpoint: scored if the folder has no checkpoint; recorded.
         """
         self._folder = output_dir
@@ -65,8 +64,10 @@ class Evaluation:
         self._best_path = os.path.join(output_dir, BEST)
         # An initial checkpoint that is scored stays where it is.
         self._keeps_best = bool(list_checkpoints(output_dir))
-        results = [*outputs, *([self._best_path + ".index"] if self._keeps_best else [])]
-        self._history = self._recorded() if all(map(os.path.exists, results)) else []
+        self._outputs = list(map(os.path.basename, outputs))
+        if self._keeps_best or os.path.exists(self._best_path + ".index"):
+            self._outputs.append(f"{BEST}.index")
+        self._history = self._recorded()
 
     @property
     def best(self) -> dict:
@@ -126,6 +127,9 @@ class Evaluation:
             "checkpoint": os.path.basename(checkpoint),
         }
         is_best = not self._history or entry[self._key] > self.best[self._key]
+        if is_best and self._history:
+            # The files that it lists are replaced now: whoever is stopped meanwhile goes on here.
+            self._write_record(files=())
         self._history.append(entry)
         if is_best:
             if self._keeps_best:
@@ -135,30 +139,60 @@ class Evaluation:
         with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
             file.writelines(line + "\n" for line in self._text())
         # Last, because it is what says that all the above was done.
-        self._write_record()
+        self._write_record(self._outputs)
         scores = "  ".join(f"{name} {value:.4g}" for name, value in scored.scores.items())
         mark = " (best so far)" if is_best else ""
         tf.logging.info("%s: %s%s", entry["checkpoint"], scores, mark)
 
-    def _write_record(self) -> None:
+    def _write_record(self, files: Sequence[str]) -> None:
         record = {
             **self.best,
             "init_checkpoint": self._init_checkpoint,
             "history": self._history,
             "settings": self._settings,
+            "files": {name: sha256_of(os.path.join(self._folder, name)) for name in files},
             "version": _VERSION,
         }
         write_json(self._record_path, record)
 
     def _recorded(self) -> list[dict]:
+        """The history of earlier scores; none if all must be scored anew."""
         try:
-            with open(self._record_path, encoding="utf-8") as file:
-                record = json.load(file)
-        except (OSError, ValueError):
+            record = read_json(self._record_path)
+            if record["version"] != _VERSION or record["settings"] != self._settings:
+                return []
+            history, files = list(record["history"]), dict(record.get("files", {}))
+            if not all(self._is_entry(entry) for entry in history):
+                raise ValueError("no history of scores")
+        except FileNotFoundError:
             return []
-        if not isinstance(record, dict) or record.get("version") != _VERSION:
+        except (OSError, ValueError, LookupError, TypeError):
+            tf.logging.warning("%s is damaged: all is scored anew", self._record_path)
             return []
-        return record["history"] if record.get("settings") == self._settings else []
+        for name in self._outputs:
+            if not self._is_intact(name, files.get(name)):
+                tf.logging.warning(
+                    "%s is missing or not what was written: all is scored anew",
+                    os.path.join(self._folder, name),
+                )
+                return []
+        return history
+
+    def _is_entry(self, entry: dict) -> bool:
+        numbers = entry["global_step"], entry[self._key]
+        return isinstance(entry["checkpoint"], str) and all(
+            isinstance(number, int | float) for number in numbers
+        )
+
+    def _is_intact(self, name: str, sha256: str | None) -> bool:
+        """Whether a file is there, with the content that it was recorded with, if it was."""
+        path = os.path.join(self._folder, name)
+        try:
+            if path == self._best_path + ".index":
+                resolve_checkpoint(self._best_path)
+            return sha256 in (None, sha256_of(path))
+        except (OSError, UserError):
+            return False
 
     def _text(self) -> Iterator[str]:
         """The reference's `eval_results.txt`."""

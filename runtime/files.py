@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -40,13 +40,19 @@ def temporary_name(path: str) -> Iterator[str]:
         raise
 
 
+def temporary_names(pattern: str) -> str:
+    """Returns a pattern of the temporary names of files whose names match a pattern."""
+    # As mkstemp makes them: what else begins like this is somebody else's.
+    return rf"\.(?:{pattern})\.[a-z0-9_]{{8}}"
+
+
 def remove_temporary_files(path: str) -> None:
     """Removes what processes that were killed while they wrote `path` have left of it."""
     folder, name = os.path.split(os.path.abspath(path))
-    # As mkstemp names them: what else begins like this is somebody else's.
-    pattern = f".{glob.escape(name)}." + 8 * "[a-z0-9_]"
-    for leftover in glob.glob(os.path.join(glob.escape(folder), pattern)):
-        os.remove(leftover)
+    leftover = temporary_names(re.escape(name))
+    for found in os.listdir(folder) if os.path.isdir(folder) else ():
+        if re.fullmatch(leftover, found):
+            os.remove(os.path.join(folder, found))
 
 
 @contextlib.contextmanager
@@ -65,6 +71,20 @@ def write_json(path: str, value: Any, indent: int | None = 2) -> None:
     """Writes a value as JSON, atomically."""
     with open_atomically(path) as file:
         file.write(json.dumps(value, indent=indent) + "\n")
+
+
+def read_json(path: str) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: it is no JSON, or nested more deeply than can be read.
+    """
+    with open(path, encoding="utf-8") as file:
+        try:
+            return json.load(file)
+        except RecursionError as e:
+            raise ValueError(f"{path} is nested too deeply") from e
 
 
 def copy_atomically(source: str, target: str) -> None:

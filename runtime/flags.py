@@ -13,6 +13,8 @@ from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
 FLAGS = flags.FLAGS
+# By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
+_OF_PATTERNS = frozenset("*?[\\")
 
 
 def define_run_flags() -> None:
@@ -165,6 +167,8 @@ def check_run_flags() -> None:
         )
     if "from_scratch" in FLAGS and FLAGS.from_scratch and FLAGS.init_checkpoint:
         raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
+    for name in ("output_dir", "init_checkpoint", "export_dir"):
+        _check_is_no_pattern(name)
     device.choose(FLAGS.device)
     if FLAGS.allreduce_dtype == "bfloat16" and not device.is_hpu():
         raise FlagError(
@@ -174,6 +178,15 @@ def check_run_flags() -> None:
     distributed.start(FLAGS.use_horovod)
     # A fault of it is to show before any work.
     bf16_config.from_environment()
+
+
+def _check_is_no_pattern(name: str) -> None:
+    found = sorted(_OF_PATTERNS.intersection(getattr(FLAGS, name) or ""))
+    if found:
+        raise FlagError(
+            f"--{name} {getattr(FLAGS, name)}: TensorFlow takes a path with {' '.join(found)} for "
+            "a pattern of names; give one without it, such as a symbolic link to the folder"
+        )
 
 
 def global_batch_size() -> int:

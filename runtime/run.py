@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import app, bf16_config, device, distributed, heartbeats, precision
+from runtime import app, bf16_config, device, distributed, heartbeats, locks, precision
 from runtime.checkpoints import (
     BEST,
     keep_last,
@@ -32,7 +32,7 @@ from runtime.flags import (
     training_plan,
 )
 from runtime.prediction import Output, Predictor
-from runtime.run_record import begin_run, check_run
+from runtime.run_record import begin_run, check_run, clear_litter_of_runs
 from runtime.training import make_deterministic, make_estimator, train
 
 # From the numbers of training and warmup steps (None in prediction) to a model_fn.
@@ -85,14 +85,21 @@ class Run:
       facts: of what has been prepared, in which all workers must agree.
     """
 
-    def __init__(self, make_model_fn: ModelFnMaker):
-        """Checks the folder and the initial checkpoint.
+    def __init__(self, make_model_fn: ModelFnMaker, outputs: Sequence[str] = ()):
+        """Checks the initial checkpoint, takes the folder and removes the litter of killed runs.
+
+        Rank 0 alone takes the folder, so that one run at a time works in it.
+
+        Args:
+          make_model_fn: the model.
+          outputs: names of the files that the task itself writes into the folder.
 
         Raises:
-          UserError: one of them cannot be used.
+          UserError: the checkpoint or the folder cannot be used, or another run still uses it.
         """
         self.facts = {"bf16 configuration": _bf16_digest()}
         self._settings = {}
+        self._outputs = outputs
         self._make_model_fn = make_model_fn
         self._bf16 = bf16_config.from_environment()
         if FLAGS.init_checkpoint:
@@ -103,6 +110,8 @@ class Run:
                 tf.logging.info("--output_dir is not given: results go to %s", FLAGS.output_dir)
             if FLAGS.export_dir:
                 make_writable_folder(FLAGS.export_dir, "--export_dir")
+            locks.hold(os.path.join(FLAGS.output_dir, "run"), f"--output_dir {FLAGS.output_dir}")
+            clear_litter_of_runs(FLAGS.output_dir, outputs)
         if FLAGS.deterministic_run:
             make_deterministic()
 
@@ -132,7 +141,7 @@ class Run:
           num_warmup_steps: those in which the learning rate rises.
         """
         plan = training_plan(num_steps)
-        done = distributed.share(_begin(self._settings) if distributed.is_chief() else None)
+        done = distributed.share(self._begin() if distributed.is_chief() else None)
         if done >= num_steps:
             tf.logging.info("Training is done already: step %d of %d", done, num_steps)
             return
@@ -185,13 +194,18 @@ class Run:
             _warn_of_random_weights()
         return best
 
+    def _begin(self) -> int:
+        """Records the run and returns the number of steps that are done."""
+        begin_run(FLAGS.output_dir, self._settings, self._outputs, FLAGS.overwrite_output_dir)
+        return point_to_newest(FLAGS.output_dir)
+
     def predictor(self, input_fn: Callable, num_examples: int) -> Predictor:
         """The model's outputs for a set of examples, with any checkpoint."""
         estimator = self._estimator(None, None)
         return Predictor(estimator, input_fn, FLAGS.predict_batch_size, num_examples)
 
     def export(self) -> str:
-        """Writes `checkpoint()` as a SavedModel below --export_dir."""
+        """Writes `checkpoint_to_use()` as a SavedModel below --export_dir."""
         # In float32 and without a card's operations: who serves it may have another device.
         with device.as_cpu():
             estimator = self._make_estimator(self._make_model_fn(None, None))
@@ -296,12 +310,6 @@ def _checkpoint_content() -> str | None:
     if not FLAGS.init_checkpoint:
         return None
     return content_of(resolve_checkpoint(FLAGS.init_checkpoint) + ".index")
-
-
-def _begin(settings: dict) -> int:
-    """Records the run and returns the number of steps that are done."""
-    begin_run(FLAGS.output_dir, settings, FLAGS.overwrite_output_dir)
-    return point_to_newest(FLAGS.output_dir)
 
 
 def _warn_of_random_weights() -> None:

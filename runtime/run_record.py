@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import glob
-import json
 import os
-import shutil
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime.checkpoints import list_checkpoints
 from runtime.errors import FlagError, UserError
-from runtime.files import write_json
-
-_NAME = "run.json"
-_VERSION = 1
-# Everything a program of this project writes into its output folder, but for feature files.
-_OUTPUTS = (
-    "model.ckpt-*",
-    "checkpoint",
-    "graph.pbtxt",
-    "events.out.tfevents.*",
-    "eval/events.out.tfevents.*",
-    "predictions.json",
-    "nbest_predictions.json",
-    "null_odds.json",
-    "test_results.tsv",
-    "test_results.tsv.json",
-    "submit_results.tsv",
-    "eval_results.txt",
-    "eval_results.json",
-    _NAME,
+from runtime.files import read_json, write_json
+from runtime.output_files import (
+    OF_EVERY_RUN,
+    RECORD,
+    clear_litter,
+    has_checkpoints,
+    remove_outputs,
 )
 
+# Version 1 did not list what the run writes.
+_VERSION = 2
+_WORKERS = "number of workers"
 
-def begin_run(output_dir: str, settings: dict, overwrite: bool) -> None:
-    """Records the settings of a training run.
+
+def begin_run(
+    output_dir: str, settings: dict, outputs: Sequence[str] = (), overwrite: bool = False
+) -> None:
+    """Records a training run.
 
     Args:
       output_dir: the folder.
       settings: JSON values by flag name, or by words for what is not a flag.
+      outputs: names of the files that the task writes there.
       overwrite: remove what an earlier run left in the folder; else it must be the same run.
 
     Raises:
@@ -47,11 +38,26 @@ def begin_run(output_dir: str, settings: dict, overwrite: bool) -> None:
       UserError: the record is damaged.
     """
     if overwrite:
-        _remove_outputs(output_dir)
+        removed = remove_outputs(output_dir, _written(output_dir, outputs))
+        if removed:
+            tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
     check_run(output_dir, settings)
-    path = os.path.join(output_dir, _NAME)
+    path = os.path.join(output_dir, RECORD)
     if not os.path.exists(path):
-        write_json(path, {"version": _VERSION, "settings": settings})
+        record = {"version": _VERSION, "settings": settings}
+        write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
+
+
+def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
+    """Removes what killed runs have left of files that they wrote; the folder is to be locked.
+
+    Args:
+      output_dir: the folder.
+      outputs: names of the files that the task writes there.
+    """
+    removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
+    if removed:
+        tf.logging.info("Removed %d unfinished files of a killed run in %s", removed, output_dir)
 
 
 def check_run(output_dir: str, settings: dict) -> None:
@@ -60,28 +66,38 @@ def check_run(output_dir: str, settings: dict) -> None:
     Raises:
       FlagError, UserError: as in `begin_run`.
     """
-    path = os.path.join(output_dir, _NAME)
-    if not os.path.exists(path):
-        if list_checkpoints(output_dir):
+    recorded = recorded_settings(output_dir)
+    if recorded is None:
+        if has_checkpoints(output_dir):
             raise FlagError(
-                f"--output_dir {output_dir} has checkpoints but no {_NAME}, so that nothing tells "
+                f"--output_dir {output_dir} has checkpoints but no {RECORD}, so that nothing tells "
                 f"what they were trained on; {_WAYS_OUT}"
             )
         return
-    recorded = _read(path)
     names = sorted(recorded.keys() | settings.keys())
-    differ = [n for n in names if recorded.get(n) != settings.get(n)]
+    pairs = {name: (recorded.get(name), settings.get(name)) for name in names}
+    differ = {name: (was, now) for name, (was, now) in pairs.items() if was != now}
     if differ:
         listed = ", ".join(
-            f"{'--' if n.isidentifier() else ''}{n} (was {recorded.get(n)}, is {settings.get(n)})"
-            for n in differ
+            f"{'--' if name.isidentifier() else ''}{name} (was {was}, is {now})"
+            for name, (was, now) in differ.items()
         )
-        raise FlagError(
-            f"--output_dir {output_dir} holds a run with other flags: {listed}; {_WAYS_OUT}"
-        )
+        workers = differ.get(_WORKERS)
+        ways = _ways_out_of_workers(output_dir, *workers) if workers else _WAYS_OUT
+        raise FlagError(f"--output_dir {output_dir} holds a run with other flags: {listed}; {ways}")
 
 
 _WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it and start anew"
+
+
+def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
+    """Where the number of workers differs: mostly, one card came first and then all of them."""
+    folder = os.path.normpath(output_dir)
+    return (
+        f"start {was} to resume it, or give the run with {now} a folder of its own, for example "
+        f"--output_dir={folder}-{now}, or --overwrite_output_dir to remove what is there and start "
+        "anew"
+    )
 
 
 def recorded_settings(folder: str) -> dict | None:
@@ -90,24 +106,21 @@ def recorded_settings(folder: str) -> dict | None:
     Raises:
       UserError: the record is damaged.
     """
-    path = os.path.join(folder, _NAME)
-    return _read(path) if os.path.exists(path) else None
-
-
-def _read(path: str) -> dict:
+    path = os.path.join(folder, RECORD)
+    if not os.path.exists(path):
+        return None
     try:
-        with open(path, encoding="utf-8") as file:
-            return dict(json.load(file)["settings"])
+        return dict(read_json(path)["settings"])
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
 
 
-def _remove_outputs(output_dir: str) -> None:
-    """Removes what a run has written; the folder may hold other things, which stay."""
-    removed = []
-    for pattern in _OUTPUTS:
-        for path in glob.glob(os.path.join(glob.escape(output_dir), pattern)):
-            removed.append(path)
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-    if removed:
-        tf.logging.info("--overwrite_output_dir: removed %d files in %s", len(removed), output_dir)
+def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
+    """What the run in the folder writes: what its record lists, else what runs like this one do."""
+    try:
+        names = read_json(os.path.join(output_dir, RECORD))["outputs"]
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return [*OF_EVERY_RUN, *outputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -59,12 +60,13 @@ class SquadRun:
     all workers are to be connected and to do the same.
     """
 
-    def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool):
+    def __init__(self, make_model_fn: ModelFnMaker, is_v2: bool, outputs: Sequence[str]):
         """Checks the flags against the model and its tokenizer, and the folder.
 
         Args:
           make_model_fn: the model.
           is_v2: whether the model needs `p_mask`.
+          outputs: files in the folder that the best checkpoint's answers are written to.
 
         Raises:
           UserError: something does not fit.
@@ -73,7 +75,9 @@ class SquadRun:
         self._config = load_config()
         check_squad_flags()
         tokenizer = load_tokenizer(self._config)
-        self._run = Run(functools.partial(make_model_fn, self._config))
+        self._outputs = outputs
+        names = list(map(os.path.basename, outputs))
+        self._run = Run(functools.partial(make_model_fn, self._config), names)
         self._maker = FeatureMaker(tokenizer, feature_options(), FLAGS.preprocess_workers)
 
     @property
@@ -133,16 +137,13 @@ class SquadRun:
             num_warmup_steps(num_steps),
         )
 
-    def predict(
-        self, data: PredictionData, scorer: Scorer, key: str, outputs: Sequence[str]
-    ) -> None:
+    def predict(self, data: PredictionData, scorer: Scorer, key: str) -> None:
         """Answers --predict_file with every checkpoint that has no scores yet.
 
         Args:
           data: from `prepare_prediction`.
           scorer: from the model's outputs to scores.
           key: the score by which the best checkpoint is chosen.
-          outputs: files that the scorer writes for the best checkpoint.
         """
         if distributed.is_chief() and not any(
             question.get("answers") for question in questions_of(data.articles)
@@ -155,7 +156,7 @@ class SquadRun:
             lambda results: scorer(data.articles, data.examples, data.features, results),
             key,
             self._scoring_settings(),
-            outputs,
+            self._outputs,
         )
 
     def export(self) -> None:

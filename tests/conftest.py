@@ -9,9 +9,11 @@ import pathlib
 import random
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 
 import pytest
 import sentencepiece as spm
+from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from tests.programs.forking import LONGEST, ForkingProcess
@@ -56,6 +58,20 @@ def shared() -> pathlib.Path:
     if not SHARED.is_dir():
         pytest.skip(f"the reference data is not at {SHARED}")
     return SHARED
+
+
+@pytest.fixture
+def set_flags(monkeypatch) -> Callable[..., None]:
+    """Gives this process the flags of a program, instead of any others, until the test ends."""
+
+    def set_flags(definers: Sequence[Callable[[], None]], *arguments: str) -> None:
+        for name, value in vars(flags.FlagValues()).items():
+            monkeypatch.setitem(vars(flags.FLAGS), name, value)
+        for define in definers:
+            define()
+        flags.FLAGS(["program", *arguments])
+
+    return set_flags
 
 
 def make_squad(seed: int, articles: int) -> dict:

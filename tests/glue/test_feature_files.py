@@ -38,12 +38,12 @@ def log(caplog, monkeypatch):
 def make(tokenizer, tmp_path):
     """Makes the features of a training set of CoLA, written anew if `rows` are given."""
 
-    def make(rows=None, length=16, lower=True, part="train", workers=1):
+    def make(rows=None, length=16, lower=True, part="train", workers=1, processor=ColaProcessor):
         source = tmp_path / "train.tsv"
         if rows:
             lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
             source.write_text("".join(lines))
-        files = FeatureFiles(ColaProcessor(True, lower), tokenizer, length, workers)
+        files = FeatureFiles(processor(True, lower), tokenizer, length, workers)
         return files.made(part, str(source), str(tmp_path / "features"))
 
     return make
@@ -83,6 +83,10 @@ def test_the_same_bytes_for_any_number_of_workers(make, tmp_path):
     assert len(records(tmp_path)) == 1100
 
 
+def reversed_labels(self):
+    return ["1", "0"]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -90,6 +94,14 @@ def test_the_same_bytes_for_any_number_of_workers(make, tmp_path):
         ({"lower": False}, "do_lower_case True, now it is False"),
         ({"rows": 8}, "input_sha256"),
         ({"part": "dev"}, "part train, now it is dev"),
+        (
+            {"processor": type("OtherProcessor", (ColaProcessor,), {})},
+            "task ColaProcessor, now it is OtherProcessor",
+        ),
+        (
+            {"processor": type("ColaProcessor", (ColaProcessor,), {"get_labels": reversed_labels})},
+            "labels ['0', '1'], now it is ['1', '0']",
+        ),
     ],
 )
 def test_made_anew_with_a_reason(make, log, change, reason):

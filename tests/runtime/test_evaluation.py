@@ -1,5 +1,6 @@
 """Evaluation: every checkpoint is scored once, and the best one kept."""
 
+import hashlib
 import json
 import logging
 import os
@@ -94,6 +95,13 @@ class Place:
 @pytest.fixture
 def place(tmp_path, save):
     return Place(tmp_path, save)
+
+
+@pytest.fixture
+def warnings(caplog, monkeypatch):
+    """What was warned of."""
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    return lambda: [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
 
 
 def named(*steps):
@@ -255,13 +263,82 @@ class TestResumed:
         place.run()
         assert place.best_copy() == 10
 
-    @pytest.mark.parametrize("content", ["", "{", '{"version": 0}', "{}", "[]", "null", "3"])
+    @pytest.mark.parametrize("name", ["predictions.json", "model.ckpt-best.index"])
+    @pytest.mark.parametrize("damage", ["emptied", "a byte"])
+    def test_a_damaged_output(self, place, name, damage, warnings):
+        place.add(5, 10)
+        place.run()
+        path = place.folder / name
+        whole = path.read_bytes()
+        # Not in place: a hard link of the file may be that of model.ckpt-10.
+        path.unlink()
+        path.write_bytes(b"" if damage == "emptied" else bytes([whole[0] ^ 1]) + whole[1:])
+        assert place.run()[0] == named(5, 10)
+        assert path.read_bytes() == whole and place.best_copy() == 10
+        assert warnings()[0] == f"{path} is missing or not what was written: all is scored anew"
+        assert place.run()[0] == []
+
+    def test_a_best_checkpoint_without_data(self, place):
+        place.add(5, 10)
+        place.run()
+        (place.folder / "model.ckpt-best.data-00000-of-00001").unlink()
+        assert place.run()[0] == named(5, 10)
+        assert place.best_copy() == 10
+
+    def test_a_record_that_does_not_list_files(self, place):
+        """As they were written once."""
+        place.add(5, 10)
+        place.run()
+        record = place.record()
+        del record["files"]
+        (place.folder / "eval_results.json").write_text(json.dumps(record))
+        assert place.run()[0] == []
+
+    @pytest.mark.parametrize(
+        "content",
+        ["", "{", '{"version": 0}', "{}", "[]", "null", "3", "\udcff", "[" * 100_000],
+    )
     def test_a_record_that_is_none(self, place, content):
         place.add(5)
         place.run()
-        (place.folder / "eval_results.json").write_text(content)
+        (place.folder / "eval_results.json").write_bytes(content.encode(errors="surrogateescape"))
         assert place.run()[0] == named(5)
         assert place.record()["f1"] == 40.5
+
+    def test_a_record_of_another_version(self, place):
+        place.add(5)
+        place.run()
+        (place.folder / "eval_results.json").write_text(json.dumps(place.record() | {"version": 0}))
+        assert place.run()[0] == named(5)
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            *(("history", value) for value in (None, 3, "x", {"a": 1}, [3], ["x"], [[]], [{}])),
+            *(("files", value) for value in (None, 3, "x", [3], ["predictions.json"])),
+            ("files", {"predictions.json": 3}),
+        ],
+    )
+    def test_a_record_that_was_changed(self, place, key, value, warnings):
+        place.add(5)
+        place.run()
+        (place.folder / "eval_results.json").write_text(json.dumps(place.record() | {key: value}))
+        assert place.run()[0] == named(5)
+        assert len(warnings()) == 1 and "all is scored anew" in warnings()[0]
+
+    @pytest.mark.parametrize(
+        "change", [{"f1": "x"}, {"f1": None}, {"global_step": []}, {"checkpoint": []}]
+    )
+    def test_an_entry_that_was_changed(self, place, change, warnings):
+        place.add(5, 10)
+        place.run()
+        record = place.record()
+        record["history"][1] |= change
+        (place.folder / "eval_results.json").write_text(json.dumps(record))
+        assert place.run()[0] == named(5, 10)
+        assert warnings() == [
+            f"{place.folder / 'eval_results.json'} is damaged: all is scored anew"
+        ]
 
 
 def interrupt():
@@ -360,6 +437,9 @@ class TestResults:
         ]
         best = {key: record.pop(key) for key in entries[1]}
         assert best == entries[1]
+        files = record.pop("files")
+        assert files.keys() == {"predictions.json", "model.ckpt-best.index"}
+        assert files["predictions.json"] == hashlib.sha256(b"10").hexdigest()
         assert record == {
             "init_checkpoint": "some/where",
             "history": entries,

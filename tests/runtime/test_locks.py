@@ -3,65 +3,224 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
+import socket
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from runtime import locks
 from runtime.errors import UserError
-from tests.conftest import ROOT
-
-HOLD = """
-import sys, time
-from runtime import locks
-with locks.one_at_a_time(sys.argv[1]):
-    print("holding", flush=True)
-    time.sleep(float(sys.argv[2]))
-"""
 
 
-def holder(path, seconds: float) -> subprocess.Popen:
-    """A process that has the lock when this returns."""
-    command = [sys.executable, "-c", HOLD, str(path), str(seconds)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "holding\n"
-    return process
+class Holder:
+    """A process that has a lock when this is made, until it is told to end."""
+
+    def __init__(self, take: Callable[[], object]):
+        is_held, self._end = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                held = take()
+                os.write(is_held[1], b"x")
+                os.read(self._end[0], 1)
+                del held
+                locks.release_held()
+                os._exit(0)
+            except BaseException as e:
+                print(e, file=sys.stderr)
+                os._exit(3)
+        os.close(is_held[1])
+        assert os.read(is_held[0], 1) == b"x"
+
+    def tell_to_end(self, *_) -> None:
+        os.write(self._end[1], b"x")
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    def exit_code(self) -> int:
+        """When it has ended; negative for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def test_waits_for_the_holder(tmp_path):
-    process = holder(tmp_path / "file", 1.5)
-    started = time.monotonic()
-    with locks.one_at_a_time(str(tmp_path / "file")) as waited:
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "file")
+
+
+@pytest.fixture
+def hold(path):
+    """Takes the lock until the end of the process or the test."""
+    yield lambda: locks.hold(path, "--output_dir out")
+    locks.release_held()
+
+
+@pytest.fixture
+def enter(path):
+    """Takes the lock as in a block that goes on while the result is there."""
+
+    def enter():
+        block = locks.one_at_a_time(path)
+        block.__enter__()
+        return block
+
+    return enter
+
+
+@pytest.fixture
+def on_waiting(monkeypatch):
+    """Calls a function, in place of a line of the log, when this process begins to wait."""
+    return lambda call: monkeypatch.setattr(tf.logging, "info", call)
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Processes are taken for dead after a second."""
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """Processes are not taken for dead, however long they do nothing."""
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Makes a function be called as on another host."""
+
+    def elsewhere(take):
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "gethostname", lambda: "another-host")
+            return take()
+
+    return elsewhere
+
+
+def test_waits_for_the_holder(path, enter, never, on_waiting):
+    holder = Holder(enter)
+    on_waiting(holder.tell_to_end)
+    with locks.one_at_a_time(path) as waited:
         assert waited
-        assert time.monotonic() - started > 0.5
-        assert process.wait(timeout=5) == 0
-    assert os.listdir(tmp_path) == []
+    assert holder.exit_code() == 0
+    assert not os.path.exists(path + ".lock")
 
 
-def test_the_lock_of_a_killed_holder_is_taken(tmp_path, monkeypatch):
-    """After the time for which it was not refreshed; all that contend agree on that time."""
-    process = holder(tmp_path / "file", 60)
-    process.kill()
-    process.wait()
-    started = time.monotonic()
-    with locks.one_at_a_time(str(tmp_path / "file")):
-        assert time.monotonic() - started < locks._STALE_SECONDS + 10
-    assert os.listdir(tmp_path) == []
+def test_the_lock_of_a_killed_holder_is_taken(path, enter, never):
+    """At once, on the same host: its process is no more."""
+    holder = Holder(enter)
+    holder.signal(signal.SIGKILL)
+    holder.exit_code()
+    assert os.path.exists(path + ".lock")
+    with locks.one_at_a_time(path):
+        pass
+    assert not os.path.exists(path + ".lock")
 
 
-def test_an_error_in_the_block_releases_it(tmp_path):
-    with pytest.raises(KeyError), locks.one_at_a_time(str(tmp_path / "file")):
+def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, elsewhere):
+    """Its process cannot be looked for."""
+    holder = Holder(lambda: elsewhere(enter))
+    holder.signal(signal.SIGKILL)
+    holder.exit_code()
+    with locks.one_at_a_time(path) as waited:
+        assert waited
+
+
+def test_it_expires_in_half_a_minute(path):
+    """What is in the file is what others go by."""
+    with locks.one_at_a_time(path), open(path + ".lock", encoding="utf-8") as file:
+        (seconds,) = (line for line in file if line.startswith("duration="))
+        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
+
+
+def test_an_error_in_the_block_releases_it(path):
+    with pytest.raises(KeyError), locks.one_at_a_time(path):
         raise KeyError
-    with locks.one_at_a_time(str(tmp_path / "file")) as waited:
+    with locks.one_at_a_time(path) as waited:
         assert not waited
 
 
-def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
+def test_a_folder_that_cannot_be_made(path):
+    with open(path, "w"):
+        pass
     with (
         pytest.raises(UserError, match="cannot be written"),
-        locks.one_at_a_time(str(tmp_path / "file" / "x")),
+        locks.one_at_a_time(os.path.join(path, "x")),
     ):
         pass
+
+
+class TestHold:
+    def test_until_the_end(self, path, hold):
+        hold()
+        assert os.path.exists(path + ".lock")
+        locks.release_held()
+        assert not os.path.exists(path + ".lock")
+
+    def test_waits_for_the_holder_and_names_it(self, hold, never, on_waiting):
+        holder, lines = Holder(hold), []
+
+        def waiting(line, *values):
+            lines.append(line % values)
+            holder.tell_to_end()
+
+        on_waiting(waiting)
+        hold()
+        assert holder.exit_code() == 0
+        assert lines == [
+            f"--output_dir out is in use by process {holder.pid} on {socket.gethostname()}; "
+            "waiting up to 300 s for its end"
+        ]
+
+    def test_does_not_wait_for_ever(self, path, hold, never, monkeypatch):
+        monkeypatch.setattr(locks, "_WAIT_SECONDS", 0.1)
+        holder = Holder(hold)
+        with pytest.raises(UserError) as caught:
+            hold()
+        assert str(caught.value) == (
+            f"--output_dir out is still in use by process {holder.pid} on {socket.gethostname()}; "
+            "run the same command again when that has ended, or give another folder"
+        )
+        assert caught.value.exit_code == 1
+        assert os.path.exists(path + ".lock")
+        holder.tell_to_end()
+        assert holder.exit_code() == 0
+
+    def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, on_waiting):
+        holder = Holder(hold)
+        holder.signal(signal.SIGKILL)
+        holder.exit_code()
+        on_waiting(pytest.fail)
+        hold()
+
+    def test_processes_that_are_forked_do_not_change_it(self, path, hold, soon):
+        hold()
+        before = os.stat(path + ".lock")
+        child = os.fork()
+        if not child:
+            locks.release_held()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        deadline = time.monotonic() + 60
+        while os.stat(path + ".lock").st_mtime_ns == before.st_mtime_ns:
+            assert time.monotonic() < deadline, "it is not refreshed any more"
+            time.sleep(0.01)
+
+    def test_a_holder_that_was_paused_ends_if_another_has_it_now(self, path, hold, soon):
+        """So that it does not write beside the other."""
+        holder = Holder(hold)
+        holder.signal(signal.SIGSTOP)
+        hold()
+        holder.signal(signal.SIGCONT)
+        assert holder.exit_code() == 1
+        assert os.path.exists(path + ".lock")
+
+    def test_in_a_folder_that_is_not_there(self, tmp_path):
+        with pytest.raises(UserError, match="cannot be written"):
+            (tmp_path / "file").write_text("")
+            locks.hold(str(tmp_path / "file" / "x"), "--output_dir out")

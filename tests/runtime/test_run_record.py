@@ -2,12 +2,16 @@
 
 import json
 import logging
+import os
+import signal
+import time
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import FlagError, UserError
-from runtime.run_record import begin_run
+from runtime.files import open_atomically
+from runtime.run_record import begin_run, clear_litter_of_runs
 
 SETTINGS = {
     "learning_rate": 5e-05,
@@ -16,23 +20,40 @@ SETTINGS = {
     "init_checkpoint": None,
     "albert_config_file": {"hidden_size": 32, "hidden_dropout_prob": 0.1},
 }
+TASK_OUTPUTS = ("predictions.json", "nbest_predictions.json")
 OUTPUTS = (
     "model.ckpt-10.index",
     "model.ckpt-10.data-00000-of-00001",
     "model.ckpt-10.meta",
     "model.ckpt-best.index",
+    "resume.ckpt-12.index",
     "checkpoint",
     "graph.pbtxt",
     "events.out.tfevents.1.host",
     "eval/events.out.tfevents.2.host",
     "predictions.json",
     "nbest_predictions.json",
-    "null_odds.json",
     "eval_results.txt",
     "eval_results.json",
 )
+# What a run may find in its folder; some have names that are nearly a run's.
 OTHERS = (
     "notes.txt",
+    "model.ckpt-notes.txt",
+    "model.ckpt-10.index.bak",
+    "model.ckpt-best-of-all.index",
+    "model.ckpt-999/notes.txt",
+    "events.out.tfevents.notes",
+    "eval/notes.txt",
+    "eval/predictions.json",
+    "checkpoint.old",
+    "test_results.tsv",
+    ".predictions.json.old",
+    ".predictions.json.ABCDEFGH",
+    ".notes.txt.abcdefgh",
+    "checkpoint.tmp",
+    "model.ckpt-3_temp/notes.txt",
+    "model.ckpt-best_temp/part-00000-of-00001.index",
     "train.tf_record",
     "train.tf_record.json",
     "eval.tf_record",
@@ -44,7 +65,7 @@ OTHERS = (
 
 
 def begin(folder, overwrite=False, **changes):
-    begin_run(str(folder), {**SETTINGS, **changes}, overwrite)
+    begin_run(str(folder), {**SETTINGS, **changes}, TASK_OUTPUTS, overwrite)
 
 
 def listing(folder):
@@ -66,7 +87,20 @@ class TestBegin:
     def test_a_new_folder_gets_a_record(self, tmp_path):
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-        assert record == {"version": 1, "settings": SETTINGS}
+        assert record.pop("outputs") == [
+            "checkpoint",
+            "eval/events.out.tfevents.*",
+            "eval_results.json",
+            "eval_results.txt",
+            "events.out.tfevents.*",
+            "graph.pbtxt",
+            "model.ckpt-*",
+            "nbest_predictions.json",
+            "predictions.json",
+            "resume.ckpt-*",
+            "run.json",
+        ]
+        assert record == {"version": 2, "settings": SETTINGS}
         assert listing(tmp_path).keys() == {"run.json"}
 
     def test_the_same_run_changes_nothing(self, full):
@@ -76,7 +110,7 @@ class TestBegin:
 
     def test_the_order_of_settings_does_not_matter(self, tmp_path):
         begin(tmp_path)
-        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), False)
+        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())))
 
     def test_a_folder_with_other_things_may_be_used(self, tmp_path):
         for name in ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out"):
@@ -99,6 +133,18 @@ class TestAnotherRun:
         assert caught.value.exit_code == 2
         assert listing(full) == before
 
+    def test_another_number_of_workers(self, tmp_path):
+        """One card first, then all of them, and both commands have one folder."""
+        begin(tmp_path, **{"number of workers": 1})
+        with pytest.raises(FlagError) as caught:
+            begin(f"{tmp_path}/", **{"number of workers": 8})
+        assert str(caught.value) == (
+            f"--output_dir {tmp_path}/ holds a run with other flags: number of workers (was 1, is "
+            "8); start 1 to resume it, or give the run with 8 a folder of its own, for example "
+            f"--output_dir={tmp_path}-8, or --overwrite_output_dir to remove what is there and "
+            "start anew"
+        )
+
     def test_inside_a_setting(self, full):
         with pytest.raises(FlagError, match="--albert_config_file "):
             begin(full, albert_config_file={"hidden_size": 64, "hidden_dropout_prob": 0.1})
@@ -108,7 +154,7 @@ class TestAnotherRun:
         with pytest.raises(FlagError, match=r"--warmup \(was None, is 0.1\)"):
             begin(tmp_path, warmup=0.1)
         with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
-            begin_run(str(tmp_path), {k: v for k, v in SETTINGS.items() if "batch" not in k}, False)
+            begin_run(str(tmp_path), {k: v for k, v in SETTINGS.items() if "batch" not in k})
 
     def test_checkpoints_without_a_record(self, full):
         (full / "run.json").unlink()
@@ -120,7 +166,8 @@ class TestAnotherRun:
 
     @pytest.mark.parametrize(
         "content",
-        [b"", b"{", b"[]", b"null", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff"],
+        [b"", b"{", b"[]", b"null", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff"]
+        + [100_000 * b"["],
     )
     def test_a_damaged_record(self, full, content):
         (full / "run.json").write_bytes(content)
@@ -166,8 +213,112 @@ class TestOverwrite:
         begin(folder, overwrite=True)
         assert listing(tmp_path).keys() == {"run[1]*/run.json", "run1/model.ckpt-1.index"}
 
+    def test_links_are_removed_and_not_followed(self, tmp_path):
+        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
+        for path in (elsewhere, folder):
+            path.mkdir()
+        for name in ("events.out.tfevents.2.host", "model.ckpt-1.index"):
+            (elsewhere / name).write_text("x")
+        (folder / "eval").symlink_to(elsewhere)
+        (folder / "model.ckpt-999").symlink_to(elsewhere)
+        (folder / "model.ckpt-998").symlink_to(tmp_path / "nowhere")
+        (folder / "model.ckpt-1.index").symlink_to(elsewhere / "model.ckpt-1.index")
+        before = listing(elsewhere)
+        begin(folder, overwrite=True)
+        assert listing(elsewhere) == before
+        names = {path.name for path in folder.iterdir()}
+        assert names == {"run.json", "eval", "model.ckpt-999", "model.ckpt-998"}
+
+    def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
+        record = json.loads((full / "run.json").read_text())
+        (full / "null_odds.json").write_text("x")
+        checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
+        record["outputs"] = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
+        (full / "run.json").write_text(json.dumps(record))
+        begin(full, overwrite=True)
+        kept = [name for name in OUTPUTS if ".ckpt-" not in name]
+        assert listing(full).keys() == {"run.json", *OTHERS, *kept}
+
+    def test_a_record_that_lists_nothing(self, full):
+        """As they were written once, or changed since: what this run would write goes."""
+        for outputs in ({}, {"outputs": None}, {"outputs": [1]}, {"outputs": "notes.txt"}):
+            record = {"version": 1, "settings": SETTINGS, **outputs}
+            (full / "run.json").write_text(json.dumps(record))
+            for name in OUTPUTS:
+                (full / name).write_text(name)
+            begin(full)
+            begin(full, overwrite=True)
+            assert listing(full).keys() == {"run.json", *OTHERS}
+
     def test_is_logged(self, full, caplog, monkeypatch):
         monkeypatch.setattr(tf.get_logger(), "propagate", True)
         caplog.set_level(logging.INFO, tf.get_logger().name)
         begin(full, overwrite=True)
         assert any(f"removed 14 files in {full}" in r.getMessage() for r in caplog.records)
+
+
+class TestLitter:
+    LITTER = (
+        ".predictions.json.abcd_123",
+        ".nbest_predictions.json.00000000",
+        ".model.ckpt-best.index.abcdefgh",
+        ".model.ckpt-10.data-00000-of-00001.abcdefgh",
+        ".run.json.abcdefgh",
+        ".eval_results.txt.abcdefgh",
+        f"checkpoint.tmp{32 * 'a'}",
+        f"model.ckpt-10.meta.tmp{32 * '0'}",
+        ".saving/model.ckpt-10.index",
+        ".saving/model.ckpt-10_temp/part-00000-of-00001.index",
+        "model.ckpt-10_temp/part-00000-of-00001.index",
+        "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
+    )
+
+    @pytest.fixture
+    def littered(self, full):
+        """A folder as killed runs leave it."""
+        for name in self.LITTER:
+            (full / name).parent.mkdir(parents=True, exist_ok=True)
+            (full / name).write_text(name)
+        (full / "model.ckpt-4_temp").mkdir()
+        return full
+
+    def test_goes_and_all_else_stays(self, littered):
+        kept = {name: content for name, content in listing(littered).items()}
+        clear_litter_of_runs(str(littered), TASK_OUTPUTS)
+        for name in self.LITTER:
+            del kept[name]
+        assert listing(littered) == kept
+        assert not (littered / "model.ckpt-10_temp").exists()
+        assert not (littered / "model.ckpt-4_temp").exists()
+
+    def test_of_another_task(self, littered):
+        clear_litter_of_runs(str(littered), ["test_results.tsv"])
+        assert not (littered / self.LITTER[0]).exists(), "the record lists it"
+
+    def test_links_are_not_followed(self, tmp_path):
+        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
+        for path in (elsewhere, folder):
+            path.mkdir()
+        (elsewhere / "part-00000-of-00001.index").write_text("x")
+        (folder / "model.ckpt-10_temp").symlink_to(elsewhere)
+        (folder / ".saving").symlink_to(elsewhere)
+        clear_litter_of_runs(str(folder), [])
+        assert (elsewhere / "part-00000-of-00001.index").exists()
+        assert (folder / "model.ckpt-10_temp").is_symlink()
+
+    def test_of_a_killed_writer(self, tmp_path):
+        """The real name that one leaves."""
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            with open_atomically(str(tmp_path / "predictions.json")) as file:
+                file.write("half")
+                file.flush()
+                os.write(write, b"x")
+                time.sleep(60)
+        os.read(read, 1)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert len(listing(tmp_path)) == 1
+        clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
+        assert listing(tmp_path) == {}
