@@ -17,6 +17,7 @@ from runtime.checkpoints import (
 )
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
+from runtime.records import reading_records
 
 # How the operating system's reasons read in TensorFlow's messages.
 _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
@@ -131,7 +132,8 @@ def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingP
             )
         )
     try:
-        estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
+        with reading_records():
+            estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
     except tf.errors.OpError as e:
         reason = reason_for_people(e.message, folder, log.step)
         if reason is None:
