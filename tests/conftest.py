@@ -191,3 +191,14 @@ def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
     result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
     assert result.returncode == 0, result.stderr
     return folder
+
+
+def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
+    """Changes the text of a header of ours; `with_hash`, or else as earlier versions wrote it."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    if not with_hash:
+        header = json.loads(text)
+        del header["header_sha256"]
+        text = json.dumps(header, indent=2)
+    path.write_text(text.replace(old, new), encoding="utf-8")

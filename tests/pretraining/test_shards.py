@@ -17,6 +17,7 @@ from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from runtime.errors import UserError
+from tests.conftest import change_header
 
 DUPE_FACTOR = 4
 
@@ -96,6 +97,19 @@ def test_other_options_make_shards_anew(corpus, tokenizer, tmp_path, changes):
     before = name.read_bytes()
     make([corpus / "dev.txt"], [name], tokenizer, **changes)
     assert name.read_bytes() != before
+
+
+@pytest.mark.parametrize("with_hash", [True, False])
+@pytest.mark.parametrize("key", ["records", "in_order"])
+def test_a_shard_whose_header_lacks_a_count_is_made_anew(
+    corpus, tokenizer, tmp_path, key, with_hash
+):
+    name = tmp_path / "shard"
+    total = make([corpus / "dev.txt"], [name], tokenizer)
+    good = (tmp_path / "shard.json").read_bytes()
+    change_header(tmp_path / "shard.json", f'"{key}"', f'"{key}_"', with_hash)
+    assert make([corpus / "dev.txt"], [name], tokenizer) == total
+    assert (tmp_path / "shard.json").read_bytes() == good
 
 
 def test_a_failed_job_leaves_the_shards_that_are_ready(corpus, tokenizer, tmp_path, small_blocks):
