@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import sys
 
 import pytest
 import sentencepiece as spm
+from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from tests.programs.forking import LONGEST, ForkingProcess
@@ -202,3 +204,15 @@ def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> No
         del header["header_sha256"]
         text = json.dumps(header, indent=2)
     path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def defaults_of(program: str) -> dict[str, object]:
+    """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
+    before = set(flags.FLAGS)
+    try:
+        importlib.import_module(program)
+        return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)
+        sys.modules.pop(program, None)

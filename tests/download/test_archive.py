@@ -163,31 +163,33 @@ def test_headers_of_headers_come_to_an_end(make, place):
     refused(make(GOOD, *[(info, b"")] * 3000, mode="w"), place, "damaged")
 
 
+def too_large(archive, place, **options):
+    """Asserts that the archive is refused, though nothing is wrong with it."""
+    with pytest.raises(FetchError, match="unpacks to more than .* --max_unpacked_gb") as caught:
+        extract_tar(archive, place / "model", **options)
+    assert not isinstance(caught.value, ArchiveError)
+    assert os.listdir(place) == []
+
+
 class TestSize:
     """What an archive may unpack to."""
-
-    def too_large(self, archive, place, **options):
-        with pytest.raises(FetchError, match="unpacks to more than .* --max_unpacked_gb") as caught:
-            extract_tar(archive, place / "model", **options)
-        assert not isinstance(caught.value, ArchiveError)
-        assert os.listdir(place) == []
 
     def test_a_bomb_is_refused(self, make, place):
         """Zeros shrink 1000 times."""
         archive = make(member("t/zeros", data=bytes(110_000_000)))
-        self.too_large(archive, place)
+        too_large(archive, place)
         extract_tar(archive, place / "model", max_bytes=111_000_000)
         assert (place / "model" / "zeros").stat().st_size == 110_000_000
 
     @pytest.mark.parametrize("name", ["t/a", "left_out"])
     def test_all_counts(self, make, place, name):
         archive = make(*(member(f"{name}{k}", data=bytes(5000)) for k in range(4)))
-        self.too_large(archive, place, max_bytes=20_000)
+        too_large(archive, place, max_bytes=20_000)
 
     def test_what_comes_after_the_end_counts(self, make, place):
         archive = make(GOOD, mode="w")
         archive.write_bytes(gzip.compress(archive.read_bytes() + bytes(10_000_000)))
-        self.too_large(archive, place, max_bytes=5_000_000)
+        too_large(archive, place, max_bytes=5_000_000)
 
     def test_the_most_that_is_usual(self, make, place):
         info, _ = member("t/a")
@@ -195,7 +197,7 @@ class TestSize:
         archive = make(mode="w")
         archive.write_bytes(info.tobuf() + bytes(1024))
         os.truncate(archive, 10**9)  # so that it is no matter of the proportion
-        self.too_large(archive, place)
+        too_large(archive, place)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,7 @@ def test_an_impossible_size_is_refused_and_does_not_hang(make, place, name, size
     if size < 0:
         refused(archive, place, "damaged|negative size")
     else:
-        TestSize().too_large(archive, place)
+        too_large(archive, place)
 
 
 def test_no_damaged_byte_makes_a_traceback(make, tmp_path, place):

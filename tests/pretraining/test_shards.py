@@ -175,7 +175,21 @@ def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, sm
     (tmp_path / "text.txt").write_text("\n\n".join(lines))
     assert len(plan_shards([str(tmp_path / "text.txt")], ["x"], 4, False).blocks) == 3
     assert make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer) == 3 * DUPE_FACTOR
-    assert all(e["next_sentence_labels"] == [1] for e in examples(tmp_path / "shard"))
+    found = examples(tmp_path / "shard")
+    assert all(e["next_sentence_labels"] == [1] for e in found)
+    for first, second in (topics(e, tokenizer) for e in found):
+        assert len(first) == len(second) == 1 and first != second
+
+
+def topics(example: dict, tokenizer) -> list[set[str]]:
+    """The topics of the two segments: no word has the letter of another topic."""
+    ids = np.array(example["input_ids"])
+    count = int(sum(example["masked_lm_weights"]))
+    ids[example["masked_lm_positions"][:count]] = example["masked_lm_ids"][:count]
+    used, second = sum(example["input_mask"]), sum(example["segment_ids"])
+    parts = ids[1 : used - second - 1], ids[used - second : used - 1]
+    texts = (tokenizer.sp_model.decode(part.tolist()) for part in parts)
+    return [set(text) & set("abc") for text in texts]
 
 
 def test_a_single_sentence_makes_no_record(tokenizer, tmp_path):

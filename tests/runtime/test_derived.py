@@ -364,6 +364,27 @@ class TestMadeOnce:
         monkeypatch.setattr(derived, "one_at_a_time", no_lock)
         assert place.made_once() == made
 
+    @pytest.mark.parametrize("is_first", [True, False])
+    def test_rank_0_builds_if_it_can(self, place, monkeypatch, is_first):
+        """Its log is the one that is shown: the others wait a moment before they lock."""
+        events = []
+        monkeypatch.setattr(distributed, "is_first", lambda: is_first)
+        monkeypatch.setattr(distributed.time, "sleep", lambda seconds: events.append("wait"))
+        lock = derived.one_at_a_time
+        monkeypatch.setattr(
+            derived, "one_at_a_time", lambda path: events.append("lock") or lock(path)
+        )
+
+        def build():
+            place.build()
+            return {"count": 3}
+
+        place.made_once(build)
+        assert events == (["lock"] if is_first else ["wait", "lock"])
+        # What is there is taken at once.
+        place.made_once()
+        assert len(events) == (1 if is_first else 2)
+
     def test_a_file_of_somebody_else_needs_no_lock(self, place, monkeypatch):
         """It may lie in a folder that cannot be written."""
         place.main.write_text("notes")
