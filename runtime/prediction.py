@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed
 from runtime.checkpoints import FitsModel, restoring
 from runtime.progress import progress
+from runtime.records import reading_records
 
 Output = dict[str, np.ndarray]
 
@@ -73,7 +74,7 @@ class Predictor:
             hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
             yield_single_examples=False,
         )
-        with restoring(checkpoint):
+        with restoring(checkpoint), reading_records():
             for batch in batches:
                 for values in zip(*batch.values(), strict=True):
                     yield dict(zip(batch, values, strict=True))
