@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT
 
 TASKS = ("squad", "glue", "pretraining")
-MODEL = ("modeling", "optimization", "tokenization", "model_flags")
+MODEL = ("modeling", "modeling_layers", "optimization", "tokenization", "model_flags")
 # What each floor may import of this project; an entry point may import anything.
 MAY_IMPORT = {
     "runtime": {"runtime"},
