@@ -1,7 +1,5 @@
 """The building blocks under the reference's names, against NumPy in float64 and the model."""
 
-import inspect
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -21,39 +19,6 @@ from tests.test_modeling import (
     random_values,
     run_model,
 )
-
-# Arguments and defaults of google-research/albert.
-SIGNATURES = {
-    "embedding_lookup": "input_ids, vocab_size, embedding_size=128, initializer_range=0.02, "
-    "word_embedding_name='word_embeddings', use_one_hot_embeddings=False",
-    "embedding_postprocessor": "input_tensor, use_token_type=False, token_type_ids=None, "
-    "token_type_vocab_size=16, token_type_embedding_name='token_type_embeddings', "
-    "use_position_embeddings=True, position_embedding_name='position_embeddings', "
-    "initializer_range=0.02, max_position_embeddings=512, dropout_prob=0.1, "
-    "use_one_hot_embeddings=True",
-    "attention_layer": "from_tensor, to_tensor, attention_mask=None, num_attention_heads=1, "
-    "query_act=None, key_act=None, value_act=None, attention_probs_dropout_prob=0.0, "
-    "initializer_range=0.02, batch_size=None, from_seq_length=None, to_seq_length=None, "
-    "use_einsum=True",
-    "transformer_model": "input_tensor, attention_mask=None, hidden_size=768, "
-    "num_hidden_layers=12, num_hidden_groups=12, num_attention_heads=12, "
-    "intermediate_size=3072, inner_group_num=1, intermediate_act_fn='gelu', "
-    "hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, initializer_range=0.02, "
-    "do_return_all_layers=False, use_einsum=True",
-    "layer_norm_and_dropout": "input_tensor, dropout_prob, name=None",
-    "reshape_to_matrix": "input_tensor",
-    "reshape_from_matrix": "output_tensor, orig_shape_list",
-    "assert_rank": "tensor, expected_rank, name=None",
-}
-
-
-@pytest.mark.parametrize("name", SIGNATURES)
-def test_arguments(name):
-    parameters = inspect.signature(getattr(modeling, name)).parameters.values()
-    text = ", ".join(
-        p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters
-    )
-    assert text == SIGNATURES[name]
 
 
 def run_with_random_values(build, seed=1):
