@@ -517,3 +517,26 @@ def test_program_without_resource_variables():
     *weights, step = map(float, result.stdout.split())
     assert step == 100
     np.testing.assert_allclose(weights, [0.4, 0.2], rtol=0, atol=1e-2)
+
+
+# Several batches a step.
+
+
+def test_a_step_of_three_batches_reports_the_mean_loss_and_all_tokens():
+    """Two steps; in the runs that only add up there is nothing to report."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        weights = tf.get_variable("w", initializer=[0.0])
+        batch, tokens = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
+        train_op = optimization.create_optimizer(
+            *(tf.reduce_sum(weights * 0.0) + batch, 0.1, 10, 0, False),
+            num_tokens=tokens,
+            gradient_accumulation_steps=3,
+        )
+        facts = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
+        step = tf.train.get_global_step()
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        found = []
+        for loss, count in ((1, 10), (2, 20), (6, 60), (4, 7), (4, 8), (7, 6)):
+            values, _ = session.run([facts, train_op], {batch: loss, tokens: count})
+            found.append((*values, session.run(step)))
+    assert found == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]
