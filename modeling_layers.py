@@ -176,7 +176,8 @@ def attention_layer(
 def attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
     """What is added to scores so that masked positions [B, T] get no attention: [B, 1, 1, T]."""
     # Broadcast over heads and query positions.
-    return (1.0 - tf.cast(input_mask, tf.float32))[:, None, None, :] * _MASKED_SCORE
+    mask = tf.expand_dims(tf.expand_dims(input_mask, 1), 1)
+    return (1.0 - tf.cast(mask, tf.float32)) * _MASKED_SCORE
 
 
 def split_heads(x: tf.Tensor, batch_shape: list, num_attention_heads: int) -> tf.Tensor:
