@@ -149,7 +149,7 @@ REFERENCE = {
 HOME = os.path.join(os.environ.get("HOME", "."), "tmp")
 # On purpose; the README has them.
 DIFFERENT = {
-    # Those of the fork's launcher and its README.
+    # What the fork's README gives.
     "run_squad_v1.py": {
         "do_predict": "true",
         "do_train": "true",
