@@ -16,6 +16,8 @@ from absl import app, flags
 from runtime import distributed, locks, signals
 from runtime.errors import UserError
 
+# Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
+WITHOUT_USE = "without use here, accepted for compatibility"
 # Seconds that other ranks wait with an error.
 _REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
@@ -37,6 +39,8 @@ def _parse(argv: list[str]) -> list[str]:
         rest = flags.FLAGS(argv)
     except SystemExit:
         # Help was asked for and given; absl takes that for a failure.
+        if not {"--helpfull", "--helpxml"} & set(argv):
+            print(flags.FLAGS.module_help(WITHOUT_USE))
         sys.exit(0)
     except flags.Error as e:
         fail(f"{e}; see --help", 2)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import bf16_config, device, distributed
+from runtime import app, bf16_config, device, distributed
 from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
@@ -136,13 +136,14 @@ def define_run_flags() -> None:
 
 def define_ignored_flags() -> None:
     """Flags of the reference that have no use here; accepted so that its commands work."""
-    flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.")
+    of_tpus, where = "Of the reference's TPU support; ignored.", {"module_name": app.WITHOUT_USE}
+    flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.", **where)
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
-        flags.DEFINE_string(name, None, "Of the reference's TPU support; ignored.")
-    flags.DEFINE_integer("num_tpu_cores", 8, "Of the reference's TPU support; ignored.")
-    flags.DEFINE_integer("iterations_per_loop", 1000, "Of the reference's TPU support; ignored.")
+        flags.DEFINE_string(name, None, of_tpus, **where)
+    flags.DEFINE_integer("num_tpu_cores", 8, of_tpus, **where)
+    flags.DEFINE_integer("iterations_per_loop", 1000, of_tpus, **where)
     flags.DEFINE_string(
-        "albert_hub_module_handle", None, "Not supported: give --init_checkpoint instead."
+        "albert_hub_module_handle", None, "Not supported: give --init_checkpoint instead.", **where
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -218,9 +219,7 @@ class TrainingLog(tf.train.SessionRunHook):
             "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
             "peak memory": f"{peak_memory_gb():.2f} GB",
         }
-        tf.logging.info("Training statistics")
-        for name, value in rows.items():
-            tf.logging.info("  %-36s %s", name, value)
+        log_statistics("Training statistics", rows)
 
     def _log(self, step: int, loss: float, learning_rate: float) -> None:
         recent = self._done - self._logged
@@ -249,6 +248,13 @@ class TrainingLog(tf.train.SessionRunHook):
         if self._writer:
             points = [tf.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]
             self._writer.add_summary(tf.Summary(value=points), step)
+
+
+def log_statistics(title: str, rows: Mapping[str, object]) -> None:
+    """Logs a block of names and values, which ends a part of a run."""
+    tf.logging.info(title)
+    for name, value in rows.items():
+        tf.logging.info("  %-36s %s", name, value)
 
 
 def peak_memory_gb() -> float:

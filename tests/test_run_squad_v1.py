@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from tests.conftest import run, squad_command
@@ -314,11 +315,31 @@ class TestBfloat16:
 
 
 class TestExport:
-    def test_answers_batches_of_any_size_like_prediction(self, trained, squad_dir, tmp_path):
-        command = squad_command(squad_dir, trained, f"--export_dir={tmp_path}")
-        result = run(command)
+    @pytest.fixture(scope="class")
+    def folder(self, trained, squad_dir, tmp_path_factory):
+        """A SavedModel."""
+        export_dir = tmp_path_factory.mktemp("export")
+        result = run(squad_command(squad_dir, trained, f"--export_dir={export_dir}"))
         assert result.returncode == 0, result.stderr
-        (folder,) = (tmp_path / "saved_model").iterdir()
+        (folder,) = (export_dir / "saved_model").iterdir()
+        return folder
+
+    @pytest.mark.skipif(not hasattr(tf2, "lite"), reason="this TensorFlow has no tf.lite")
+    def test_can_be_converted_for_tflite(self, folder):
+        """With its own operations alone, and for any batch and length."""
+        converter = tf2.lite.TFLiteConverter.from_saved_model(str(folder))
+        lite = tf2.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
+        model = tf2.saved_model.load(str(folder)).signatures["serving_default"]
+        ids = np.array([[2, 5, 6, 3, 7, 8, 9, 3], [2, 5, 9, 3, 7, 3, 0, 0]], np.int32)
+        segments = np.int32([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0, 0]])
+        inputs = {"input_ids": ids, "input_mask": np.int32(ids > 0), "segment_ids": segments}
+        expected = model(**{name: tf2.constant(value) for name, value in inputs.items()})
+        found = lite(**inputs)
+        assert found.keys() == {"start_log_prob", "end_log_prob"}
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value.numpy(), atol=1e-5)
+
+    def test_answers_batches_of_any_size_like_prediction(self, trained, folder):
         records = tf.data.TFRecordDataset(str(trained / "eval.tf_record"))
         keys = ("input_ids", "input_mask", "segment_ids")
         rows = []
