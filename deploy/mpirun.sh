@@ -213,7 +213,6 @@ compose() {
 # Passes a signal on; a second one kills.
 # shellcheck disable=SC2329  # a trap calls it
 stop() {  # SIGNAL NUMBER
-  interrupted=true
   if [[ -z $stopped ]]; then
     stopped=$((128 + $2))
     echo "$NAME: SIG$1: the workers have $grace seconds to end; a second signal kills them"
@@ -228,7 +227,7 @@ stop() {  # SIGNAL NUMBER
 
 # Runs `job` to its end and exits with its code.
 run_job() {
-  local pid stopper='' stopped='' interrupted=true forced=false code
+  local pid stopper='' stopped='' forced=false code
   # In a session of its own: else Ctrl-C would reach mpirun besides what is passed on, and be the
   # second signal. Not without this shell: mpirun ends the workers if it is killed.
   setsid setpriv --pdeathsig TERM "${job[@]}" <&0 &
@@ -236,9 +235,10 @@ run_job() {
   trap 'stop TERM 15' TERM
   trap 'stop INT 2' INT
   trap 'stop HUP 1' HUP
-  while $interrupted; do
-    interrupted=false
+  # A signal interrupts it.
+  while :; do
     wait "$pid" && code=0 || code=$?
+    kill -0 "$pid" 2>/dev/null || break
   done
   [[ -z $stopper ]] || wait "$stopper" || forced=true
   # What mpirun says of workers that it killed is no code of theirs.

@@ -151,15 +151,24 @@ class TestComposedCommand:
         assert follows(result.words, "--bind-to") == ["core:overload-allowed"]
 
     def test_variables_are_passed(self, hls, plan):
-        variables = {"TF_BF16_CONVERSION": "bf16.json", "HABANA_LOGS": "/l", "SECRET": "no"}
+        passed = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "GC_KERNEL_PATH", "TF_BF16_CONVERSION"}
+        passed |= {f"{maker}_LEVEL" for maker in ("HOROVOD", "HABANA", "HCCL", "NCCL", "OMP")}
+        variables = dict.fromkeys(passed - {"PATH"}, "1") | {"SECRET": "no", "MY_TF_LEVEL": "no"}
         words = plan(hls, "-x", "LEVEL=3", **variables).words
-        assert {"PATH", "TF_BF16_CONVERSION", "HABANA_LOGS", "LEVEL=3"} <= set(follows(words, "-x"))
-        assert not {"SECRET", "HOME", "LD_LIBRARY_PATH"} & set(follows(words, "-x"))
+        assert sorted(follows(words, "-x")) == sorted({"LEVEL=3", *passed})
+        assert not {"LD_LIBRARY_PATH", "NCCL_LEVEL"} & set(follows(plan(hls).words, "-x"))
 
     def test_hosts(self, hls, plan):
         words = plan(hls, "-H", "one:8,two:8").words
         assert follows(words, "-H") == ["one:8,two:8"]
         assert follows(words, "-np") == ["16"]
+        at = words.index("--mca")
+        assert words[at : at + 9] == [
+            *("--mca", "oob_tcp_keepalive_time", "10"),
+            *("--mca", "oob_tcp_keepalive_intvl", "5"),
+            *("--mca", "oob_tcp_keepalive_probes", "3"),
+        ]
+        assert "--mca" not in plan(hls).words
         assert follows(words, "--map-by") == ["socket:PE=7"]
 
     @pytest.mark.parametrize(
@@ -304,6 +313,17 @@ class TestRealJobs:
         cores = re.findall(r"Cpus_allowed_list:\s*(\S+)", result.stdout)
         assert len(cores) == 2 and cores[0] != cores[1]
 
+    def test_a_reader_that_goes_away_does_not_end_the_job(self, start, tmp_path):
+        command = ["bash", "-c", "for n in {1..2000}; do echo line $n; done; touch end"]
+        words = shlex.join([str(SCRIPT), "-n", "1", *command])
+        path = f"{MPIRUN.parent}:{os.environ['PATH']}"
+        script = ["bash", "-c", f"{words} | head -n 1"]
+        run(script, cwd=tmp_path, env={**os.environ, "PATH": path})
+        deadline = time.time() + 30
+        while not (tmp_path / "end").exists():
+            assert time.time() < deadline, self.log(tmp_path / "logs")
+            time.sleep(0.05)
+
     def test_exit_code_of_the_worker_that_fails(self, start, tmp_path):
         result = start(["bash", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60"])
         assert result.returncode == 7
@@ -398,8 +418,9 @@ class TestSignals:
                 if number < len(case.signals):
                     if number:
                         # The first has arrived; two of the same that wait are one.
-                        while "SIG" not in jobs[name].stdout.readline():
-                            pass
+                        for line in jobs[name].stdout:
+                            if "SIG" in line:
+                                break
                     send = os.killpg if case.by_terminal else os.kill
                     send(jobs[name].pid, case.signals[number])
         output = {name: job.communicate(timeout=60)[0] for name, job in jobs.items()}
