@@ -261,7 +261,7 @@ main() {
   { mkdir -p "$log_dir" && : >"$log"; } 2>/dev/null ||
     fail "-l $log_dir: no log can be written there"
   # tee outlives signals and a reader that goes away, to record how the job ended.
-  exec > >(trap '' TERM INT HUP; exec tee "$log") 2>&1
+  exec > >(trap '' TERM INT HUP; exec tee -p "$log") 2>&1
   echo "$NAME: log $log"
   echo "$NAME: ${line% }"
   run_job
