@@ -20,13 +20,14 @@ list_workers() {
   for file in /proc/[0-9]*/stat; do
     { read -r line <"$file"; } 2>/dev/null || continue
     name=${line#*(}
-    case ${name%)*} in ssh | srun | orted) continue ;; esac
+    case ${name%)*} in ssh | srun | orted*) continue ;; esac
     read -r _ parent _ <<<"${line##*) }"
     if [[ -n $mpirun ]]; then
       ((parent == mpirun)) || continue
     else
       read -r name 2>/dev/null <"/proc/$parent/comm" || continue
-      [[ $name == orted || $name == mpirun ]] || continue
+      # By whatever name: that of PyPI's is orterun_wrapper.
+      [[ $name =~ ^(orted|orterun|mpirun) ]] || continue
     fi
     echo "${line%% *}"
   done
