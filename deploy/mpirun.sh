@@ -3,10 +3,13 @@
 set -euo pipefail
 
 readonly NAME=${0##*/}
+FOLDER=$(dirname "${BASH_SOURCE[0]}")
+readonly FOLDER
 # What workers on other hosts need of this environment; those on this host have all of it.
 readonly PASSED='^(PATH|LD_LIBRARY_PATH|PYTHONPATH|GC_KERNEL_PATH|(TF|HOROVOD|HABANA|HCCL|NCCL|OMP)_.*)$'
 
 workers='' hosts='' log_dir=logs sysroot='' dry_run=false
+grace=${MPIRUN_GRACE:-120}
 passed=()
 
 print_help() {
@@ -27,6 +30,8 @@ COMMAND needs --use_horovod=true itself: the programs say so if it is missing.
                   begin with TF_ (such as TF_BF16_CONVERSION), HOROVOD_, HABANA_, HCCL_,
                   NCCL_ or OMP_
   -l FOLDER       folder of the log, mpirun-DATE-TIME-PID.log; default: logs
+  -t SECONDS      how long the workers may take to end after a signal, to write a
+                  checkpoint; default: MPIRUN_GRACE, or 120
   --dry-run       print the mpirun command and run nothing
   --sysroot DIR   with --dry-run: read DIR/dev, DIR/proc and DIR/sys, the copy of another
                   machine's, and print the command for that machine
@@ -38,7 +43,11 @@ are Gaudi cards, every worker must have one that is in operation.
 mpirun is the one in PATH, or else that of .venv (make horovod). What else Open MPI should
 do is told by variables, as ever: OMPI_MCA_btl_tcp_if_include=eth0 for a certain network.
 
-Exit code: that of the first worker that failed; 2 for a wrong option; 1 for the rest.
+SIGTERM, SIGINT (Ctrl-C) and SIGHUP are passed on to the workers of this host, of which
+one is enough for a training to stop on all. A second signal, or the end of -t, kills them.
+
+Exit code: that of the first worker that failed; 143, 130 or 129 after SIGTERM, SIGINT or
+SIGHUP; 2 for a wrong option; 1 for the rest.
 END
 }
 
@@ -53,7 +62,7 @@ parse() {
       -h | --help) print_help; exit ;;
       --dry-run) dry_run=true; shift; continue ;;
       --) shift; break ;;
-      -n | -H | -x | -l | --sysroot) (($# > 1)) || fail "$1 needs a value; see --help" 2 ;;
+      -n | -H | -x | -l | -t | --sysroot) (($# > 1)) || fail "$1 needs a value; see --help" 2 ;;
       -*) fail "unknown option $1; see --help" 2 ;;
       *) break ;;
     esac
@@ -62,6 +71,7 @@ parse() {
       -H) hosts=$2 ;;
       -x) passed+=(-x "$2") ;;
       -l) log_dir=$2 ;;
+      -t) grace=$2 ;;
       --sysroot) sysroot=${2%/} ;;
     esac
     shift 2
@@ -71,15 +81,17 @@ parse() {
 
 check_options() {
   ((${#command[@]})) || fail "no command; see --help" 2
-  [[ $workers =~ ^([1-9][0-9]*)?$ ]] || fail "-n $workers: not a number of workers" 2
-  [[ $hosts =~ ^([^:,]+:[1-9][0-9]*(,|$))*$ ]] || fail "-H $hosts: not HOST:N,HOST:N,..." 2
+  # No more digits than the arithmetic of the shell takes.
+  [[ $workers =~ ^([1-9][0-9]{0,5})?$ ]] || fail "-n $workers: not a number of workers" 2
+  [[ $hosts =~ ^([^:,]+:[1-9][0-9]{0,5}(,|$))*$ ]] || fail "-H $hosts: not HOST:N,HOST:N,..." 2
+  [[ $grace =~ ^(0|[1-9][0-9]{0,5})$ ]] || fail "-t $grace: not a number of seconds" 2
   [[ -z $sysroot ]] || $dry_run || fail "--sysroot is for --dry-run" 2
   [[ -z $sysroot || -d $sysroot ]] || fail "--sysroot $sysroot: no such folder" 2
 }
 
 find_mpirun() {
   command -v mpirun ||
-    realpath -e "$(dirname "${BASH_SOURCE[0]}")/../.venv/bin/mpirun" 2>/dev/null ||
+    realpath -e "$FOLDER/../.venv/bin/mpirun" 2>/dev/null ||
     fail "no mpirun in PATH or .venv/bin; \`make horovod\` installs it"
 }
 
@@ -145,6 +157,13 @@ place() {  # WORKERS_A_HOST
   fi
 }
 
+# Whether this host is one of those of -H.
+is_one_of_them() {
+  local names
+  names=$(printf '%s\n' localhost 127.0.0.1 "$HOSTNAME" "${HOSTNAME%%.*}"; hostname -I | xargs -n 1)
+  tr ',' '\n' <<<"$hosts" | cut -d : -f 1 | grep -qxF "$names"
+}
+
 # Sets `workers` if -n has not, and `most`, the workers on one host.
 count_workers() {  # CARDS
   local slots=''
@@ -180,6 +199,8 @@ compose() {
     # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
     job+=(-H "$hosts" --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5
       --mca oob_tcp_keepalive_probes 3)
+    # What no worker here can be told, mpirun tells; stop_workers.sh says how it does that.
+    is_one_of_them || job+=(--mca odls_base_sigkill_timeout 20)
   fi
   # shellcheck disable=SC2206  # words are what is wanted
   job+=($placing -np "$workers")
@@ -187,6 +208,42 @@ compose() {
     job+=(-x "$name")
   done
   job+=(${passed[@]+"${passed[@]}"} "${command[@]}")
+}
+
+# Passes a signal on; a second one kills.
+# shellcheck disable=SC2329  # a trap calls it
+stop() {  # SIGNAL NUMBER
+  if [[ -z $stopped ]]; then
+    stopped=$((128 + $2))
+    echo "$NAME: SIG$1: the workers have $grace seconds to end; a second signal kills them"
+    # Where no worker is on this host, or some had to be killed, mpirun ends the rest.
+    { "$FOLDER/stop_workers.sh" "$1" "$grace" "$pid" || { kill -TERM "$pid" && exit 1; }; } &
+    stopper=$!
+  else
+    forced=true
+    "$FOLDER/stop_workers.sh" KILL "$grace" "$pid" || kill -TERM "$pid"
+  fi
+}
+
+# Runs `job` to its end and exits with its code.
+run_job() {
+  local pid stopper='' stopped='' forced=false code
+  # In a session of its own: else Ctrl-C would reach mpirun besides what is passed on, and be the
+  # second signal. Not without this shell: mpirun ends the workers if it is killed.
+  setsid setpriv --pdeathsig TERM "${job[@]}" <&0 &
+  pid=$!
+  trap 'stop TERM 15' TERM
+  trap 'stop INT 2' INT
+  trap 'stop HUP 1' HUP
+  # A signal interrupts it.
+  while :; do
+    wait "$pid" && code=0 || code=$?
+    kill -0 "$pid" 2>/dev/null || break
+  done
+  [[ -z $stopper ]] || wait "$stopper" || forced=true
+  # What mpirun says of workers that it killed is no code of theirs.
+  ! $forced || ((code == 0)) || code=$stopped
+  exit "$code"
 }
 
 main() {
@@ -203,12 +260,11 @@ main() {
   log=$log_dir/mpirun-$(date +%Y%m%d-%H%M%S)-$$.log
   { mkdir -p "$log_dir" && : >"$log"; } 2>/dev/null ||
     fail "-l $log_dir: no log can be written there"
-  # mpirun takes the place of this shell, so that signals reach it and its exit code is the
-  # script's; tee outlives Ctrl-C to record how the job ended.
-  exec > >(exec tee -i "$log") 2>&1
+  # tee outlives signals and a reader that goes away, to record how the job ended.
+  exec > >(trap '' TERM INT HUP; exec tee -p "$log") 2>&1
   echo "$NAME: log $log"
   echo "$NAME: ${line% }"
-  exec "${job[@]}"
+  run_job
 }
 
 main "$@"

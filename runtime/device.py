@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +15,9 @@ from runtime import distributed, habana
 from runtime.errors import UserError
 
 KINDS = ("auto", "hpu", "gpu", "cpu")
+_NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
+_GPU_INSTALL = "install requirements-gpu.txt and NVIDIA's driver"
+_INSIST = "--device=cpu insists on the CPU"
 
 
 class Device(NamedTuple):
@@ -29,7 +34,8 @@ def find(wanted: str) -> Device:
     """The device for a value of --device; "auto" takes the first of HPU, GPU and CPU there is.
 
     Raises:
-      UserError: what was asked for is not there; names what is missing.
+      UserError: what was asked for is not there, or "auto" finds cards that cannot be used; names
+        what is missing.
     """
     if wanted == "cpu":
         return Device("cpu", "--device=cpu")
@@ -38,15 +44,34 @@ def find(wanted: str) -> Device:
         return Device("hpu", f"{habana.PACKAGE} and {habana.count_cards()} cards are there")
     if wanted == "hpu":
         raise UserError(f"--device=hpu: {no_hpu}")
+    if wanted == "auto" and habana.count_cards():
+        raise UserError(
+            f"--device=auto: Gaudi cards here ({habana.count_cards()}) cannot be used: {no_hpu}; "
+            f"{_INSIST}"
+        )
     gpus = len(tf2.config.list_physical_devices("GPU"))
     if gpus:
         return Device("gpu", f"TensorFlow sees {gpus}" + (f"; no HPU: {no_hpu}" if no_hpu else ""))
     if wanted == "gpu":
         raise UserError(
-            "--device=gpu: TensorFlow sees no GPU; install requirements-gpu.txt and NVIDIA's "
-            "driver, or choose another device"
+            f"--device=gpu: TensorFlow sees no GPU; {_GPU_INSTALL}, or choose another device"
+        )
+    if cards := count_nvidia_cards():
+        raise UserError(
+            f"--device=auto: NVIDIA cards here ({cards}) cannot be used: TensorFlow "
+            f"{tf2.__version__} sees none; {_GPU_INSTALL}; {_INSIST}"
         )
     return Device("cpu", f"no HPU: {no_hpu}; TensorFlow sees no GPU")
+
+
+def count_nvidia_cards() -> int:
+    """The number of NVIDIA cards that this process may open, unless the user has hidden them.
+
+    In a container the driver's own files in /proc are also there for cards that it does not have.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return 0
+    return sum(os.access(file, os.R_OK | os.W_OK) for file in glob.glob(_NVIDIA_DEVICE_FILES))
 
 
 def choose(wanted: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 import sys
@@ -16,8 +17,27 @@ from tests.conftest import ROOT, run
 
 FOLDER = ROOT / "deploy" / "k8s"
 JOBS = sorted(path.name for path in FOLDER.glob("*.yaml"))
-IMAGE = {"mpijob-squad-8hpu.yaml": "gaudi", "mpijob-squad-cpu.yaml": "cpu"}
-WORKERS = {"mpijob-squad-8hpu.yaml": 8, "mpijob-squad-cpu.yaml": 2}
+IMAGE = {
+    "mpijob-squad-8gpu.yaml": "gpu",
+    "mpijob-squad-8hpu.yaml": "gaudi",
+    "mpijob-squad-cpu.yaml": "cpu",
+}
+WORKERS = {
+    "mpijob-squad-8gpu.yaml": 8,
+    "mpijob-squad-8hpu.yaml": 8,
+    "mpijob-squad-cpu.yaml": 2,
+}
+# Of a server, what Kubernetes does not count itself: Habana's numbers for eight workers.
+RESOURCES = {
+    "mpijob-squad-8gpu.yaml": {"nvidia.com/gpu": 8, "cpu": "112", "memory": "256Gi"},
+    "mpijob-squad-8hpu.yaml": {
+        "habana.ai/gaudi": 8,
+        "hugepages-2Mi": "42000Mi",
+        "cpu": "112",
+        "memory": "409Gi",
+    },
+    "mpijob-squad-cpu.yaml": {"cpu": "4", "memory": "16Gi"},
+}
 MEANT_TO_BE_CHANGED = ("REGISTRY/", "claimName: albert-data")
 
 
@@ -136,8 +156,7 @@ class TestMeaning:
         resources = container(load(name), "Worker")["resources"]
         assert resources["requests"] == resources["limits"]
         limits = resources["limits"]
-        assert limits.get("habana.ai/gaudi", 0) == (8 if IMAGE[name] == "gaudi" else 0)
-        assert ("hugepages-2Mi" in limits) == (IMAGE[name] == "gaudi")
+        assert limits == RESOURCES[name]
         each = int(self.option(name, "--map-by").removeprefix("socket:PE="))
         # Kubernetes counts threads, of which a core has two.
         assert int(limits["cpu"]) == 2 * each * slots
@@ -178,6 +197,23 @@ class TestMeaning:
         given = {variable["name"] for variable in container(load(name), "Launcher").get("env", [])}
         assert {"PATH"} | given <= passed
 
+    def test_a_pod_that_has_to_go_has_time_for_a_checkpoint(self, name):
+        job = load(name)
+        pods = {r: s["template"]["spec"] for r, s in job["spec"]["mpiReplicaSpecs"].items()}
+        hook = container(job, "Worker")["lifecycle"]["preStop"]["exec"]["command"]
+        assert hook[:2] == ["bash", "-c"]
+        script, signal_name, seconds = shlex.split(hook[2].removesuffix(" || true"))
+        assert (ROOT / Path(script).relative_to("/albert")).stat().st_mode & 0o111
+        assert signal_name == "TERM"
+        assert 60 <= int(seconds) < pods["Worker"]["terminationGracePeriodSeconds"]
+        # mpirun waits so long before it passes a signal on, and again before it kills.
+        words = self.words(name)
+        each = int(words[words.index("odls_base_sigkill_timeout") + 1])
+        assert each >= 10 and 2 * each < pods["Launcher"]["terminationGracePeriodSeconds"]
+        assert words[0] == "exec"
+        assert job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] == "Never"
+        assert job["spec"]["runPolicy"]["backoffLimit"] >= 5
+
     def test_workers_listen_before_the_launcher_calls(self, name):
         job = load(name)
         assert job["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
@@ -185,6 +221,59 @@ class TestMeaning:
         assert worker["command"] == ["/usr/sbin/sshd", "-De"]
         assert worker["readinessProbe"] == {"tcpSocket": {"port": 22}}
         assert "Port 22" in (FOLDER / "Dockerfile").read_text(encoding="utf-8")
+
+
+def test_the_jobs_differ_in_what_the_device_needs_alone():
+    """The device's own numbers and options apart, one job is as the other."""
+    texts = {name: (FOLDER / name).read_text(encoding="utf-8").splitlines() for name in JOBS}
+    gpu, cpu = texts["mpijob-squad-8gpu.yaml"], texts["mpijob-squad-cpu.yaml"]
+    matcher = difflib.SequenceMatcher(None, cpu, gpu, autojunk=False)
+    changed = [
+        "\n".join(gpu[start:end])
+        for kind, _, _, start, end in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+    assert changed
+    for text in changed:
+        assert re.search(r"[gG]PU|gpu|PE=7|sizeLimit", text), text
+
+
+class TestImage:
+    """The steps of the Dockerfile."""
+
+    @pytest.fixture(scope="class")
+    def text(self) -> str:
+        return (FOLDER / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
+
+    def steps(self, text: str, kind: str) -> list[str]:
+        return re.findall(rf"^{kind} (.*)$", text, re.MULTILINE)
+
+    def test_its_python_is_that_of_make(self, text):
+        """The jobs call `python` and `mpirun`, which the Makefile puts into .venv."""
+        (folder,) = self.steps(text, "WORKDIR")
+        assert self.steps(text, "ENV") == [f"PATH={folder}/.venv/bin:$PATH"]
+        assert (ROOT / "Makefile").read_text().splitlines().count("VENV := .venv") == 1
+
+    @pytest.mark.parametrize(
+        ("device", "call"),
+        [
+            ("cpu", "make install horovod DEVICE=cpu"),
+            ("gpu", "make install horovod DEVICE=gpu"),
+            ("gaudi", "habanas-python -m pip install -r requirements-gaudi.txt"),
+        ],
+    )
+    def test_what_is_installed_for_a_device(self, text, tmp_path, device, call):
+        (step,) = [step for step in self.steps(text, "RUN") if "requirements" in step]
+        for name in ("make", "habanas-python"):
+            (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/}" "$@"\n')
+            (tmp_path / name).chmod(0o755)
+        variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHON": "habanas-python"}
+        result = run(["sh", "-c", step], env={**variables, "DEVICE": device})
+        assert (result.returncode, result.stdout) == (0, f"{call}\n"), result.stderr
+
+    def test_a_device_can_be_named(self, text):
+        """After FROM: what is before it is not seen later."""
+        assert text.index("\nFROM ") < text.index("\nARG DEVICE=cpu\n") < text.index("\nRUN ")
 
 
 def test_the_image_has_what_it_copies():

@@ -8,9 +8,11 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import pytest
 
@@ -149,16 +151,38 @@ class TestComposedCommand:
         assert follows(result.words, "--bind-to") == ["core:overload-allowed"]
 
     def test_variables_are_passed(self, hls, plan):
-        variables = {"TF_BF16_CONVERSION": "bf16.json", "HABANA_LOGS": "/l", "SECRET": "no"}
+        passed = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "GC_KERNEL_PATH", "TF_BF16_CONVERSION"}
+        passed |= {f"{maker}_LEVEL" for maker in ("HOROVOD", "HABANA", "HCCL", "NCCL", "OMP")}
+        variables = dict.fromkeys(passed - {"PATH"}, "1") | {"SECRET": "no", "MY_TF_LEVEL": "no"}
         words = plan(hls, "-x", "LEVEL=3", **variables).words
-        assert {"PATH", "TF_BF16_CONVERSION", "HABANA_LOGS", "LEVEL=3"} <= set(follows(words, "-x"))
-        assert not {"SECRET", "HOME", "LD_LIBRARY_PATH"} & set(follows(words, "-x"))
+        assert sorted(follows(words, "-x")) == sorted({"LEVEL=3", *passed})
+        assert not {"LD_LIBRARY_PATH", "NCCL_LEVEL"} & set(follows(plan(hls).words, "-x"))
 
     def test_hosts(self, hls, plan):
         words = plan(hls, "-H", "one:8,two:8").words
         assert follows(words, "-H") == ["one:8,two:8"]
         assert follows(words, "-np") == ["16"]
+        at = words.index("--mca")
+        assert words[at : at + 9] == [
+            *("--mca", "oob_tcp_keepalive_time", "10"),
+            *("--mca", "oob_tcp_keepalive_intvl", "5"),
+            *("--mca", "oob_tcp_keepalive_probes", "3"),
+        ]
+        assert "--mca" not in plan(hls).words
         assert follows(words, "--map-by") == ["socket:PE=7"]
+
+    @pytest.mark.parametrize(
+        ("hosts", "all_elsewhere"),
+        [
+            ("one:8,two:8", True),
+            (f"one:8,{socket.gethostname()}:8", False),
+            ("localhost:8,two:8", False),
+            (f"x{socket.gethostname()}:8", True),
+        ],
+    )
+    def test_workers_that_mpirun_alone_can_tell(self, hls, plan, hosts, all_elsewhere):
+        words = plan(hls, "-H", hosts).words
+        assert ("odls_base_sigkill_timeout" in words) == all_elsewhere
 
     def test_words_of_the_command_stay_whole(self, hls, environment):
         command = ["bash", "-c", "cd 'a b'; $PYTHON x --use_horovod=true", "", "--dry-run"]
@@ -209,7 +233,10 @@ class TestCards:
         (["-n", "0", "x"], "-n 0: not a number of workers"),
         (["-n"], "-n needs a value"),
         (["-H", "one,two", "x"], "-H one,two: not HOST:N"),
+        (["-n", "9" * 20, "x"], f"-n {'9' * 20}: not a number of workers"),
+        (["-H", f"one:{'9' * 20}", "x"], f"-H one:{'9' * 20}: not HOST:N"),
         (["-H", "one:2", "-n", "3", "x"], "-n 3: -H has room for 2"),
+        (["-t", "soon", "x"], "-t soon: not a number of seconds"),
         (["--fast", "x"], "unknown option --fast"),
         (["-n", "2", "--"], "no command"),
         (["--sysroot", "/usr", "x"], "--sysroot is for --dry-run"),
@@ -286,6 +313,17 @@ class TestRealJobs:
         cores = re.findall(r"Cpus_allowed_list:\s*(\S+)", result.stdout)
         assert len(cores) == 2 and cores[0] != cores[1]
 
+    def test_a_reader_that_goes_away_does_not_end_the_log(self, tmp_path):
+        command = ["bash", "-c", "for n in {1..2000}; do echo line $n; done"]
+        words = shlex.join([str(SCRIPT), "-n", "1", *command])
+        path = f"{MPIRUN.parent}:{os.environ['PATH']}"
+        script = ["bash", "-c", f"{words} | head -n 1"]
+        run(script, cwd=tmp_path, env={**os.environ, "PATH": path})
+        deadline = time.time() + 30
+        while "line 2000\n" not in self.log(tmp_path / "logs"):
+            assert time.time() < deadline
+            time.sleep(0.05)
+
     def test_exit_code_of_the_worker_that_fails(self, start, tmp_path):
         result = start(["bash", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 60"])
         assert result.returncode == 7
@@ -311,22 +349,6 @@ class TestRealJobs:
         ranks = re.findall(r"rank (\d+)$", result.stdout, re.MULTILINE)
         assert sorted(map(int, ranks)) == list(range(workers))
 
-    def test_a_signal_ends_the_workers(self, tmp_path):
-        command = [str(SCRIPT), "-n", "2", "bash", "-c", "echo $$; exec sleep 100"]
-        job = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-        workers = []
-        while len(workers) < 2:
-            line = job.stdout.readline()
-            assert line, "the job ended early"
-            workers += re.findall(r"<stdout>:(\d+)$", line.strip())
-        os.kill(job.pid, signal.SIGTERM)
-        job.communicate(timeout=30)
-        assert job.returncode != 0
-        deadline = time.time() + 10
-        while any(pathlib.Path(f"/proc/{pid}/cwd").exists() for pid in workers):
-            assert time.time() < deadline, "workers are left behind"
-            time.sleep(0.05)
-
     def test_a_forgotten_use_horovod_is_told(self, start, squad_dir, tmp_path):
         result = start(squad_command(squad_dir, tmp_path / "out"))
         assert result.returncode == 2
@@ -339,3 +361,101 @@ class TestRealJobs:
         assert result.returncode == 0, result.stdout
         assert re.search(r"^\[1,0\]<stderr>:.* 2 workers$", result.stdout, re.MULTILINE)
         assert (tmp_path / "out" / "model.ckpt-2.index").exists()
+
+
+# Writes its checkpoint for longer than mpirun gives a worker, 1 + 1 seconds.
+WORKER = """
+import os, signal, sys, time
+got = []
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, lambda number, _: got.append(number))
+os.write(1, b"ready %d\\n" % os.getpid())
+while not got:
+    time.sleep(0.02)
+time.sleep({seconds})
+os.write(1, b"saved for %s\\n" % str(got).encode())
+sys.exit({code})
+"""
+
+
+class Case(NamedTuple):
+    """A job that gets signals while it runs, and how it is to end.
+
+    A signal is sent to the script alone, or to its process group, as a terminal does it.
+    """
+
+    signals: list[signal.Signals]
+    code: int
+    saved: bool = False
+    by_terminal: bool = False
+    options: tuple[str, ...] = ()
+    seconds: float = 2.5
+    worker_code: str = "128 + got[0]"
+
+
+CASES = {
+    "SIGTERM": Case([signal.SIGTERM], 143, saved=True),
+    "Ctrl-C": Case([signal.SIGINT], 130, saved=True, by_terminal=True),
+    "a terminal that is closed": Case([signal.SIGHUP], 129, saved=True, by_terminal=True),
+    "a worker fails as it stops": Case([signal.SIGTERM], 5, saved=True, worker_code="5"),
+    "all is done": Case([signal.SIGTERM], 0, saved=True, worker_code="0"),
+    "a second signal": Case([signal.SIGINT, signal.SIGINT], 130, by_terminal=True, seconds=60),
+    "no time left": Case([signal.SIGTERM], 143, options=("-t", "1"), seconds=60),
+    "the script is killed": Case([signal.SIGKILL], -9, seconds=60),
+}
+
+
+@pytest.mark.usefixtures("mpirun")
+class TestSignals:
+    @pytest.fixture(scope="class")
+    def ended(self, tmp_path_factory) -> dict[str, tuple[int, str, list[str]]]:
+        """Exit code, output and workers of each case; they run at the same time."""
+        folder = tmp_path_factory.mktemp("signals")
+        jobs = {name: self.start(folder, case) for name, case in CASES.items()}
+        workers = {name: self.wait_for_workers(job) for name, job in jobs.items()}
+        for number in range(2):
+            for name, case in CASES.items():
+                if number < len(case.signals):
+                    if number:
+                        # The first has arrived; two of the same that wait are one.
+                        for line in jobs[name].stdout:
+                            if "SIG" in line:
+                                break
+                    send = os.killpg if case.by_terminal else os.kill
+                    send(jobs[name].pid, case.signals[number])
+        output = {name: job.communicate(timeout=60)[0] for name, job in jobs.items()}
+        return {name: (jobs[name].returncode, output[name], workers[name]) for name in CASES}
+
+    def start(self, folder: pathlib.Path, case: Case) -> subprocess.Popen:
+        program = WORKER.format(seconds=case.seconds, code=case.worker_code)
+        command = [str(SCRIPT), "-n", "2", *case.options, "--", sys.executable, "-c", program]
+        return subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PATH": f"{MPIRUN.parent}:{os.environ['PATH']}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def wait_for_workers(self, job: subprocess.Popen) -> list[str]:
+        """Their process ids, once they have handlers."""
+        found = []
+        while len(found) < 2:
+            line = job.stdout.readline()
+            assert line, "the job has ended"
+            found += re.findall(r"ready (\d+)$", line)
+        return found
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_end(self, ended, name):
+        case = CASES[name]
+        code, output, workers = ended[name]
+        assert code == case.code, output
+        expected = [f"saved for [{int(case.signals[0])}]"] * 2 * case.saved
+        assert re.findall(r"saved for .*", output) == expected, output
+        deadline = time.time() + 10
+        while any(pathlib.Path(f"/proc/{pid}/cwd").exists() for pid in workers):
+            assert time.time() < deadline, "workers are left behind"
+            time.sleep(0.05)

@@ -13,7 +13,22 @@ SCRIPT = ROOT / "deploy" / "slurm" / "squad.sbatch"
 RECORD = """#!/bin/bash
 printf '%s\\n' "${0##*/}" "$@" > "$CALL"
 env | grep -E '^(PMIX|OMPI)_MCA' > "$CALL.variables"
+[[ -z ${SIGNAL-} ]] || kill -s "$SIGNAL" "$PPID"
+[[ -z ${WAIT_FOR-} ]] || until [[ -e $WAIT_FOR ]]; do sleep 0.05; done
 exit "${CODE:-0}"
+"""
+# scancel and scontrol: of what they were asked to do.
+TOLD = """#!/bin/bash
+printf '%s\\n' "${0##*/} $*" >> "$CALL.told"
+[[ ${0##*/} != scontrol ]] || exit "${REQUEUE_CODE:-0}"
+"""
+# A launcher whose worker ends with 143 when it gets SIGTERM, as under mpirun a group of its own.
+MPIRUN = """#!/usr/bin/python3
+import os, signal, subprocess, sys
+worker = subprocess.Popen(
+    ["/bin/bash", "-c", "trap 'exit 143' TERM; kill -USR1 $1; while :; do sleep 0.05; done", "x",
+     str(os.getppid())], start_new_session=True)
+sys.exit(worker.wait())
 """
 
 
@@ -26,7 +41,9 @@ class Cluster:
             (root / folder).mkdir(parents=True)
         (root / "data" / "python.sif").touch()
         for name in ("srun", "mpirun", "apptainer", "singularity", "sarus"):
-            self.install(name)
+            self.install(name, RECORD)
+        for name in ("scancel", "scontrol"):
+            self.install(name, TOLD)
         self.variables = {
             "PATH": f"{root / 'bin'}:/usr/bin:/bin",
             "CALL": str(self.call),
@@ -39,13 +56,18 @@ class Cluster:
             "SLURM_CPUS_PER_TASK": "16",
         }
 
-    def install(self, name: str) -> None:
+    def install(self, name: str, content: str) -> None:
         program = self.root / "bin" / name
-        program.write_text(RECORD)
+        program.write_text(content)
         program.chmod(0o755)
 
     def submit(self, *flags: str, **variables: str):
         return run([str(SCRIPT), *flags], env=self.variables | variables)
+
+    def told(self) -> list[str]:
+        """What Slurm was asked to do."""
+        file = Path(f"{self.call}.told")
+        return file.read_text().splitlines() if file.exists() else []
 
     def words(self, *flags: str, **variables: str) -> list[str]:
         """The launcher's name and arguments."""
@@ -72,7 +94,8 @@ def test_srun_starts_a_container_a_worker(cluster):
     }
     python = words.index(".venv/bin/python")
     assert words[container + 1] == "exec"
-    assert words[python - 1] == str(cluster.root / "data" / "python.sif")
+    image = words.index(str(cluster.root / "data" / "python.sif"))
+    assert words[image + 1 : python] == ["setsid", "--wait"]
     assert words[python + 1] == "run_squad_v1.py"
 
 
@@ -101,6 +124,60 @@ def test_mounts_of_sarus(cluster):
         "--mount=type=bind,source=/tmp,destination=/tmp",
         "--workdir=/albert",
     ]
+
+
+class TestGPU:
+    VARIABLES = {"DEVICE": "gpu", "SLURM_GPUS_ON_NODE": "2"}
+
+    @pytest.mark.parametrize("engine", ["apptainer", "singularity"])
+    def test_the_container_has_the_driver_and_the_step_the_gpus(self, cluster, engine):
+        words = cluster.words(ENGINE=engine, **self.VARIABLES)
+        assert "--gres=gpu:2" in words[: words.index(engine)]
+        assert words[words.index(str(cluster.root / "data" / "python.sif")) - 1] == "--nv"
+        assert "--device=gpu" in words
+
+    def test_not_without_being_asked(self, cluster):
+        words = cluster.words(SLURM_GPUS_ON_NODE="2")
+        assert not {"--nv", "--gres=gpu:2"} & set(words)
+        assert "--device=cpu" in words
+
+
+class TestStop:
+    """What the job does before its time is over: Slurm sends SIGUSR1 to its shell then."""
+
+    def test_the_workers_are_told_and_the_job_is_requeued(self, cluster):
+        """The launcher ends when its step has been told."""
+        result = cluster.submit(SIGNAL="USR1", WAIT_FOR=f"{cluster.call}.told", CODE="143")
+        assert result.returncode == 143
+        assert cluster.told() == ["scancel --signal=TERM 1", "scontrol requeue 1"]
+        assert "the job writes a checkpoint and is requeued" in result.stdout
+
+    @pytest.mark.parametrize("code", ["0", "1"])
+    def test_a_job_that_was_done_or_has_failed_is_not(self, cluster, code):
+        result = cluster.submit(SIGNAL="USR1", WAIT_FOR=f"{cluster.call}.told", CODE=code)
+        assert result.returncode == int(code)
+        assert cluster.told() == ["scancel --signal=TERM 1"]
+
+    def test_a_job_that_is_cancelled_waits_for_its_workers_and_stays_away(self, cluster):
+        """Slurm itself has sent SIGTERM to the workers, too."""
+        result = cluster.submit(SIGNAL="TERM", CODE="143")
+        assert result.returncode == 143
+        assert cluster.told() == []
+
+    def test_a_job_that_may_not_be_requeued(self, cluster):
+        variables = {"WAIT_FOR": f"{cluster.call}.told", "CODE": "143", "REQUEUE_CODE": "1"}
+        result = cluster.submit(SIGNAL="USR1", **variables)
+        assert result.returncode == 1
+        assert result.stderr == (
+            "squad.sbatch: error: the job cannot be requeued; submit it again to resume\n"
+        )
+
+    def test_under_mpirun_the_workers_of_this_node_are_told(self, cluster):
+        cluster.install("mpirun", MPIRUN)
+        (cluster.root / "albert" / "deploy").symlink_to(ROOT / "deploy")
+        result = cluster.submit(LAUNCHER="mpirun")
+        assert result.returncode == 143, result.stderr
+        assert cluster.told() == ["scontrol requeue 1"]
 
 
 def test_mpirun_of_the_host(cluster):
@@ -145,6 +222,8 @@ def test_exit_code_of_the_job(cluster):
         ({"SCRATCH": "/nowhere"}, "/nowhere: no such folder"),
         ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),
         ({"SLURM_JOB_ID": ""}, "submit it: sbatch"),
+        ({"DEVICE": "tpu"}, "DEVICE=tpu: neither cpu nor gpu"),
+        ({"DEVICE": "gpu"}, "DEVICE=gpu: the job has no GPU; submit it with `sbatch --gres=gpu:N`"),
     ],
 )
 def test_faults_are_said_before_anything_starts(cluster, variables, message):
@@ -168,3 +247,8 @@ def test_resources_are_asked_for():
     options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(\S+))?$", head, re.MULTILINE))
     assert {"nodes", "ntasks-per-node", "cpus-per-task", "time", "output"} <= options.keys()
     assert int(options["nodes"]) > 1
+    # The shell alone gets the signal, at least a minute early, and appends to the log when it is
+    # started again.
+    assert re.fullmatch(r"B:USR1@\d{2,}", options["signal"])
+    assert int(options["signal"].split("@")[1]) >= 60
+    assert "requeue" in options and options["open-mode"] == "append"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import types
 
@@ -12,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.distributed import Worker
-from runtime.errors import FlagError
+from runtime.errors import FlagError, UserError
 from tests.conftest import ROOT, run, under_mpirun
 from tests.programs import collectives
 
@@ -64,6 +66,77 @@ class TestEnvironment:
         monkeypatch.setattr(distributed, "_started", Worker(1, 2, 1, 2, "mpirun"))
         with pytest.raises(FlagError, match="mpirun started 2 processes, but --use_horovod is off"):
             distributed.start(use_horovod=False)
+
+
+class TestConnect:
+    """What the communication is told before it starts, by a user or by us."""
+
+    @pytest.fixture
+    def connected(self, monkeypatch):
+        """Connects the second of two workers; returns the variables Horovod found then."""
+        monkeypatch.setattr(distributed, "_worker", Worker(1, 2, 1, 2, "mpirun"))
+        monkeypatch.setattr(distributed, "_horovod", None)
+        for name in distributed._SPARING:
+            # Also such that it is taken away again at the end.
+            monkeypatch.setenv(name, "")
+            monkeypatch.delenv(name)
+
+        def connect(on_cpu=True):
+            found = {}
+            module = types.ModuleType("horovod.tensorflow")
+            module.init = lambda: found.update(os.environ)
+            module.rank, module.size = lambda: 1, lambda: 2
+            package = types.ModuleType("horovod")
+            package.tensorflow = module
+            monkeypatch.setitem(sys.modules, "horovod", package)
+            monkeypatch.setitem(sys.modules, "horovod.tensorflow", module)
+            distributed.connect(on_cpu)
+            return {name: found.get(name) for name in distributed._SPARING}
+
+        return connect
+
+    def test_on_the_cpu_it_spares_the_cores(self, connected):
+        expected = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
+        assert connected() == expected
+
+    def test_elsewhere_it_is_as_horovod_has_it(self, connected):
+        assert set(connected(on_cpu=False).values()) == {None}
+
+    @pytest.mark.parametrize("name", distributed._SPARING)
+    def test_what_the_user_has_set_stays(self, connected, monkeypatch, name):
+        monkeypatch.setenv(name, "7")
+        found = connected()
+        assert found.pop(name) == "7"
+        assert found.popitem()[1] in distributed._SPARING.values()
+
+
+class TestCheckAlike:
+    @pytest.fixture
+    def ranks(self, monkeypatch):
+        """What each rank's host has, as rank 0 gathers it."""
+
+        def gather(*facts):
+            hosts = [[f"host{rank}", found] for rank, found in enumerate(facts)]
+            monkeypatch.setattr(distributed, "gather_json", lambda own: hosts)
+            distributed.check_alike(facts[0])
+
+        return gather
+
+    def test_the_same(self, ranks):
+        ranks({"a": 1, "b": 2}, {"b": 2, "a": 1})
+
+    @pytest.mark.parametrize(
+        ("facts", "difference"),
+        [
+            (({"a": 1}, {"a": 2}), "rank 1 on host1 differs from rank 0 on host0 in a (2, not 1)"),
+            (({"a": 1, "b": 2}, {"a": 1}), "in b (None, not 2)"),
+            (({"a": 1}, {"a": 1, "b": 2}), "in b (2, not None)"),
+            (({"a": 1}, {"a": 1}, {"a": 3}), "rank 2 on host2 differs"),
+        ],
+    )
+    def test_the_first_difference_is_named(self, ranks, facts, difference):
+        with pytest.raises(UserError, match=re.escape(difference)):
+            ranks(*facts)
 
 
 class TestAlone:
