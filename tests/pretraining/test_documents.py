@@ -42,34 +42,26 @@ def test_sentences_have_the_ids_that_the_tokenizer_gives(documents, tokenizer):
     assert documents.ranges == [(0, 2), (2, 3)]
 
 
-@pytest.fixture(scope="module")
-def letters_only(tmp_path_factory):
-    """A tokenizer that knows neither digits nor commas: what it does not know is one token."""
-    prefix = str(tmp_path_factory.mktemp("letters") / "spm")
+@pytest.mark.parametrize("word", ["bxono", "5,"], ids=["unknown", "a piece"])
+def test_a_token_that_ends_in_a_digit_and_a_comma(tmp_path, word):
+    """The comma is a token of its own then; of an unknown token its id does not show it."""
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(["axono ayono", "bxono byono"] * 20),
-        model_prefix=prefix,
-        vocab_size=30,
+        sentence_iterator=iter(20 * ["axono ayono"] + 50 * [word]),
+        model_prefix=str(tmp_path / "spm"),
+        vocab_size=40,
         hard_vocab_limit=False,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
+        split_by_unicode_script=False,
+        split_by_number=False,
         control_symbols=["[CLS]", "[SEP]", "[MASK]"],
         minloglevel=2,
     )
-    return tokenization.FullTokenizer(None, True, prefix + ".model")
-
-
-def test_an_unknown_token_may_end_in_a_digit_and_a_comma(letters_only, tmp_path):
-    """Which its id does not show; the comma is a token of its own then."""
-    line = "axono 5, ayono"
-    (tmp_path / "text.txt").write_text(line)
+    tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
+    (tmp_path / "text.txt").write_text("axono 5, ayono")
     (block,) = plan_blocks([str(tmp_path / "text.txt")], 10**6)
-    found = Encoder(letters_only, True).documents(block).ids.tolist()
-    model = letters_only.sp_model
-    assert found == tokenization.encode_ids(model, line)
-    assert found != model.encode(line)
+    found = Encoder(tokenizer, True).documents(block).ids.tolist()
+    careless = tokenizer.sp_model.encode("axono 5, ayono")
+    assert ("▁5," in tokenizer.sp_model.id_to_piece(careless)) == (word == "5,")
+    assert found == tokenization.encode_ids(tokenizer.sp_model, "axono 5, ayono") != careless
 
 
 def test_joined_documents_are_those_of_both(documents):
