@@ -12,7 +12,7 @@ WORKERS ?= 2
 # leaves it here.
 WHEELS = .wheels/$(shell $(RUN) -m pip freeze 2>/dev/null | sed -n 's/^\(tensorflow.*\)==/\1-/p' | grep -E '^tensorflow(-cpu)?-[0-9]')
 
-.PHONY: help install install-dev horovod demo test test-gaudi test-multihost lint format \
+.PHONY: help install install-dev horovod demo test test-faults test-gaudi test-multihost lint format \
 	bench-features bench-scaling bench-precision bench-pretraining-data bench-step clean
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
+	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
@@ -92,6 +93,9 @@ $(GAUDI)/installed: requirements-gaudi.txt requirements-common.txt requirements-
 
 test-gaudi: $(GAUDI)/installed
 	$(GAUDI)/bin/python -m pytest tests/gaudi/training_graph.py
+
+test-faults: install-dev horovod
+	$(RUN) -m tests.faults.kills_and_signals $(FLAGS)
 
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py

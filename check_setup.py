@@ -4,7 +4,8 @@
 
 PROGRAM is run_squad_v1.py, run_classifier.py or run_pretraining.py; without one it is the first.
 Nothing is trained or written. Exit code 1 if the job would fail. Under mpirun every rank checks its
-own host, and what differs from rank 0 is listed.
+own host, and what differs from rank 0 is listed. --device_memory=32GB compares the memory of a
+training step with that of a card elsewhere.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from glue.setup import GlueJob
 from pretraining.flags import define_pretraining_flags
 from pretraining.setup import PretrainingJob
 from runtime import app, device, distributed
+from runtime.available_memory import parse_size
 from runtime.bf16_plan import Plan
 from runtime.environment import Report, Row, describe_environment
 from runtime.flags import FLAGS, define_ignored_flags, define_run_flags
@@ -33,10 +35,20 @@ from runtime.job import (
     describe_memory,
     describe_training,
     describe_variables,
-    training_graph,
+    training_step,
 )
 from squad.flags import define_squad_flags
 from squad.setup import SquadJob
+
+
+class SizeParser(flags.ArgumentParser):
+    """Takes the value of a flag as bytes."""
+
+    syntactic_help = "a size such as 32GB"
+
+    def parse(self, argument: str) -> int:
+        """Returns the bytes; raises a `ValueError` if that is no size."""
+        return parse_size(argument)
 
 
 class Program(NamedTuple):
@@ -58,16 +70,19 @@ PROGRAMS = {
 
 
 def take_program() -> Program:
-    """The program that the command line names, without which its flags remain there."""
-    name = os.path.basename(sys.argv[1]) if len(sys.argv) > 1 else ""
-    name = name if name.endswith(".py") else f"{name}.py"
-    if name in PROGRAMS:
-        del sys.argv[1]
-    return PROGRAMS.get(name, PROGRAMS["run_squad_v1.py"])
+    """Takes the program's name off the command line; SQuAD's is the default."""
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        return PROGRAMS["run_squad_v1.py"]
+    name = os.path.basename(sys.argv.pop(1)).removesuffix(".py") + ".py"
+    if name not in PROGRAMS:
+        known = ", ".join(PROGRAMS)
+        print(f"check_setup.py: error: {name} is not one of {known}", file=sys.stderr)
+        sys.exit(2)
+    return PROGRAMS[name]
 
 
 def define_flags(program: Program) -> None:
-    """The program's own flags, and those of the report."""
+    """Defines the program's own flags and those of the report."""
     define_run_flags()
     program.define_flags()
     define_ignored_flags()
@@ -77,11 +92,18 @@ def define_flags(program: Program) -> None:
         "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
         "bf16_config/albert.json where it is not set.",
     )
+    flags.DEFINE(
+        SizeParser(),
+        "device_memory",
+        None,
+        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare a "
+        "training step with. Default: what the device here has.",
+    )
     flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
 
 
 def main(program: Program) -> None:
-    """Prints the report of all ranks."""
+    """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
     report = Report()
     describe_environment(report, program.required)
     job = describe_input(report, program) if report.ok else None
@@ -95,15 +117,15 @@ def main(program: Program) -> None:
 
 
 def describe_input(report: Report, program: Program) -> Job | None:
-    """The job's files and its output folder; None if they are no good."""
-    job = None
+    """Adds the job's files and its output folder, and returns the job; None if it is no good."""
     with report.part("model"):
         job = program.make_job(report)
-        with report.part("data"):
-            job.describe_data(report)
-            with report.part("training"):
-                describe_training(report, job)
-    return job
+        report.go_on("data")
+        job.describe_data(report)
+        report.go_on("training")
+        describe_training(report, job)
+        return job
+    return None
 
 
 def connect(report: Report, job: Job | None) -> None:
@@ -119,22 +141,21 @@ def connect(report: Report, job: Job | None) -> None:
 
 
 def describe_graph(report: Report, job: Job) -> Plan | None:
-    """The graph of a training step; returns what becomes bfloat16 in it."""
-    plan = None
+    """Adds the graph of a training step; returns what becomes bfloat16 in it, if that is asked."""
     with report.part("model"):
-        graph = training_graph(job)
-        describe_variables(report, job, graph)
-        with report.part("memory"):
-            describe_memory(report, graph)
-        with report.part("training"):
-            describe_checkpoints(report, job, graph)
-        with report.part("bfloat16"):
-            plan = describe_bf16(report, job, wanted=FLAGS.bf16)
-    return plan
+        step = training_step(job)
+        describe_variables(report, job, step.graph)
+        report.go_on("memory")
+        describe_memory(report, job, step, FLAGS.device_memory)
+        report.go_on("training")
+        describe_checkpoints(report, job, step.graph)
+        report.go_on("bfloat16")
+        return describe_bf16(report, job, wanted=FLAGS.bf16)
+    return None
 
 
 def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
-    """Prints rank 0's rows and what the others have different; whether the job can run."""
+    """Prints rank 0's rows and what other ranks have different; returns whether the job can run."""
     ok = all(row.ok for rows in by_rank for row in rows)
     if not distributed.is_first():
         if distributed.size() == 1:
@@ -163,8 +184,9 @@ def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
 
 
 def table_line(row: Row) -> str:
-    """A row of the table; what would make the job fail is marked."""
-    return f"{'' if row.ok else 'FAILS':<6}{row.part:<10}{row.item:<26}{row.value}"
+    """Returns a row of the table; what would make the job fail is marked, and what warns."""
+    mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
+    return f"{mark:<6}{row.part:<10}{row.item:<26}{row.value}"
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from glue.examples import DataProcessor, InputExample, PaddingInputExample
 from glue.features import (
     InputFeatures,
+    convert_examples_to_features,
     convert_single_example,
     file_based_convert_examples_to_features,
 )
-from glue.input_pipeline import file_based_input_fn_builder
+from glue.input_pipeline import file_based_input_fn_builder, input_fn_builder
 from glue.model import create_model, model_fn_builder
 from glue.tasks import (
     AXProcessor,
@@ -38,9 +39,11 @@ __all__ = [
     "Sst2Processor",
     "StsbProcessor",
     "WnliProcessor",
+    "convert_examples_to_features",
     "convert_single_example",
     "create_model",
     "file_based_convert_examples_to_features",
     "file_based_input_fn_builder",
+    "input_fn_builder",
     "model_fn_builder",
 ]

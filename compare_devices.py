@@ -53,7 +53,7 @@ class Difference(NamedTuple):
 
 
 def define_flags() -> None:
-    """Which device, and how far it may be off."""
+    """Defines which device to compare, and how far it may be off."""
     flags.DEFINE_enum("device", "auto", device.KINDS, "What to compare with the CPU.")
     flags.DEFINE_float(
         "tolerance",
@@ -90,7 +90,7 @@ def report(rows: list[Difference], tolerance: float) -> None:
     Raises:
       UserError: one is greater than the tolerance, or no number.
     """
-    # What is no number is not less than anything.
+    # `not <=` instead of `>`: a comparison with NaN is false, and NaN is to fail.
     failed = [row for row in rows if not row.relative <= tolerance]
     for row in rows:
         print(f"{'FAILS' if row in failed else '':<6}{row.name:<32}{row.relative:.2e}")
@@ -101,7 +101,7 @@ def report(rows: list[Difference], tolerance: float) -> None:
 
 
 def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
-    """What a device computes, by name."""
+    """Returns what a device computes, by name: in a process of its own."""
     path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
     command = [sys.executable, os.path.abspath(__file__), f"--device={kind}"]
     done = subprocess.run(
@@ -118,14 +118,14 @@ def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, 
 
 
 def values_here() -> dict[str, np.ndarray]:
-    """What the device of --device computes."""
+    """Returns what the device of --device computes in this process, by name."""
     device.choose(FLAGS.device)
     device.prepare()
     return {**operations(), **dropout(), **training()}
 
 
 def operations() -> dict[str, np.ndarray]:
-    """Layer normalization and GELU, and their gradients."""
+    """Returns layer normalization and GELU of random numbers, and their gradients."""
     rng = np.random.default_rng(1)
     x, weight = rng.normal(size=(2, *_SHAPE)).astype(np.float32)
     gamma, beta = rng.normal(size=(2, _SHAPE[2])).astype(np.float32)
@@ -145,7 +145,7 @@ def operations() -> dict[str, np.ndarray]:
 
 
 def dropout() -> dict[str, np.ndarray]:
-    """What does not depend on the mask: how many stay, how they are scaled, and the gradient."""
+    """Returns what of dropout is no matter of chance: the share that stays, scale, gradient."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         x = tf.ones([1000, 1000])
@@ -162,7 +162,7 @@ def dropout() -> dict[str, np.ndarray]:
 
 
 def training() -> dict[str, np.ndarray]:
-    """The losses of some steps, without dropout, and the weights after them."""
+    """Returns the losses of some training steps without dropout, and the weights after them."""
     rng = np.random.default_rng(2)
     size, length, _ = _SHAPE
     batch = {name: np.ones([size, length], np.int32) for name in SEQUENCE_KEYS}
@@ -205,7 +205,7 @@ def training() -> dict[str, np.ndarray]:
 def differences(
     expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
 ) -> Iterator[Difference]:
-    """The greatest difference of every array."""
+    """Yields the greatest difference of every array, relative to its greatest value."""
     for name, array in expected.items():
         largest = np.max(np.abs(array - found[name])) / np.max(np.abs(array))
         yield Difference(name, float(largest))

@@ -100,7 +100,9 @@ def define_flags() -> None:
         lower_bound=1,
     )
     flags.DEFINE_bool("parallel", False, "Make the n-th output file of the n-th input file.")
-    flags.DEFINE_string("input_file_mode", "r", "Of the reference; ignored.")
+    flags.DEFINE_string(
+        "input_file_mode", "r", "Of the reference; ignored.", module_name=app.WITHOUT_USE
+    )
 
 
 define_flags()

@@ -12,12 +12,28 @@ from __future__ import annotations
 
 import copy
 import json
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
-from runtime import fused
+from modeling_layers import (  # noqa: F401  The reference has all of them here.
+    assert_rank,
+    attend,
+    attention_bias,
+    attention_layer,
+    create_initializer,
+    dense,
+    dropout,
+    einsum_via_matmul,
+    embedding_lookup,
+    embedding_postprocessor,
+    get_shape_list,
+    layer_norm,
+    layer_norm_and_dropout,
+    reshape_from_matrix,
+    reshape_to_matrix,
+    split_heads,
+)
 from runtime.errors import UserError
 from runtime.fused import gelu  # The reference has it here.
 from runtime.initialization import (  # noqa: F401  The reference has them here.
@@ -25,10 +41,6 @@ from runtime.initialization import (  # noqa: F401  The reference has them here.
     initialize_from_checkpoint,
 )
 
-# Added to the attention scores of masked positions, as the reference does: exp(-10000) is 0 in
-# float32 and bfloat16 alike.
-_MASKED_SCORE = -10000.0
-_LAYER_NORM_EPSILON = 1e-12
 _POSITIVE_INTEGERS = (
     "vocab_size",
     "embedding_size",
@@ -211,11 +223,6 @@ class AlbertModel:
         hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
         attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
         batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
-        if isinstance(seq_length, int) and seq_length > config.max_position_embeddings:
-            raise UserError(
-                f"the sequence length {seq_length} is more than the configuration's "
-                f"max_position_embeddings {config.max_position_embeddings}"
-            )
         if input_mask is None:
             input_mask = tf.ones([batch_size, seq_length], tf.int32)
         if token_type_ids is None:
@@ -226,18 +233,22 @@ class AlbertModel:
             tf.train.get_or_create_global_step()
         with tf.variable_scope(scope, default_name="bert"):
             with tf.variable_scope("embeddings"):
-                self.output_embedding_table = _table(
-                    "word_embeddings", config.vocab_size, config.embedding_size, config
+                self.word_embedding_output, self.output_embedding_table = embedding_lookup(
+                    input_ids,
+                    config.vocab_size,
+                    config.embedding_size,
+                    config.initializer_range,
+                    use_one_hot_embeddings=use_one_hot_embeddings,
                 )
-                self.word_embedding_output = _look_up(
-                    self.output_embedding_table, input_ids, use_one_hot_embeddings
-                )
-                self.embedding_output = _embed(
+                self.embedding_output = embedding_postprocessor(
                     self.word_embedding_output,
-                    token_type_ids,
-                    config,
-                    hidden_dropout,
-                    use_one_hot_embeddings,
+                    use_token_type=True,
+                    token_type_ids=token_type_ids,
+                    token_type_vocab_size=config.type_vocab_size,
+                    initializer_range=config.initializer_range,
+                    max_position_embeddings=config.max_position_embeddings,
+                    dropout_prob=hidden_dropout,
+                    use_one_hot_embeddings=use_one_hot_embeddings,
                 )
             with tf.variable_scope("encoder"):
                 self.all_encoder_layers = _encode(
@@ -279,36 +290,61 @@ class AlbertModel:
         return self.output_embedding_table
 
 
-def _table(name: str, rows: int, width: int, config: AlbertConfig) -> tf.Variable:
-    return tf.get_variable(
-        name, [rows, width], initializer=create_initializer(config.initializer_range)
+def transformer_model(
+    input_tensor,
+    attention_mask=None,
+    hidden_size=768,
+    num_hidden_layers=12,
+    num_hidden_groups=12,
+    num_attention_heads=12,
+    intermediate_size=3072,
+    inner_group_num=1,
+    intermediate_act_fn="gelu",
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.1,
+    initializer_range=0.02,
+    do_return_all_layers=False,
+    use_einsum=True,
+) -> tf.Tensor | list[tf.Tensor]:
+    """Returns the states [B, S, H] of the encoder of an `AlbertModel`, of the last block or of all.
+
+    Args:
+      input_tensor: float32 [B, S, E].
+      attention_mask: int32 [B, S], 1 where a token may be attended to; None for all.
+      intermediate_act_fn: the activation, or its name, see `get_activation`.
+      do_return_all_layers: return a list with the states after every block.
+      hidden_size, num_hidden_layers, num_hidden_groups, num_attention_heads, intermediate_size,
+        inner_group_num, hidden_dropout_prob, attention_probs_dropout_prob, initializer_range,
+        use_einsum: see `AlbertConfig` and `AlbertModel`; dropout is always applied.
+
+    Raises:
+      UserError (a ValueError): a value is impossible.
+    """
+    batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
+    config = AlbertConfig(
+        vocab_size=1,
+        embedding_size=width,
+        hidden_size=hidden_size,
+        num_hidden_layers=num_hidden_layers,
+        num_hidden_groups=num_hidden_groups,
+        num_attention_heads=num_attention_heads,
+        intermediate_size=intermediate_size,
+        inner_group_num=inner_group_num,
+        hidden_act=intermediate_act_fn,
+        initializer_range=initializer_range,
     )
-
-
-def _look_up(table: tf.Variable, ids: tf.Tensor, one_hot: bool) -> tf.Tensor:
-    """Rows of `table` [V, E] for `ids` [B, S]: [B, S, E]."""
-    if not one_hot:
-        return tf.nn.embedding_lookup(table, ids)
-    rows, width = get_shape_list(table)
-    flat = tf.matmul(tf.one_hot(tf.reshape(ids, [-1]), depth=rows), table)
-    return tf.reshape(flat, [*get_shape_list(ids), width])
-
-
-def _embed(
-    words: tf.Tensor,
-    token_type_ids: tf.Tensor,
-    config: AlbertConfig,
-    dropout_prob: float,
-    one_hot: bool,
-) -> tf.Tensor:
-    """Adds segments and positions to the word embeddings [B, S, E]; layer norm, dropout."""
-    seq_length = get_shape_list(words, expected_rank=3)[1]
-    types = _table("token_type_embeddings", config.type_vocab_size, config.embedding_size, config)
-    positions = _table(
-        "position_embeddings", config.max_position_embeddings, config.embedding_size, config
+    config.validate()
+    if attention_mask is None:
+        attention_mask = tf.ones([batch_size, seq_length], tf.int32)
+    states = _encode(
+        input_tensor,
+        attention_mask,
+        config,
+        hidden_dropout_prob,
+        attention_probs_dropout_prob,
+        use_einsum,
     )
-    total = words + _look_up(types, token_type_ids, one_hot) + positions[:seq_length]
-    return dropout(layer_norm(total), dropout_prob)
+    return states if do_return_all_layers else states[-1]
 
 
 def _encode(
@@ -321,8 +357,7 @@ def _encode(
 ) -> list[tf.Tensor]:
     """The transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
     batch_size, seq_length, width = get_shape_list(embeddings, expected_rank=3)
-    # [B, 1, 1, S], broadcast over heads and query positions.
-    bias = (1.0 - tf.cast(input_mask, tf.float32))[:, None, None, :] * _MASKED_SCORE
+    bias = attention_bias(input_mask)
     state = tf.reshape(embeddings, [-1, width])
     if width != config.hidden_size:
         state = dense(
@@ -369,10 +404,12 @@ def _block(
     with tf.variable_scope("attention_1"):
         with tf.variable_scope("self"):
             query, key, value = (
-                _split_heads(layer(state, config.hidden_size, name), batch_shape, config)
+                split_heads(
+                    layer(state, config.hidden_size, name), batch_shape, config.num_attention_heads
+                )
                 for name in ("query", "key", "value")
             )
-            context = _attend(query, key, value, bias, attention_dropout)
+            context = attend(query, key, value, bias, attention_dropout)
             context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, config.hidden_size])
         with tf.variable_scope("output"):
             attention = dropout(layer(context, config.hidden_size), hidden_dropout)
@@ -384,58 +421,6 @@ def _block(
         with tf.variable_scope("output"):
             output = dropout(layer(wide, config.hidden_size), hidden_dropout)
     return layer_norm(output + attention, "LayerNorm_1")
-
-
-def _split_heads(x: tf.Tensor, batch_shape: list, config: AlbertConfig) -> tf.Tensor:
-    """[B*S, H] to [B, N, S, D]."""
-    heads = config.num_attention_heads
-    x = tf.reshape(x, [*batch_shape, heads, config.hidden_size // heads])
-    return tf.transpose(x, [0, 2, 1, 3])
-
-
-def _attend(
-    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, bias: tf.Tensor, dropout_prob: float
-) -> tf.Tensor:
-    """Scaled dot-product attention on [B, N, S, D]; `bias` [B, 1, 1, S] is added to the scores."""
-    # Scaling the query instead of the scores touches S / D times fewer numbers.
-    query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
-    scores = tf.matmul(query, key, transpose_b=True) + bias
-    probabilities = dropout(tf.nn.softmax(scores, name="attention_probs"), dropout_prob)
-    return tf.matmul(probabilities, value)
-
-
-def dense(
-    x: tf.Tensor,
-    size: int,
-    initializer_range: float,
-    use_einsum: bool = False,
-    name: str = "dense",
-) -> tf.Tensor:
-    """`x` [M, K] through a kernel [K, `size`] and a bias [`size`], variables in scope `name`."""
-    with tf.variable_scope(name):
-        kernel = tf.get_variable(
-            "kernel", [x.shape[-1], size], initializer=create_initializer(initializer_range)
-        )
-        bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
-        product = tf.einsum("mk,kn->mn", x, kernel) if use_einsum else tf.matmul(x, kernel)
-        return tf.nn.bias_add(product, bias)
-
-
-def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Layer normalization over the last axis (https://arxiv.org/abs/1607.06450), epsilon 1e-12.
-
-    Variables `gamma` and `beta` live in scope `name` ("LayerNorm", made unique, if None).
-    """
-    width = input_tensor.shape[-1]
-    with tf.variable_scope(name, default_name="LayerNorm"):
-        beta = tf.get_variable("beta", [width], initializer=tf.zeros_initializer())
-        gamma = tf.get_variable("gamma", [width], initializer=tf.ones_initializer())
-        return fused.layer_norm(input_tensor, gamma, beta, _LAYER_NORM_EPSILON)
-
-
-def dropout(input_tensor: tf.Tensor, dropout_prob: float | None) -> tf.Tensor:
-    """`fused.dropout`; nothing where the probability is 0 or None."""
-    return fused.dropout(input_tensor, dropout_prob) if dropout_prob else input_tensor
 
 
 def get_activation(activation_string: str | Callable | None) -> Callable | None:
@@ -453,50 +438,3 @@ def get_activation(activation_string: str | Callable | None) -> Callable | None:
     if name not in known:
         raise UserError(f"Unsupported activation: {name} (known: gelu, relu, tanh, linear)")
     return known[name]
-
-
-def create_initializer(initializer_range: float = 0.02):
-    """A truncated normal initializer with that standard deviation."""
-    return tf.truncated_normal_initializer(stddev=initializer_range)
-
-
-def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int) -> tf.Tensor:
-    """Contracts the last axes of `input_tensor` with the first of `w`, by one matrix product.
-
-    Args:
-      input_tensor: float [<batch axes>, <inner axes>].
-      w: float [<inner axes>, <outer axes>].
-      num_inner_dims: how many axes are contracted.
-
-    Returns:
-      float [<batch axes>, <outer axes>].
-    """
-    batch_dims = get_shape_list(input_tensor)[:-num_inner_dims]
-    w_dims = get_shape_list(w)
-    inner, outer = math.prod(w_dims[:num_inner_dims]), w_dims[num_inner_dims:]
-    product = tf.matmul(
-        tf.reshape(input_tensor, [-1, inner]), tf.reshape(w, [inner, math.prod(outer)])
-    )
-    return tf.reshape(product, batch_dims + outer)
-
-
-def get_shape_list(
-    tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
-) -> list:
-    """The tensor's dimensions: integers where they are static, scalar tensors elsewhere.
-
-    Raises:
-      ValueError: the rank is not (one of) `expected_rank`.
-    """
-    if expected_rank is not None:
-        ranks = [expected_rank] if isinstance(expected_rank, int) else list(expected_rank)
-        if tensor.shape.ndims not in ranks:
-            raise ValueError(
-                f"Tensor `{name or tensor.name}` in scope `{tf.get_variable_scope().name}` has "
-                f"rank {tensor.shape.ndims} (shape {tensor.shape}), expected {expected_rank}"
-            )
-    static = tensor.shape.as_list()
-    if None not in static:
-        return static
-    dynamic = tf.shape(tensor)
-    return [dynamic[i] if size is None else size for i, size in enumerate(static)]

@@ -48,6 +48,7 @@ def create_optimizer(
     poly_power=1.0,
     start_warmup_step=0,
     colocate_gradients_with_ops=False,
+    excluded_tvars=None,
     *,
     num_tokens: tf.Tensor | None = None,
     gradient_accumulation_steps: int = 1,
@@ -69,6 +70,7 @@ def create_optimizer(
       poly_power: exponent of the decay, 1 for linear.
       start_warmup_step: the step at which the warmup begins; the rate is 0 before.
       colocate_gradients_with_ops: as in `tf.gradients`.
+      excluded_tvars: trainable variables, or their names, that are not to change.
       num_tokens: scalar, tokens of the batch that the loss is of; reported with the loss.
       gradient_accumulation_steps: runs of the op for one optimizer step: gradients of so many
         batches are added up, then sent, clipped and applied as the mean of one large batch.
@@ -87,7 +89,7 @@ def create_optimizer(
     tf.add_to_collection(graph_keys.LEARNING_RATE, learning_rate)
     optimizer = _make_optimizer(optimizer, learning_rate)
 
-    variables = tf.trainable_variables()
+    variables = _without(excluded_tvars or (), tf.trainable_variables())
     gradients = tf.gradients(
         loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
     )
@@ -125,6 +127,14 @@ def create_optimizer(
     tf.add_to_collection(graph_keys.LOSS, facts[0])
     tf.add_to_collection(graph_keys.TOKENS, facts[1] * num_batches)
     return tf.group(facts, name="train_op")
+
+
+def _without(excluded: Iterable, variables: Sequence[tf.Variable]) -> list[tf.Variable]:
+    """The variables that are not excluded, by themselves or by name."""
+    left_out = {getattr(entry, "name", entry).split(":")[0] for entry in excluded}
+    if unknown := left_out - {variable.op.name for variable in variables}:
+        raise ValueError(f"excluded_tvars: no trainable variable is {', '.join(sorted(unknown))}")
+    return [variable for variable in variables if variable.op.name not in left_out]
 
 
 def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.Tensor:

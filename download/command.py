@@ -5,6 +5,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -47,12 +48,15 @@ def sync_folder(folder: Path) -> None:
 
 def run_command(main: Callable[[], None]) -> int:
     """Runs a command and returns its exit code; what the user has to know is one line."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     program = Path(sys.argv[0]).name
     try:
         main()
     except FetchError as error:
-        print(f"{program}: error: {' '.join(str(error).split())}", file=sys.stderr)
+        line = printable(" ".join(str(error).split()))
+        print(f"{program}: error: {line}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the same command goes on from here", file=sys.stderr)
@@ -60,11 +64,39 @@ def run_command(main: Callable[[], None]) -> int:
     return 0
 
 
+def printable(text: str) -> str:
+    """Returns the text with question marks for what would act on a terminal.
+
+    What a server says, and names in an archive, are part of messages.
+    """
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+class _Printable(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, super().format(record).split("\n")))
+
+
+def check_address(url: str) -> None:
+    """Checks an address before it is used, and shown in messages.
+
+    Raises:
+        ValueError: it is no http or https address, or has a user name or password.
+    """
+    # First: what Python says of a wrong address may have it in it.
+    if re.match(r"([^/?#]*//)?[^/?#]*@", url):
+        raise ValueError("an address with a user name or password; none is sent, leave it out")
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is no http or https address")
+
+
 def web_address(text: str) -> str:
     """An argparse type: an http or https address."""
-    parts = urllib.parse.urlsplit(text)  # a ValueError is what argparse expects
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise argparse.ArgumentTypeError(f"{text!r} is no http or https address")
+    try:
+        check_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return text
 
 
@@ -74,3 +106,18 @@ def seconds(text: str) -> float:
     if not 0 <= value < float("inf"):
         raise ValueError(text)
     return value
+
+
+def sha256(text: str) -> str:
+    """An argparse type: a SHA-256 in hexadecimal."""
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no SHA-256, which has 64 hexadecimal digits")
+    return text.lower()
+
+
+def gigabytes(text: str) -> int:
+    """An argparse type: gigabytes, more than 0; gives bytes."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return int(value * 10**9)

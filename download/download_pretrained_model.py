@@ -12,8 +12,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from download.archive import ArchiveError, extract_tar
-from download.command import FetchError, run_command, seconds, web_address
-from download.fetch import fetch, join_url
+from download.command import FetchError, gigabytes, run_command, seconds, sha256, web_address
+from download.fetch import fetch, file_sha256, join_url
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +21,12 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 # Written last into a folder that is unpacked: where it is from and what belongs to it.
 _CONTENTS = ".download.json"
+# What a model cannot do without, by the names of its files.
+_PARTS = {
+    "checkpoint": ("*.index",),
+    "configuration": ("*config.json",),
+    "vocabulary": ("*.model", "vocab.txt"),
+}
 
 _EXAMPLE = """example:
   python3 download/download_pretrained_model.py \\
@@ -29,24 +35,39 @@ _EXAMPLE = """example:
 makes albert_base_v2/ with the checkpoint, its albert_config.json and the vocabulary. A run that
 was stopped goes on where it was when the same command is given again. On a machine without a
 network, put NAME.tar.gz where NAME/ is to be, and the command unpacks that.
+
+Nobody publishes hashes of these archives. The command prints the SHA-256 of the one it unpacks and
+keeps it in NAME/.download.json: give it as --sha256 to have the same one everywhere.
 """
 
 
-def download_model(url: str, name: str, output_dir: Path, *, retry_wait: float = 1.0) -> None:
+def download_model(
+    url: str,
+    name: str,
+    output_dir: Path,
+    *,
+    sha256: str | None = None,
+    max_bytes: int | None = None,
+    retry_wait: float = 1.0,
+) -> None:
     """Makes `output_dir`/`name`, unless a complete one is there.
 
     Args:
         url: folder of the archive `name`.tar.gz, or the address of a .tar.gz or .tgz itself.
         name: a simple name, without separators.
         output_dir: the parent of the new folder; made if need be.
+        sha256: expected hash of the archive, in hexadecimal, or None for no check.
+        max_bytes: of the unpacked archive, see `extract_tar`.
         retry_wait: seconds before the second try of a request.
 
     Raises:
-        FetchError: an incomplete folder is in the way, the archive cannot be fetched, is damaged
-            or not safe, or the disk cannot be written.
+        FetchError: an incomplete folder or one of another archive is in the way, the archive
+            cannot be fetched, is another than expected, damaged, not safe or without a model, or
+            the disk cannot be written.
     """
     target = output_dir / name
     if _is_in_place(target):
+        _check_origin(target, sha256)
         logger.info("%s: already there; kept", target)
         return
     archive = output_dir / f"{name}.tar.gz"
@@ -55,9 +76,17 @@ def download_model(url: str, name: str, output_dir: Path, *, retry_wait: float =
     if was_there:
         logger.info("%s: already there; unpacked without fetching it", archive)
     else:
-        fetch(address, archive, retry_wait=retry_wait)
+        fetch(address, archive, sha256, retry_wait=retry_wait)
+    found = file_sha256(archive)
+    if sha256 not in (None, found):
+        raise FetchError(f"{archive}: SHA-256 is {found}, expected {sha256}; move it away")
+
+    def finish(folder: Path) -> None:
+        _check_is_model(folder, archive)
+        _write_contents(folder, address, found)
+
     try:
-        extract_tar(archive, target, finish=lambda folder: _write_contents(folder, address))
+        extract_tar(archive, target, max_bytes=max_bytes, finish=finish)
     except ArchiveError as error:
         if was_there:
             raise ArchiveError(f"{error}; remove it and run again") from error
@@ -69,6 +98,8 @@ def download_model(url: str, name: str, output_dir: Path, *, retry_wait: float =
             raise
     if not was_there:
         archive.unlink(missing_ok=True)
+    known = "as expected" if sha256 else "no hash of it is published; --sha256 checks the next one"
+    logger.info("%s: SHA-256 %s, %s", archive.name, found, known)
     logger.info("%s: ready", target)
 
 
@@ -96,14 +127,43 @@ def _is_in_place(target: Path) -> bool:
     return True
 
 
+def _check_origin(target: Path, sha256: str | None) -> None:
+    """Checks that a folder was unpacked from the archive with a hash, if one is given."""
+    found = _contents(target).get("sha256")
+    if sha256 not in (None, found):
+        whose = f"an archive with SHA-256 {found}" if found else "an archive of unknown hash"
+        raise FetchError(f"{target}: is there, from {whose}, expected {sha256}; move it away")
+
+
+def _check_is_model(folder: Path, archive: Path) -> None:
+    """Checks that an archive held what a model needs."""
+    for part, patterns in _PARTS.items():
+        if not any(path for pattern in patterns for path in folder.rglob(pattern)):
+            raise ArchiveError(f"{archive}: no model, it has no {part} ({' or '.join(patterns)})")
+    if missing := _missing_of_checkpoint(folder):
+        raise ArchiveError(f"{archive}: no whole model, {missing[0]} is not in it")
+
+
+def _contents(folder: Path) -> dict:
+    """Returns the list of contents of a folder that this command made, {} if there is none."""
+    try:
+        contents = json.loads((folder / _CONTENTS).read_text(encoding="utf-8"))
+        return contents if isinstance(contents, dict) else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
 def _missing_files(folder: Path) -> list[str]:
     """Returns what a folder lacks: of its own list of contents, or, if other means than this
-    command made it and it has no list, of a checkpoint (an index and all its data files)."""
-    try:
-        wanted = json.loads((folder / _CONTENTS).read_text(encoding="utf-8"))["files"]
-        return [name for name in wanted if not (folder / name).exists()]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    command made it and it has no list, of a checkpoint."""
+    wanted = _contents(folder).get("files")
+    if isinstance(wanted, list):
+        return [name for name in map(str, wanted) if not (folder / name).exists()]
+    return _missing_of_checkpoint(folder)
+
+
+def _missing_of_checkpoint(folder: Path) -> list[str]:
+    """Returns which files a folder lacks of its checkpoints (an index and all data files each)."""
     indices = sorted(folder.rglob("*.index"))
     if not indices:
         return ["a checkpoint (*.index)"]
@@ -119,9 +179,9 @@ def _missing_shards(index: Path) -> list[str]:
     return [name for name in wanted if name not in names]
 
 
-def _write_contents(folder: Path, address: str) -> None:
+def _write_contents(folder: Path, address: str, sha256: str) -> None:
     files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
-    text = json.dumps({"url": address, "files": files}, indent=1)
+    text = json.dumps({"url": address, "sha256": sha256, "files": files}, indent=1)
     try:
         (folder / _CONTENTS).write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
@@ -159,13 +219,32 @@ def _parser() -> argparse.ArgumentParser:
         default=PROJECT,
         help="parent of the new folder NAME (default: %(default)s)",
     )
+    parser.add_argument(
+        "--sha256",
+        metavar="HEX",
+        type=sha256,
+        help="hash of the archive; another one is an error (default: not checked)",
+    )
+    parser.add_argument(
+        "--max_unpacked_gb",
+        metavar="GB",
+        type=gigabytes,
+        help="refuse an archive of more (default: 20, and 100 times the packed one)",
+    )
     parser.add_argument("--retry_wait", type=seconds, default=1.0, help=argparse.SUPPRESS)
     return parser
 
 
 def main() -> None:
     args = _parser().parse_args()
-    download_model(args.url, args.name, args.output_dir, retry_wait=args.retry_wait)
+    download_model(
+        args.url,
+        args.name,
+        args.output_dir,
+        sha256=args.sha256,
+        max_bytes=args.max_unpacked_gb,
+        retry_wait=args.retry_wait,
+    )
 
 
 if __name__ == "__main__":

@@ -20,12 +20,14 @@ from email.message import Message
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from download.command import FetchError, sync_folder, writing
+from download.command import FetchError, check_address, sync_folder, writing
 
 logger = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16  # bytes
 _LOG_EVERY = 10.0  # seconds between progress lines where there is no terminal
+# A connection that brings less counts as lost; in bytes a second, looked at every so many seconds.
+_LEAST_RATE, _RATE_EVERY = 1000, 60.0
 
 
 class _Transient(Exception):
@@ -34,6 +36,10 @@ class _Transient(Exception):
     def __init__(self, reason: str, wait: float = 0.0):
         super().__init__(reason)
         self.wait = wait
+
+
+class _TooSlow(_Transient):
+    """A connection that brings next to nothing, which may go on for ever."""
 
 
 def fetch(
@@ -59,7 +65,7 @@ def fetch(
         path: the file to make; missing folders above it are made too.
         sha256: expected hash, in hexadecimal, or None for no check.
         size: expected length in bytes, or None for no check beyond what the server announces.
-        tries: tries in a row that may end without a new byte.
+        tries: tries in a row that may end without a new byte, or for slowness.
         retry_wait: seconds before the second try; doubled for each one after that.
         max_wait: upper bound in seconds of any wait, one that the server asks for included.
         timeout: seconds of silence after which a connection counts as lost.
@@ -68,6 +74,10 @@ def fetch(
         FetchError: the server refuses, the network stays down, the content is not the expected
             one (the ".part" is removed), or the disk cannot be written.
     """
+    try:
+        check_address(url)
+    except ValueError as error:
+        raise FetchError(f"{error}; correct the address") from error
     path = Path(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +218,7 @@ def _fetch_with_retries(
         except _Transient as error:
             # A line that breaks often but brings something each time may take as long as it
             # needs; a server that always cuts at the same byte may not.
-            if partial.length() > longest:
+            if partial.length() > longest and not isinstance(error, _TooSlow):
                 failures, longest = 0, partial.length()
             failures += 1
             if failures >= tries:
@@ -224,8 +234,6 @@ def _fetch_with_retries(
 def _try_once(partial: _Partial, size: int | None, timeout: float) -> None:
     """Sorts what may go wrong into what is worth another try and what is not."""
     url = partial.url
-    if not url.lower().startswith(("http://", "https://")):
-        raise FetchError(f"{url}: not a web address; give one that begins with https://")
     try:
         _request(partial, size, timeout)
     except urllib.error.HTTPError as error:
@@ -246,6 +254,18 @@ def _try_once(partial: _Partial, size: int | None, timeout: float) -> None:
         raise _Transient(str(reason)) from error
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server to other web addresses; urllib would follow it to ftp:// too."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str):
+        fp.close()  # or urllib reads all that comes with the redirection
+        try:
+            check_address(newurl)
+        except ValueError as error:
+            raise FetchError(f"{req.full_url}: redirected, but not followed: {error}") from error
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _request(partial: _Partial, size: int | None, timeout: float) -> None:
     # Without an identity encoding a server may compress on the fly, and then neither the
     # length nor the ETag is that of the file.
@@ -256,7 +276,7 @@ def _request(partial: _Partial, size: int | None, timeout: float) -> None:
         headers.update({"Range": f"bytes={offset}-", "If-Range": validator[1]})
     request = urllib.request.Request(partial.url, headers=headers)
     try:
-        response = urllib.request.urlopen(request, timeout=timeout)
+        response = urllib.request.build_opener(_Redirects).open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         if error.code != 416 or not offset:
             raise
@@ -279,14 +299,33 @@ def _request(partial: _Partial, size: int | None, timeout: float) -> None:
 
 def _receive(partial: _Partial, response: http.client.HTTPResponse, total: int | None) -> None:
     name = partial.path.name.removesuffix(".part")
+    pace = _Pace()
     with partial.appending() as append, _Progress(name, partial.length(), total) as progress:
         # read1 hands over what has come instead of waiting for a full chunk, so that a line
         # that breaks loses nothing.
         while chunk := response.read1(_CHUNK):
             append(chunk)
             progress.update(len(chunk))
+            pace.check(len(chunk))
     if total is not None and partial.length() < total:
         raise _Transient(f"the connection ended after {partial.length()} of {total} bytes")
+
+
+class _Pace:
+    """How fast bytes come, from time to time."""
+
+    def __init__(self):
+        self.since, self.count = time.monotonic(), 0
+
+    def check(self, count: int) -> None:
+        """Adds bytes that have come; raises _TooSlow if they are too few for the time."""
+        self.count += count
+        seconds = time.monotonic() - self.since
+        if seconds < _RATE_EVERY:
+            return
+        if self.count < _LEAST_RATE * seconds:
+            raise _TooSlow(f"only {self.count} bytes came in {seconds:.3g} s")
+        self.since, self.count = time.monotonic(), 0
 
 
 def _check_range(partial: _Partial, offset: int, response: http.client.HTTPResponse) -> int | None:

@@ -72,7 +72,7 @@ class FeatureFiles:
         Raises:
           UserError: the input is no good, or `feature_file` is a file that is not ours to replace.
         """
-        derived = DerivedFile(feature_file, self._source(part, input_file))
+        derived = self._derived(part, input_file, feature_file)
 
         def check() -> dict:
             # What is wrong with the input is to show now, not when predictions are written.
@@ -89,8 +89,11 @@ class FeatureFiles:
         Raises:
           UserError: `made` would.
         """
-        derived = DerivedFile(feature_file, self._source(part, input_file))
+        derived = self._derived(part, input_file, feature_file)
         return derived.state(lambda: self._count_foreign(feature_file))
+
+    def _derived(self, part: str, input_file: str, feature_file: str) -> DerivedFile:
+        return DerivedFile(feature_file, self._source(part, input_file), numbers=["num_examples"])
 
     def _source(self, part: str, input_file: str) -> dict:
         """Everything that features are a function of."""

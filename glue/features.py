@@ -165,6 +165,16 @@ def serialize(feature: InputFeatures) -> bytes:
     return tf_example.serialize(fields) + joined.SerializeToString()
 
 
+def convert_examples_to_features(
+    examples, label_list, max_seq_length, tokenizer, task_name
+) -> list[InputFeatures]:
+    """Returns the features of examples; see `convert_single_example`."""
+    return [
+        convert_single_example(number, example, label_list, max_seq_length, tokenizer, task_name)
+        for number, example in enumerate(examples)
+    ]
+
+
 def file_based_convert_examples_to_features(
     examples, label_list, max_seq_length, tokenizer, output_file, task_name
 ) -> None:

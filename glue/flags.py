@@ -12,16 +12,24 @@ from glue.features import SHORTEST
 from glue.tasks import PROCESSORS
 from model_flags import define_text_flags, steps_of_epochs
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS, define_keep_checkpoint_max
+from runtime.flags import FLAGS, define_from_scratch, define_keep_checkpoint_max
 
 _CUSTOM = "tsv"
 _TASKS = (*PROCESSORS, _CUSTOM)
-# Of the reference, where neither steps nor epochs are given.
-_TRAIN_STEPS = 1000
+# The reference's: 1000 steps, without warmup, unless flags say otherwise.
+_DEFAULTS = {
+    "train_steps": 1000,
+    "num_train_epochs": 0.0,
+    "warmup_proportion": 0.0,
+    "save_checkpoints_steps": 1000,
+}
 
 
 def define_glue_flags() -> None:
     """Data, model and schedule; call it after `define_run_flags`."""
+    # Before the aliases, which take over what the defaults are then.
+    for name, value in _DEFAULTS.items():
+        FLAGS.set_default(name, value)
     flags.DEFINE_string(
         "data_dir", None, "Folder with a folder a task, such as MRPC; of --task_name=tsv itself."
     )
@@ -54,17 +62,11 @@ def define_glue_flags() -> None:
         lower_bound=0,
     )
     flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "What updates the weights.")
+    define_from_scratch()
     define_keep_checkpoint_max()
     flags.DEFINE_float(
         "threshold_to_export", float("nan"), "Number that the exported model gives as `threshold`."
     )
-    # The reference's: the length is 1000 steps, without warmup, unless flags say otherwise.
-    for name, value in (
-        ("num_train_epochs", 0.0),
-        ("warmup_proportion", 0.0),
-        ("save_checkpoints_steps", 1000),
-    ):
-        FLAGS.set_default(name, value)
 
 
 def make_processor() -> DataProcessor:
@@ -81,7 +83,7 @@ def make_processor() -> DataProcessor:
         raise FlagError(f"--task_name={FLAGS.task_name} is no task; there are {', '.join(_TASKS)}")
     if FLAGS.tsv_regression and name != _CUSTOM:
         raise FlagError(f"--tsv_regression is for --task_name={_CUSTOM} only")
-    if FLAGS["train_steps"].present and FLAGS.train_steps < 1:
+    if FLAGS.train_steps < 1:
         raise FlagError(f"--train_step must be positive, not {FLAGS.train_steps}")
     if not os.path.isdir(FLAGS.data_dir):
         raise UserError(f"--data_dir {FLAGS.data_dir} is no folder")
@@ -105,14 +107,14 @@ def feature_path(part: str) -> str:
 
 
 def num_train_steps(num_examples: int, train_file: str) -> int:
-    """--train_step, or else what --num_train_epochs come to, or else the reference's number.
+    """What --num_train_epochs come to where they alone are given, else --train_step.
 
     Raises:
       UserError: the epochs are shorter than one step.
     """
-    if FLAGS.train_steps > 0 or not FLAGS.num_train_epochs:
-        return FLAGS.train_steps if FLAGS.train_steps > 0 else _TRAIN_STEPS
-    return steps_of_epochs(num_examples, train_file)
+    if FLAGS.num_train_epochs and not FLAGS["train_steps"].present:
+        return steps_of_epochs(num_examples, train_file)
+    return FLAGS.train_steps
 
 
 def num_warmup_steps(num_steps: int) -> int:

@@ -1,13 +1,49 @@
-"""Feature files to batches for the model."""
+"""Features, of files or in memory, to batches for the model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from glue.features import SEQUENCE_KEYS
+from glue.features import SEQUENCE_KEYS, InputFeatures
 from runtime.records import parsed_batches
+
+
+def input_fn_builder(
+    features: Sequence[InputFeatures], seq_length: int, is_training: bool, drop_remainder: bool
+) -> Callable[[dict], tf.data.Dataset]:
+    """Returns an `input_fn` of features that are in memory.
+
+    In training they come without end, every epoch in another order, else once and in order.
+
+    Args:
+      features: the features.
+      seq_length: their length.
+      is_training: shuffle and repeat.
+      drop_remainder: leave out a last batch that is not full.
+
+    Returns:
+      A function from `params`, which has "batch_size", to a dataset of dictionaries: int32 [B, S]
+      or [B]; `label_ids` are float32 where labels are numbers.
+    """
+    shape = [len(features), seq_length]
+    columns = {
+        key: np.array([getattr(f, key) for f in features], np.int32).reshape(shape)
+        for key in SEQUENCE_KEYS
+    }
+    labels = [f.label_id for f in features]
+    kind = np.float32 if any(isinstance(label, float) for label in labels) else np.int32
+    columns["label_ids"] = np.array(labels, kind)
+
+    def input_fn(params: dict) -> tf.data.Dataset:
+        data = tf.data.Dataset.from_tensor_slices(columns)
+        if is_training:
+            data = data.shuffle(len(features)).repeat()
+        return data.batch(params["batch_size"], drop_remainder)
+
+    return input_fn
 
 
 def feature_spec(seq_length: int, is_regression: bool) -> dict:

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 import optimization
+from fine_tuning_utils import create_albert
 
 
 def create_model(
@@ -44,9 +45,7 @@ def create_model(
       labels, int32 [B]. In regression the loss is the squared difference, the probabilities are the
       numbers, [B, 1], and so are, [B], the logits and the predictions.
     """
-    if hub_module:
-        raise ValueError("hub modules are not supported; give init_checkpoint instead")
-    model = modeling.AlbertModel(
+    pooled, _ = create_albert(
         albert_config,
         is_training,
         input_ids,
@@ -54,8 +53,8 @@ def create_model(
         segment_ids,
         use_one_hot_embeddings,
         use_einsum,
+        hub_module,
     )
-    pooled = model.get_pooled_output()
     weights = tf.get_variable(
         "output_weights",
         [num_labels, pooled.shape[-1]],

@@ -26,6 +26,9 @@ _UNUSED = ("num_train_epochs", "warmup_proportion", "export_dir")
 
 def define_pretraining_flags() -> None:
     """Data, masks and the schedule; to be called after `define_run_flags`."""
+    # Before the aliases, which take over what the defaults are then.
+    for name, value in _DEFAULTS.items():
+        FLAGS.set_default(name, value)
     flags.DEFINE_string(
         "input_file",
         None,
@@ -79,8 +82,6 @@ def define_pretraining_flags() -> None:
     flags.DEFINE_integer("ngram", 3, "Longest run of words of such a mask.", lower_bound=1)
     flags.DEFINE_string("spm_model_file", None, "SentencePiece model, for --masked_lm_budget.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary, for --masked_lm_budget.")
-    for name, value in _DEFAULTS.items():
-        flags.FLAGS.set_default(name, value)
 
 
 def check_pretraining_flags() -> None:

@@ -174,10 +174,12 @@ def input_fn_builder(
 
     def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         names = ("input_ids", "input_mask", "segment_ids", "token_boundary")
-        inputs = [start_batch + rank + index * num_workers, *(features[name] for name in names)]
         outputs = tf.numpy_function(
-            lambda *arrays: _drawn_masks(options, *arrays),
-            inputs,
+            # The number is no part of the graph, which is the same for a resumed run.
+            lambda index, *arrays: _drawn_masks(
+                options, start_batch + rank + int(index) * num_workers, *arrays
+            ),
+            [index, *(features[name] for name in names)],
             [tf.int32, tf.int32, tf.int32, tf.float32],
             stateful=False,
         )
@@ -213,7 +215,7 @@ def input_fn_builder(
 
 def _drawn_masks(
     options: RecordOptions,
-    batch: np.ndarray,
+    batch: int,
     ids: np.ndarray,
     input_mask: np.ndarray,
     segment_ids: np.ndarray,
@@ -222,7 +224,7 @@ def _drawn_masks(
     """New ids, positions, labels and weights of a batch, see `input_fn_builder`."""
     in_second = segment_ids.sum(axis=1)
     layout = Layout(input_mask.sum(axis=1) - in_second - 2, in_second - 1, options.seq_length)
-    rng = np.random.Generator(np.random.PCG64([options.mask_seed, int(batch)]))
+    rng = np.random.Generator(np.random.PCG64([options.mask_seed, batch]))
     masked = options.masker.mask(ids, layout, token_boundary.astype(bool), rng)
     weights = np.arange(options.num_places) < masked.counts[:, None]
     return masked.ids, masked.positions, masked.labels, weights.astype(np.float32)

@@ -31,6 +31,16 @@ from runtime.workers import ordered_map
 # bounds what a worker sends; more than the least, so that documents of a block meet others.
 _BLOCK_BYTES = 6 << 20
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
+# What the records of a shard add up to.
+_COUNTS = (
+    "records",
+    "documents",
+    "documents_of_one_sentence",
+    "tokens",
+    "predictions",
+    "in_order",
+    "bytes",
+)
 
 
 class Shard(NamedTuple):
@@ -107,7 +117,10 @@ class ShardMaker:
             ours to replace.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
-        derived = [DerivedFile(s.path, self._source(hashes, plan, s)) for s in plan.shards]
+        derived = [
+            DerivedFile(shard.path, self._source(hashes, plan, shard), numbers=_COUNTS)
+            for shard in plan.shards
+        ]
         with one_at_a_time(plan.shards[0].path):
             facts = [file.reusable() for file in derived]
             foreign = next((file for file in derived if file.is_foreign()), None)

@@ -16,6 +16,8 @@ from absl import app, flags
 from runtime import distributed, locks, signals
 from runtime.errors import UserError
 
+# Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
+WITHOUT_USE = "without use here, accepted for compatibility"
 # Seconds that other ranks wait with an error.
 _REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
@@ -37,13 +39,15 @@ def _parse(argv: list[str]) -> list[str]:
         rest = flags.FLAGS(argv)
     except SystemExit:
         # Help was asked for and given; absl takes that for a failure.
+        if not {"--helpfull", "--helpxml"} & set(argv):
+            print(flags.FLAGS.module_help(WITHOUT_USE))
         sys.exit(0)
     except flags.Error as e:
-        _end(f"{e}; see --help", 2)
+        fail(f"{e}; see --help", 2)
     except (OSError, UnicodeDecodeError) as e:
-        _end(f"--flagfile: no file of flags: {e}", 2)
+        fail(f"--flagfile: no file of flags: {e}", 2)
     if len(rest) > 1:
-        _end(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
+        fail(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
     return rest
 
 
@@ -67,7 +71,7 @@ def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
     signals.uninstall()
     # Only now, when nothing of what `main` was in the middle of is left to be cleaned up.
     if failure:
-        _end(*failure)
+        fail(*failure)
 
 
 def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str, int] | None:
@@ -88,7 +92,8 @@ def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str
     return None
 
 
-def _end(message: str, code: int) -> None:
+def fail(message: str, code: int) -> None:
+    """Ends the program with a line that says why."""
     label = distributed.label()
     if label and not distributed.is_first():
         # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.

@@ -1,13 +1,15 @@
 """Files derived from others, reused only while they are what would be derived again.
 
 Beside a derived file `NAME` lies a header `NAME.json`: format version, what it was made from, facts
-about it, and hashes of its content and its companions'. The header is written before the files
-take their names, so that after a crash it never vouches for a file it does not describe.
+about it, hashes of its content and its companions', and a hash of all that. The header is written
+before the files take their names, so that after a crash it never vouches for a file it does not
+describe.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
@@ -24,6 +26,9 @@ from runtime.locks import one_at_a_time
 _FORMAT, _VERSION = "albert-derived-file", 1
 # How every header begins, also one whose end was lost.
 _BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
+_PARTS = ("source", "facts", "files")
+# The hash of the rest of a header. Earlier headers have none, and are read as well.
+_OWN_HASH = "header_sha256"
 # Seconds in which a launcher certainly ends a job after one of its processes has failed.
 _END_OF_JOB = 10.0
 
@@ -89,9 +94,17 @@ class DerivedFile:
       source: JSON object, everything that the content is a function of.
     """
 
-    def __init__(self, path: str, source: dict, companions: Sequence[str] = ()):
+    def __init__(
+        self,
+        path: str,
+        source: dict,
+        companions: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+    ):
+        """Describes the file; `numbers` are the facts that whoever reuses it counts on."""
         self.paths = [path, *companions]
         self.source = source
+        self._numbers = numbers
         self._header_path = path + ".json"
 
     def reusable(self, explain: bool = True) -> dict | None:
@@ -242,7 +255,8 @@ class DerivedFile:
                 reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
             header = {"format": _FORMAT, "version": _VERSION, "source": self.source}
-            write_json(self._header_path, {**header, "facts": facts, "files": hashes})
+            header |= {"facts": facts, "files": hashes}
+            write_json(self._header_path, {**header, _OWN_HASH: _hash(header)})
 
     def _check_not_overtaken(self, names: Sequence[str]) -> None:
         if not all(map(os.path.exists, names)):
@@ -258,18 +272,22 @@ class DerivedFile:
                 content = file.read()
         except OSError:
             return None
+        # By its beginning or by its end: either may be damaged.
+        is_ours = content.startswith(_BEGINNING) or f'"{_OWN_HASH}"'.encode() in content
         try:
             header = json.loads(content)
         except (ValueError, RecursionError):
-            return {} if content.startswith(_BEGINNING) else None
-        return header if isinstance(header, dict) and header.get("format") == _FORMAT else None
+            return {} if is_ours else None
+        is_ours = isinstance(header, dict) and (is_ours or header.get("format") == _FORMAT)
+        return header if is_ours else None
 
     def _is_of(self, header: dict | None, path: str) -> bool:
         """Whether a file is one that the header describes, or that a damaged one may describe."""
         if header is None:
             return False
         files = header.get("files")
-        return not isinstance(files, dict) or self._key(path) in files
+        is_damaged = _OWN_HASH in header and not self._is_sound(header)
+        return is_damaged or not isinstance(files, dict) or self._key(path) in files
 
     def _why_not(self, header: dict) -> str | None:
         """Why the files that this header describes cannot be reused, or None."""
@@ -278,7 +296,7 @@ class DerivedFile:
             return damaged
         if header["version"] != _VERSION:
             return f"its header is version {header['version']}, this program writes {_VERSION}"
-        if not all(isinstance(header.get(key), dict) for key in ("source", "facts", "files")):
+        if not self._is_sound(header):
             return damaged
         for key, value in self.source.items():
             if header["source"].get(key) != value:
@@ -290,9 +308,25 @@ class DerivedFile:
                 return f"the content of {path} is not what was written"
         return None
 
+    def _is_sound(self, header: dict) -> bool:
+        """Whether a header of this version is what was written, as far as it can be told."""
+        rest = dict(header)
+        own_hash = rest.pop(_OWN_HASH, None)
+        return (
+            rest.keys() == {"format", "version", *_PARTS}
+            and all(isinstance(rest[part], dict) for part in _PARTS)
+            and all(type(rest["facts"].get(name)) is int for name in self._numbers)
+            and (_OWN_HASH not in header or own_hash == _hash(rest))
+        )
+
     def _key(self, path: str) -> str:
         """The name of a file in the header: relative, so that the folder may be moved."""
         return os.path.relpath(path, os.path.dirname(self._header_path) or ".")
+
+
+def _hash(header: dict) -> str:
+    """The SHA-256 of a header without its own hash; JSON keeps the order of keys."""
+    return hashlib.sha256(json.dumps(header).encode()).hexdigest()
 
 
 def files_of_header(path: str) -> list[str]:

@@ -21,19 +21,21 @@ _TENSORFLOW = "2.15."
 
 
 class Row(NamedTuple):
-    """A line of the report.
+    """A line of the report, about what was found or what is wrong.
 
     Attributes:
       part: what it is about, such as "model".
       item: its name.
       value: what was found, or what is wrong and what to do.
       ok: whether the job can run with it.
+      warns: whether it is probably not what is wanted.
     """
 
     part: str
     item: str
     value: str
     ok: bool = True
+    warns: bool = False
 
 
 class Report:
@@ -45,27 +47,32 @@ class Report:
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """A part of the report; what it cannot find out after an error is left out."""
-        self._part, outer = name, self._part
+        """Begins a part; an error ends the block and becomes a row of the part that it is in.
+
+        What comes after an error in the block cannot be found out, so it is left out.
+        """
+        self._part = name
         try:
             yield
-            self._part = outer
         except (UserError, OSError) as e:
             self.rows.append(Row(self._part, "error", " ".join(str(e).split()), ok=False))
-            self._part = outer
 
-    def add(self, item: str, value: object, ok: bool = True) -> None:
+    def go_on(self, name: str) -> None:
+        """Begins the next part in the same block: it needs what comes before it."""
+        self._part = name
+
+    def add(self, item: str, value: object, ok: bool = True, warns: bool = False) -> None:
         """Adds a row to the part."""
-        self.rows.append(Row(self._part, item, str(value), ok))
+        self.rows.append(Row(self._part, item, str(value), ok, warns))
 
     @property
     def ok(self) -> bool:
-        """Whether the job can run."""
+        """Whether nothing is there that would make the job fail."""
         return all(row.ok for row in self.rows)
 
 
 def describe_environment(report: Report, required: Sequence[str]) -> None:
-    """What does not depend on the task, and the flags that all programs check first.
+    """Adds rows about what no task is needed for, and checks the flags that all programs have.
 
     Args:
       report: gets the rows.

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import bf16_config, device, distributed
+from runtime import app, bf16_config, device, distributed
 from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
@@ -77,7 +77,12 @@ def define_run_flags() -> None:
     flags.DEFINE_integer(
         "save_summary_steps", 1, "Steps between points of the TensorBoard curves.", lower_bound=1
     )
-    flags.DEFINE_integer("log_steps", 100, "Steps between lines of the log.", lower_bound=1)
+    flags.DEFINE_integer(
+        "log_steps",
+        100,
+        "Steps between lines of the log; there is one every 30 s at least.",
+        lower_bound=1,
+    )
     flags.DEFINE_integer(
         "seed",
         12345,
@@ -105,6 +110,13 @@ def define_run_flags() -> None:
         "Work together with the other processes that mpirun has started, for instance: "
         "mpirun -np 8 python run_squad_v1.py ... --use_horovod=true",
     )
+    flags.DEFINE_float(
+        "stall_seconds",
+        300.0,
+        "Seconds without an answer after which a worker that hangs or is stopped is named and the "
+        "job ends; 0 to wait for ever.",
+        lower_bound=0.0,
+    )
     flags.DEFINE_enum(
         "allreduce_dtype",
         "float32",
@@ -124,13 +136,14 @@ def define_run_flags() -> None:
 
 def define_ignored_flags() -> None:
     """Flags of the reference that have no use here; accepted so that its commands work."""
-    flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.")
+    of_tpus, where = "Of the reference's TPU support; ignored.", {"module_name": app.WITHOUT_USE}
+    flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.", **where)
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
-        flags.DEFINE_string(name, None, "Of the reference's TPU support; ignored.")
-    flags.DEFINE_integer("num_tpu_cores", 8, "Of the reference's TPU support; ignored.")
-    flags.DEFINE_integer("iterations_per_loop", 1000, "Of the reference's TPU support; ignored.")
+        flags.DEFINE_string(name, None, of_tpus, **where)
+    flags.DEFINE_integer("num_tpu_cores", 8, of_tpus, **where)
+    flags.DEFINE_integer("iterations_per_loop", 1000, of_tpus, **where)
     flags.DEFINE_string(
-        "albert_hub_module_handle", None, "Not supported: give --init_checkpoint instead."
+        "albert_hub_module_handle", None, "Not supported: give --init_checkpoint instead.", **where
     )
 
 
@@ -153,6 +166,8 @@ def check_run_flags() -> None:
             "download/download_pretrained_model.py and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
+    if "from_scratch" in FLAGS and FLAGS.from_scratch and FLAGS.init_checkpoint:
+        raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
     for name in ("output_dir", "init_checkpoint", "export_dir"):
         _check_is_no_pattern(name)
     device.choose(FLAGS.device)
@@ -203,6 +218,20 @@ def define_keep_checkpoint_max() -> None:
         "are scored before any goes.",
         lower_bound=0,
     )
+
+
+def define_from_scratch() -> None:
+    """Defines the flag of the programs that are to start from a pretrained model."""
+    flags.DEFINE_bool(
+        "from_scratch",
+        False,
+        "Start from random weights on purpose: no warning that --init_checkpoint is not given.",
+    )
+
+
+def is_by_oversight_from_scratch() -> bool:
+    """Returns whether weights are random at the beginning though nobody has said that they be."""
+    return "from_scratch" in FLAGS and not FLAGS.from_scratch and not FLAGS.init_checkpoint
 
 
 def keep_checkpoint_max() -> int:

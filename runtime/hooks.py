@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -123,7 +124,10 @@ class Throughput(NamedTuple):
 
 
 class TrainingLog(tf.train.SessionRunHook):
-    """Logs progress every so many steps, writes curves, and logs statistics at the end."""
+    """Logs progress every so many steps and half-minutely, writes curves, and logs statistics."""
+
+    # Seconds after which a step is logged at the latest: slow ones would say nothing for long.
+    _LONGEST_SILENCE = 30.0
 
     def __init__(
         self,
@@ -194,7 +198,9 @@ class TrainingLog(tf.train.SessionRunHook):
                 loss=values[graph_keys.LOSS],
                 learning_rate=values[graph_keys.LEARNING_RATE],
             )
-        if step % self._every == 0 or step >= self._total or self._done.steps == 1:
+        silence = self._done.seconds - self._logged.seconds
+        is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
+        if is_due or step >= self._total or self._done.steps == 1:
             self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
 
     def end(self, session) -> None:
@@ -213,9 +219,7 @@ class TrainingLog(tf.train.SessionRunHook):
             "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
             "peak memory": f"{peak_memory_gb():.2f} GB",
         }
-        tf.logging.info("Training statistics")
-        for name, value in rows.items():
-            tf.logging.info("  %-36s %s", name, value)
+        log_statistics("Training statistics", rows)
 
     def _log(self, step: int, loss: float, learning_rate: float) -> None:
         recent = self._done - self._logged
@@ -244,6 +248,13 @@ class TrainingLog(tf.train.SessionRunHook):
         if self._writer:
             points = [tf.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]
             self._writer.add_summary(tf.Summary(value=points), step)
+
+
+def log_statistics(title: str, rows: Mapping[str, object]) -> None:
+    """Logs a block of names and values, which ends a part of a run."""
+    tf.logging.info(title)
+    for name, value in rows.items():
+        tf.logging.info("  %-36s %s", name, value)
 
 
 def peak_memory_gb() -> float:

@@ -45,7 +45,7 @@ def get_assignment_map_from_checkpoint(
 
 
 def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | None:
-    """What the checkpoint calls variable `name`, or None."""
+    """Returns what the checkpoint calls variable `name`; None if it does not have it."""
     candidates = [name]
     if shared:
         candidates += [
@@ -107,7 +107,7 @@ def initialize_from_checkpoint(
 def compare_with_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
 ) -> tuple[Initialized, list[dict[str, str]]]:
-    """What `initialize_from_checkpoint` would do, and its maps from checkpoint to variable name.
+    """Returns what `initialize_from_checkpoint` would take, and maps of names, checkpoint to graph.
 
     Takes the same arguments and raises the same errors.
     """

@@ -9,17 +9,28 @@ from typing import Protocol
 import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, device, distributed
+from runtime.available_memory import Memory, card_memory, host_memory
 from runtime.bf16_plan import Plan
 from runtime.checkpoints import list_checkpoints
 from runtime.environment import Report
 from runtime.files import check_can_be_written, existing_folder
-from runtime.flags import FLAGS, global_batch_size, kept_in_training
+from runtime.flags import (
+    FLAGS,
+    global_batch_size,
+    is_by_oversight_from_scratch,
+    kept_in_training,
+)
+from runtime.hooks import peak_memory_gb
 from runtime.initialization import Initialized
-from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes
+from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes, on_the_cpu
 from runtime.precision import plan_model
 from runtime.run import check_output_dir, checkpoint_to_use
 
 _TRAIN = tf.estimator.ModeKeys.TRAIN
+_SMALLER = (
+    "lower --train_batch_size and raise --gradient_accumulation_steps for it, or shorten "
+    "--max_seq_length"
+)
 
 
 class Job(Protocol):
@@ -30,43 +41,42 @@ class Job(Protocol):
     """
 
     def model_fn(self) -> Callable:
-        """The model; to be called after `describe_data`."""
+        """Returns the model; to be called after `describe_data`."""
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
-        """The model's variables against those of --init_checkpoint.
+        """Compares the model's variables with those of --init_checkpoint.
 
         Raises:
           UserError: they do not fit.
         """
 
     def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
-        """What the model takes in a training step.
+        """Returns the shapes and types of what the model takes in a training step, by name.
 
         Args:
           as_read: leave a length open that is known when a batch is read; else the longest.
         """
 
     def describe_data(self, report: Report) -> None:
-        """Adds the input files and whether their features will be reused.
+        """Adds rows about the input files and whether their features will be reused.
 
         Raises:
           UserError: a file cannot be used.
         """
 
     def steps(self) -> tuple[int, int] | None:
-        """Steps of the training and those of its warmup; None without a training."""
+        """Returns the steps of the training and of its warmup; None without a training."""
 
     def training_settings(self) -> dict:
-        """What the trained weights are a function of."""
+        """Returns what the trained weights are a function of, by flag name."""
 
 
-def training_graph(job: Job) -> tf.Graph:
-    """The graph of a training step of one worker, with batches of full length."""
-    with tf.Graph().as_default() as graph:
+def training_step(job: Job) -> tf.Operation:
+    """Returns a training step of one worker in a graph of its own, with batches of full length."""
+    with tf.Graph().as_default():
         tf.set_random_seed(FLAGS.seed)
         features = _placeholders(job.batch(as_read=False))
-        job.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
-    return graph
+        return job.model_fn()(features=features, labels=None, mode=_TRAIN, params={}).train_op
 
 
 def _placeholders(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
@@ -74,12 +84,14 @@ def _placeholders(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
 
 
 def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
-    """The model's variables, and which of them the initial checkpoint has."""
+    """Adds rows about the model's variables and which of them the initial checkpoint has."""
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     count = sum(variable.shape.num_elements() for variable in variables)
     report.add("parameters", f"{count / 1e6:.2f} million in {len(variables)} variables")
     if not FLAGS.init_checkpoint:
-        report.add("checkpoint", "none: training starts from random weights")
+        warns = job.steps() is not None and is_by_oversight_from_scratch()
+        advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
+        report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
     found = job.compare(variables)
     report.add("checkpoint", found.checkpoint)
@@ -89,7 +101,7 @@ def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
 
 
 def describe_training(report: Report, job: Job) -> None:
-    """Steps, and whether the folders are free and can be written.
+    """Adds rows about the steps, and checks that the folders are free and can be written.
 
     Raises:
       UserError: a folder cannot be written or holds another run, or there is no model to use.
@@ -115,12 +127,12 @@ def describe_training(report: Report, job: Job) -> None:
 
 
 def _checkpoints_there() -> dict[int, str]:
-    """Those of the run that would be resumed, by step."""
+    """Returns the checkpoints of the run that would be resumed, by step."""
     return {} if FLAGS.overwrite_output_dir else list_checkpoints(FLAGS.output_dir)
 
 
 def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
-    """How many the training writes, and whether there is room for them."""
+    """Adds a row that says how many checkpoints are to be written and whether there is room."""
     steps = job.steps()
     if steps is None or not distributed.is_chief():
         return
@@ -137,14 +149,52 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
     )
 
 
-def describe_memory(report: Report, graph: tf.Graph) -> None:
-    """The memory of a training step by part."""
-    for item, size in estimate_memory(graph).items():
+def describe_memory(
+    report: Report, job: Job, step: tf.Operation, device_memory: int | None
+) -> None:
+    """Adds rows about the memory of a training step, and whether card and host have so much.
+
+    Args:
+      report: gets the rows.
+      job: the job.
+      step: from `training_step`.
+      device_memory: bytes of a device elsewhere, with which the step is compared instead.
+    """
+    if job.steps() is None:
+        return
+    parts = estimate_memory(step)
+    for item, size in parts.items():
         report.add(item, format_bytes(size))
+    needed = parts["in all"]
+    if device_memory:
+        _compare(report, "device memory", needed, Memory(device_memory, "given by --device_memory"))
+        return
+    on_cpu = device.kind() == "cpu"
+    if not on_cpu:
+        _compare(report, "device memory", needed, card_memory(device.kind()))
+    # The others on this host would only repeat it.
+    if distributed.local_rank() == 0:
+        workers, program = distributed.local_size(), int(peak_memory_gb() * 1e9)
+        report.add("program and libraries", format_bytes(program))
+        own = program + (on_the_cpu(parts) if on_cpu else checkpoint_bytes(step.graph))
+        there = host_memory(in_use=workers * program)
+        of_workers = f" by {workers} workers" if workers > 1 else ""
+        _compare(report, "host memory", workers * own, there, of_workers)
+
+
+def _compare(report: Report, item: str, needed: int, there: Memory | None, whose: str = "") -> None:
+    """Adds a row that says whether there is as much memory as is needed."""
+    if there is None:
+        report.add(item, "not known; --device_memory=32GB compares with 32 GB")
+        return
+    found = f"{format_bytes(needed)} needed{whose}, {format_bytes(there.size)} {there.source}"
+    fits = needed <= there.size
+    advice = "" if fits else f"; {_SMALLER}"
+    report.add(item, found + advice, ok=fits)
 
 
 def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
-    """Rows with the configuration, and what it makes of a training step.
+    """Adds rows about the bfloat16 configuration and what it makes of a training step.
 
     Args:
       report: gets the rows.

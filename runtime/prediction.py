@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -10,7 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.checkpoints import FitsModel, restoring
+from runtime.hooks import format_seconds, log_statistics, peak_memory_gb
 from runtime.progress import progress
+from runtime.records import reading_records
 
 Output = dict[str, np.ndarray]
 
@@ -20,7 +23,7 @@ class Predictor:
 
     Worker r of n computes the batches r, r + n, ... of those that a single one would: the
     results are the same to the last bit. Rank 0 says which checkpoints: it calls `outputs` for
-    each and `finish` at the end, the other workers call `follow`.
+    each and `finish` at the end, the other workers call `follow`. The log says how fast it went.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Predictor:
         self._num_examples = num_examples
         workers = np.arange(num_examples) // batch_size % distributed.size()
         self._num_own = int(np.sum(workers == distributed.rank()))
+        self._seconds = []
 
     def outputs(self, checkpoint: str) -> list[Output]:
         """What the model gives for every example with the values of a checkpoint.
@@ -48,7 +52,18 @@ class Predictor:
           UserError: the checkpoint does not fit the model.
         """
         distributed.share(checkpoint)
-        return self._outputs(checkpoint)
+        started = time.perf_counter()
+        rows = self._outputs(checkpoint)
+        seconds = time.perf_counter() - started
+        self._seconds.append(seconds)
+        tf.logging.info(
+            "%s: %d examples predicted in %s, %s examples/s",
+            os.path.basename(checkpoint),
+            self._num_examples,
+            format_seconds(seconds),
+            self._per_second(1, seconds),
+        )
+        return rows
 
     def follow(self) -> None:
         """Does this worker's share for every checkpoint that rank 0 names, until it is done."""
@@ -56,8 +71,23 @@ class Predictor:
             self._outputs(checkpoint)
 
     def finish(self) -> None:
-        """Lets the other workers go."""
+        """Lets the other workers go, and logs statistics if there was anything to predict."""
         distributed.share(None)
+        if not self._seconds:
+            return
+        total = sum(self._seconds)
+        rows = {
+            "checkpoints": len(self._seconds),
+            "examples of each": self._num_examples,
+            "global batch": self._batch_size * distributed.size(),
+            "time": format_seconds(total),
+            "examples/s, mean": self._per_second(len(self._seconds), total),
+            "peak memory": f"{peak_memory_gb():.2f} GB",
+        }
+        log_statistics("Prediction statistics", rows)
+
+    def _per_second(self, checkpoints: int, seconds: float) -> str:
+        return f"{checkpoints * self._num_examples / seconds:.2f}"
 
     def _outputs(self, checkpoint: str) -> list[Output]:
         rows = self._predict(checkpoint)
@@ -73,7 +103,7 @@ class Predictor:
             hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
             yield_single_examples=False,
         )
-        with restoring(checkpoint):
+        with restoring(checkpoint), reading_records():
             for batch in batches:
                 for values in zip(*batch.values(), strict=True):
                     yield dict(zip(batch, values, strict=True))

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import functools
 import math
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from runtime import distributed
-from runtime.errors import UserError
+from runtime.errors import UserError, user_error_in
 
-# A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that.
+# A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that. A
+# checksum is a CRC-32C, turned to the right by 15 bits, plus a constant.
 _BEFORE, _AFTER = 12, 4
+_CHECKSUM_ADDED = 0xA282EAD8
 # Batches are trimmed to a multiple of this length, so that few different shapes occur.
 _TRIM_MULTIPLE = 16
 
@@ -116,9 +120,9 @@ class RecordFile:
         """Finds where each record is.
 
         Raises:
-          UserError: a file ends inside a record.
+          UserError: a file ends inside a record, or a record's length is damaged.
         """
-        self._maps, places = [], []
+        self._maps, self._paths, places, checksums = [], [], [], []
         for path in paths:
             with open(path, "rb") as file:
                 file.seek(0, 2)
@@ -126,32 +130,84 @@ class RecordFile:
                     continue
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self._maps.append(content)
-            places.append(_record_places(content, path))
+            self._paths.append(path)
+            of_file = _record_places(content, path)
+            places.append(of_file[0])
+            checksums.append(of_file[1])
         # Two numbers a record: there may be tens of millions.
         self._places = np.concatenate([np.zeros((0, 2), np.int64), *places])
+        self._crcs = np.concatenate([np.zeros(0, np.uint32), *map(_crcs, checksums)])
         self._ends = np.cumsum([len(part) for part in places], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def read(self, numbers: np.ndarray) -> list[bytes]:
-        """The records with these numbers."""
-        files = np.searchsorted(self._ends, numbers, side="right")
-        places = zip(files.tolist(), self._places[numbers].tolist(), strict=True)
-        return [self._maps[file][start:end] for file, (start, end) in places]
+    def read(self, numbers: Sequence[int] | np.ndarray) -> list[bytes]:
+        """Returns the records with these numbers.
+
+        Raises:
+          UserError: one is not what was written, by its checksum.
+        """
+        files = np.searchsorted(self._ends, numbers, side="right").tolist()
+        places = zip(files, self._places[numbers].tolist(), strict=True)
+        records = [self._maps[file][start:end] for file, (start, end) in places]
+        found, written = list(map(google_crc32c.value, records)), self._crcs[numbers].tolist()
+        if found != written:
+            wrong = int(np.not_equal(found, written).argmax())
+            before = self._ends[files[wrong] - 1] if files[wrong] else 0
+            raise _damaged(self._paths[files[wrong]], numbers[wrong] - before)
+        return records
 
 
-def _record_places(content: mmap.mmap, path: str) -> np.ndarray:
-    """First byte and end of every record's content, int64 [N, 2]."""
-    places, position = array.array("q"), 0
+def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarray]:
+    """First byte and end of every record's content, int64 [N, 2], and its checksum, uint32 [N]."""
+    places, checksums, position = array.array("q"), array.array("I"), 0
     while position < len(content):
-        length = int.from_bytes(content[position : position + 8], "little")
+        before = content[position : position + _BEFORE]
+        length = int.from_bytes(before[:8], "little")
         start, end = position + _BEFORE, position + _BEFORE + length
         if end + _AFTER > len(content):
             raise UserError(f"{path} ends inside record {len(places) // 2}; make it anew")
-        places.extend((start, end))
+        if before != _before_content(length):
+            raise _damaged(path, len(places) // 2)
         position = end + _AFTER
-    return np.array(places, np.int64).reshape(-1, 2)
+        places.extend((start, end))
+        checksums.append(int.from_bytes(content[end:position], "little"))
+    return np.array(places, np.int64).reshape(-1, 2), np.array(checksums, np.uint32)
+
+
+@functools.lru_cache(maxsize=4096)
+def _before_content(length: int) -> bytes:
+    """What stands before a content of so many bytes: the length and its checksum."""
+    content = length.to_bytes(8, "little")
+    crc = google_crc32c.value(content)
+    masked = (crc >> 15 | crc << 17) + _CHECKSUM_ADDED
+    return content + (masked & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def _crcs(checksums: np.ndarray) -> np.ndarray:
+    """The CRCs that checksums, uint32 [N], stand for."""
+    turned = checksums - np.uint32(_CHECKSUM_ADDED)
+    return turned >> 17 | turned << 15
+
+
+def _damaged(path: str, number: int) -> UserError:
+    return UserError(f"{path}: record {number} is damaged, by its checksum; make the file anew")
+
+
+@contextlib.contextmanager
+def reading_records() -> Iterator[None]:
+    """Gives an error of reading records that comes out of TensorFlow its own form again.
+
+    Raises:
+      UserError: a record is damaged.
+    """
+    try:
+        yield
+    except tf.errors.OpError as e:
+        if error := user_error_in(e.message):
+            raise error from e
+        raise
 
 
 def parsed_batches(
@@ -201,7 +257,8 @@ def parsed_batches(
     full = shuffle_seed is not None or drop_remainder or pad_remainder
 
     def read(batch: np.ndarray) -> np.ndarray:
-        content = records.read(numbers(int(batch)))
+        # Added here, so that the graph of a resumed run is the same to the byte.
+        content = records.read(numbers(start_batch + int(batch)))
         if pad_remainder:
             content += content[-1:] * (batch_size - len(content))
         return np.array(content, object)
@@ -218,7 +275,8 @@ def parsed_batches(
         }
         return _trim(features) if trim_padding else features
 
-    batches = tf.data.Dataset.range(start_batch + rank, count, num_workers)
+    num_batches = count if shuffle_seed is not None else count - start_batch
+    batches = tf.data.Dataset.range(rank, num_batches, num_workers)
     if count < end:
         batches = batches.map(lambda number: number * end // count)
     parsed = batches.map(read_op).map(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import bf16_config, device, distributed, locks, precision
+from runtime import app, bf16_config, device, distributed, heartbeats, locks, precision
 from runtime.checkpoints import (
     BEST,
     keep_last,
@@ -25,7 +25,12 @@ from runtime.errors import FlagError, UserError
 from runtime.evaluation import Evaluation, Scored
 from runtime.export import export_saved_model
 from runtime.files import make_writable_folder, sha256_of
-from runtime.flags import FLAGS, keep_checkpoint_max, training_plan
+from runtime.flags import (
+    FLAGS,
+    is_by_oversight_from_scratch,
+    keep_checkpoint_max,
+    training_plan,
+)
 from runtime.prediction import Output, Predictor
 from runtime.run_record import begin_run, check_run, clear_litter_of_runs
 from runtime.training import make_deterministic, make_estimator, train
@@ -63,6 +68,14 @@ def connect(facts: dict) -> None:
     device.prepare()
     distributed.connect(on_cpu=device.kind() == "cpu")
     distributed.check_alike(facts)
+    heartbeats.start(
+        FLAGS.stall_seconds,
+        lambda worker: app.fail(
+            f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
+            "anew to resume",
+            1,
+        ),
+    )
 
 
 class Run:
@@ -113,6 +126,7 @@ class Run:
         """
         if distributed.is_chief():
             check_output_dir(settings)
+            _warn_of_random_weights()
         self._settings = settings
         self.facts |= settings
 
@@ -175,6 +189,9 @@ class Run:
         if FLAGS.do_train:
             keep_last(FLAGS.output_dir, keep_checkpoint_max())
         _report(best, outputs)
+        # The run's, also if it was resumed; without a training whose weights they are is not known.
+        if self._settings:
+            _warn_of_random_weights()
         return best
 
     def _begin(self) -> int:
@@ -293,6 +310,14 @@ def _checkpoint_content() -> str | None:
     if not FLAGS.init_checkpoint:
         return None
     return content_of(resolve_checkpoint(FLAGS.init_checkpoint) + ".index")
+
+
+def _warn_of_random_weights() -> None:
+    if is_by_oversight_from_scratch():
+        tf.logging.warning(
+            "--init_checkpoint is not given: this run starts from random weights, no pretrained "
+            "ones; --from_scratch says that it is to"
+        )
 
 
 def _report(best: dict, outputs: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from runtime import device, distributed, graph_keys, habana, signals
 from runtime.checkpoints import newest_checkpoint
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
+from runtime.records import reading_records
 
 # How the operating system's reasons read in TensorFlow's messages.
 _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
@@ -119,7 +120,8 @@ def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingP
     )
     try:
         hooks = [*distributed.starting_hooks(), log, save]
-        estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
+        with reading_records():
+            estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
         _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
     except tf.errors.OpError as e:
         reason = reason_for_people(e, folder, log.step)

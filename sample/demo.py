@@ -40,6 +40,7 @@ CONFIG = {
     "initializer_range": 0.15,
 }
 RUN_FLAGS = {
+    "from_scratch": True,
     "max_seq_length": 144,
     "max_query_length": 24,
     "doc_stride": 64,

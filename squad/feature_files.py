@@ -24,6 +24,8 @@ from squad.records import FeatureWriter, RecordMaker, feature_spec
 Examples = Callable[[], list[SquadExample]]
 # Examples that are converted at a time; enough to make sending them to a worker worth while.
 _CHUNK = 256
+# What is reused of a header.
+_NUMBERS = ("num_examples", "num_features")
 
 
 class FeatureOptions(NamedTuple):
@@ -86,7 +88,7 @@ class FeatureMaker:
         Raises:
           UserError: the input is no good, or `feature_file` is a file that is not ours to replace.
         """
-        derived = DerivedFile(feature_file, self._source(train_file, is_training=True))
+        derived = self._derived(train_file, feature_file)
 
         def read() -> tuple[list[SquadExample], dict]:
             examples, left_out = read_examples(load_squad(train_file), train_file, is_training=True)
@@ -109,10 +111,8 @@ class FeatureMaker:
         Raises:
           UserError: a file at one of the two names is not ours to replace.
         """
-        source = self._source(predict_file, is_training=False)
-        return self._made_once(
-            DerivedFile(feature_file, source, [left_file]), lambda: (examples(), {})
-        )
+        derived = self._derived(predict_file, feature_file, left_file)
+        return self._made_once(derived, lambda: (examples(), {}))
 
     def left_features(
         self, file: FeatureFile, examples: Examples, left_file: str
@@ -135,7 +135,7 @@ class FeatureMaker:
         Raises:
           UserError: `training_features` would.
         """
-        derived = DerivedFile(feature_file, self._source(train_file, is_training=True))
+        derived = self._derived(train_file, feature_file)
         return derived.state(lambda: self._count_foreign(derived))
 
     def prediction_state(
@@ -146,14 +146,18 @@ class FeatureMaker:
         Raises:
           UserError: `prediction_features` or `left_features` would.
         """
-        source = self._source(predict_file, is_training=False)
-        derived = DerivedFile(feature_file, source, [left_file])
+        derived = self._derived(predict_file, feature_file, left_file)
 
         def check() -> None:
             self._count_foreign(derived)
             self._left_of_foreign_file(feature_file, examples())
 
         return derived.state(check)
+
+    def _derived(self, input_file: str, feature_file: str, *left_file: str) -> DerivedFile:
+        """The features of a SQuAD file: with a left file to predict it, else to train on it."""
+        source = self._source(input_file, is_training=not left_file)
+        return DerivedFile(feature_file, source, left_file, _NUMBERS)
 
     def _source(self, input_file: str, is_training: bool) -> dict:
         """Everything that features are a function of."""

@@ -8,7 +8,7 @@ from absl import flags
 
 from model_flags import define_text_flags
 from runtime.errors import FlagError
-from runtime.flags import FLAGS, wanted
+from runtime.flags import FLAGS, define_from_scratch, wanted
 from squad.feature_files import FeatureOptions
 from squad.features import SPECIAL_TOKENS
 
@@ -45,6 +45,7 @@ def define_squad_flags() -> None:
         "where it has none, one is made in --output_dir.",
     )
     define_text_flags(max_seq_length=384)
+    define_from_scratch()
     flags.DEFINE_integer(
         "doc_stride", 128, "Tokens between two windows on a long paragraph.", lower_bound=1
     )

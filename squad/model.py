@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 import optimization
+from fine_tuning_utils import create_albert
 
 # Added to the scores of padding where the loss is not to see it; finite in bfloat16 too.
 _PADDING_SCORE = -1e30
@@ -36,9 +37,7 @@ def create_v1_model(
     Returns:
       Start and end scores, float32 [B, S] each.
     """
-    if hub_module:
-        raise ValueError("hub modules are not supported; give init_checkpoint instead")
-    model = modeling.AlbertModel(
+    _, states = create_albert(
         albert_config,
         is_training,
         input_ids,
@@ -46,8 +45,8 @@ def create_v1_model(
         segment_ids,
         use_one_hot_embeddings,
         use_einsum,
+        hub_module,
     )
-    states = model.get_sequence_output()
     batch_size, seq_length, hidden_size = modeling.get_shape_list(states, expected_rank=3)
     weights = tf.get_variable(
         "cls/squad/output_weights",

@@ -12,14 +12,14 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-def normalize_answer(text: str) -> str:
+def normalize_answer_v1(s: str) -> str:
     """Lower case, without ASCII punctuation, articles and superfluous white space."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION)).split())
+    return " ".join(_ARTICLES.sub(" ", s.lower().translate(_WITHOUT_PUNCTUATION)).split())
 
 
 def f1_score(prediction: str, ground_truth: str) -> float:
     """The harmonic mean of the words' precision and recall, 0 if none is common."""
-    predicted, true = (normalize_answer(text).split() for text in (prediction, ground_truth))
+    predicted, true = (normalize_answer_v1(text).split() for text in (prediction, ground_truth))
     common = sum((collections.Counter(predicted) & collections.Counter(true)).values())
     if not common:
         return 0.0
@@ -29,14 +29,14 @@ def f1_score(prediction: str, ground_truth: str) -> float:
 
 def exact_match_score(prediction: str, ground_truth: str) -> bool:
     """Whether the normalized texts are equal."""
-    return normalize_answer(prediction) == normalize_answer(ground_truth)
+    return normalize_answer_v1(prediction) == normalize_answer_v1(ground_truth)
 
 
-def best_over_answers(
-    metric: Callable[[str, str], float], prediction: str, answers: Sequence[str]
+def metric_max_over_ground_truths(
+    metric_fn: Callable[[str, str], float], prediction: str, ground_truths: Sequence[str]
 ) -> float:
     """The best score a prediction has against any of the answers, 0 if there are none."""
-    return max((metric(prediction, answer) for answer in answers), default=0.0)
+    return max((metric_fn(prediction, truth) for truth in ground_truths), default=0.0)
 
 
 def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str, float]:
@@ -57,8 +57,8 @@ def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str
             continue
         answers = [answer["text"] for answer in question.get("answers") or []]
         prediction = predictions[question["id"]]
-        exact_match += best_over_answers(exact_match_score, prediction, answers)
-        f1 += best_over_answers(f1_score, prediction, answers)
+        exact_match += metric_max_over_ground_truths(exact_match_score, prediction, answers)
+        f1 += metric_max_over_ground_truths(f1_score, prediction, answers)
     return {"exact_match": 100.0 * exact_match / total, "f1": 100.0 * f1 / total}
 
 

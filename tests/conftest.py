@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
 import pathlib
@@ -107,6 +108,12 @@ def make_squad(seed: int, articles: int) -> dict:
 def squad_dir(tmp_path_factory) -> pathlib.Path:
     """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, albert.json."""
     folder = tmp_path_factory.mktemp("squad")
+    make_squad_files(folder)
+    return folder
+
+
+def make_squad_files(folder: pathlib.Path) -> None:
+    """Writes the files of `squad_dir` into a folder."""
     for name, seed, articles in (("train", 1, 8), ("dev", 2, 2)):
         content = json.dumps(make_squad(seed, articles))
         (folder / f"{name}-v1.1.json").write_text(content, encoding="utf-8")
@@ -144,7 +151,6 @@ def squad_dir(tmp_path_factory) -> pathlib.Path:
         "attention_probs_dropout_prob": 0.1,
     }
     (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
-    return folder
 
 
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
@@ -207,3 +213,26 @@ def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
     result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
     assert result.returncode == 0, result.stderr
     return folder
+
+
+def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
+    """Changes the text of a header of ours; `with_hash`, or else as earlier versions wrote it."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    if not with_hash:
+        header = json.loads(text)
+        del header["header_sha256"]
+        text = json.dumps(header, indent=2)
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def defaults_of(program: str) -> dict[str, object]:
+    """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
+    before = set(flags.FLAGS)
+    try:
+        importlib.import_module(program)
+        return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)
+        sys.modules.pop(program, None)

@@ -40,6 +40,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     flags = ["--json", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
     result = run(command(squad_dir, tmp_path, *flags))
     assert result.returncode == 0, result.stdout
+    assert not any(row["warns"] for row in json.loads(result.stdout)["ranks"][0])
     (rows,) = rows_of(result)
     assert rows["TensorFlow"].startswith("2.15.")
     assert rows["device"].startswith("cpu (no HPU: habana-tensorflow needs CPython 3.10")
@@ -53,6 +54,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert rows["steps"] == "12, 1 of them warmup, 8 examples each"
     assert re.match(r"3 of 0\.\d MB; ", rows["checkpoints"])
     assert rows["activations"].endswith(" MB")
+    assert re.match(r"0\.\d\d GB needed, [\d.]+ GB ", rows["host memory"])
     assert rows["TF_BF16_CONVERSION"] == "not set: the run is in float32"
 
 
@@ -61,6 +63,8 @@ def test_nothing_is_written(squad_dir, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "to be made" in result.stdout
     assert result.stdout.endswith("the job can run\n")
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("WARNS"))
+    assert "training starts from random weights; give --init_checkpoint" in line
     assert not list(tmp_path.iterdir())
 
 
@@ -106,6 +110,15 @@ def test_what_fails_is_named(squad_dir, tmp_path, flag, part):
     assert any(part in line for line in result.stdout.splitlines() if line.startswith("FAILS"))
 
 
+def test_a_program_that_is_none():
+    result = run(check("create_pretraining_data.py", "--input_file=x"))
+    assert result.returncode == 2
+    assert result.stderr == (
+        "check_setup.py: error: create_pretraining_data.py is not one of run_squad_v1.py, "
+        "run_classifier.py, run_pretraining.py\n"
+    )
+
+
 def test_a_folder_with_another_run(trained, squad_dir):
     result = run(command(squad_dir, trained, "--learning_rate=2"))
     assert result.returncode == 1
@@ -119,6 +132,28 @@ def test_a_full_disk(squad_dir, tmp_path):
     assert result.returncode == 1
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
     assert re.search(r"1000000000 of 0\.\d MB; ", line)
+
+
+def test_memory_that_is_not_there(squad_dir, tmp_path):
+    """A batch of which no host has the memory: activations are 5 MB for every 8 examples."""
+    flags = ["--train_steps=5", "--train_batch_size=1000000"]
+    result = run(command(squad_dir, tmp_path, *flags))
+    assert result.returncode == 1
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+    assert re.search(r"host memory +\d{3}\.\d\d GB needed, [\d.]+ [GM]B ", line)
+    assert "lower --train_batch_size and raise --gradient_accumulation_steps" in line
+
+
+def test_the_memory_of_another_machine(squad_dir, tmp_path):
+    result = run(command(squad_dir, tmp_path, "--device_memory=1MB"))
+    assert result.returncode == 1
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+    assert re.search(r"device memory +[\d.]+ MB needed, 1\.0 MB given by --device_memory; ", line)
+    assert "host memory" not in result.stdout
+    result = run(command(squad_dir, tmp_path, "--device_memory=32"))
+    assert result.returncode == 2
+    assert "--device_memory=32: '32' is no size; write it like 32GB" in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and not result.stdout
 
 
 @pytest.fixture
@@ -190,6 +225,7 @@ def test_a_pretraining(squad_dir, tmp_path):
     result = run(check(*job, "--json"))
     assert result.returncode == 0, result.stdout
     (rows,) = rows_of(result)
+    assert rows["checkpoint"] == "none: training starts from random weights"
     count = int(rows["training records"].split()[0])
     assert count == len(
         list(tf.data.TFRecordDataset(str(tmp_path / "records")).as_numpy_iterator())
@@ -241,6 +277,13 @@ def test_without_training_a_model_must_be_there(squad_dir, tmp_path, flag):
     assert result.returncode == 1
     expected = "nothing to do" if flag == "--predict_file=" else "has no checkpoint; train first"
     assert expected in result.stdout
+
+
+def test_without_training_no_training_step_must_fit(trained, squad_dir):
+    flags = ["--train_file=", "--train_batch_size=1000000"]
+    result = run(command(squad_dir, trained, *flags))
+    assert result.returncode == 0, result.stdout
+    assert "host memory" not in result.stdout
 
 
 def test_what_is_done_needs_no_room(trained, squad_dir):

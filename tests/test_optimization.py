@@ -314,6 +314,31 @@ def test_create_optimizer_equals_numpy(graph, name, scale):
     assert_same_history(run_steps(variables, train_op, 9), theirs)
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_excluded_variables_stay_and_do_not_count_in_the_norm(graph, by_name):
+    weights = tf.get_variable("w", initializer=[0.0])
+    frozen = tf.get_variable("frozen", initializer=[2.0])
+    loss = tf.reduce_sum(0.5 * weights + 100.0 * frozen)
+    excluded = ["frozen:0" if by_name else frozen]
+    train_op = optimization.create_optimizer(
+        loss, 0.1, 10, 0, False, "adamw", 1.0, 0, False, excluded
+    )
+    variables = {v.op.name: v for v in tf.global_variables()}
+    assert variables.keys() == {"w", "frozen", "w/adam_m", "w/adam_v", "global_step"}
+    result = run_steps(variables, train_op, 1)[0]
+    assert result["frozen"].tolist() == [2.0]
+    # A tenth of the gradient, which is below the norm of 1 without the other's.
+    assert result["w/adam_m"] == pytest.approx(0.05)
+
+
+def test_excluded_variables_that_there_are_not(graph):
+    weights = tf.get_variable("w", initializer=[1.0])
+    with pytest.raises(ValueError, match="no trainable variable is q, v"):
+        optimization.create_optimizer(
+            tf.reduce_sum(weights), 0.1, 10, 0, False, excluded_tvars=["v", "w", "q:0"]
+        )
+
+
 def test_lamb_with_an_update_of_zero_keeps_the_weights(graph):
     weights = tf.get_variable("w", initializer=[1.0, -2.0])
     train_op = apply_gradients(optimization.LAMBOptimizer(0.1), tf.reduce_sum(weights * 0.0))
@@ -492,3 +517,26 @@ def test_program_without_resource_variables():
     *weights, step = map(float, result.stdout.split())
     assert step == 100
     np.testing.assert_allclose(weights, [0.4, 0.2], rtol=0, atol=1e-2)
+
+
+# Several batches a step.
+
+
+def test_a_step_of_three_batches_reports_the_mean_loss_and_all_tokens():
+    """Two steps; in the runs that only add up there is nothing to report."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        weights = tf.get_variable("w", initializer=[0.0])
+        batch, tokens = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
+        train_op = optimization.create_optimizer(
+            *(tf.reduce_sum(weights * 0.0) + batch, 0.1, 10, 0, False),
+            num_tokens=tokens,
+            gradient_accumulation_steps=3,
+        )
+        facts = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
+        step = tf.train.get_global_step()
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        found = []
+        for loss, count in ((1, 10), (2, 20), (6, 60), (4, 7), (4, 8), (7, 6)):
+            values, _ = session.run([facts, train_op], {batch: loss, tokens: count})
+            found.append((*values, session.run(step)))
+    assert found == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]

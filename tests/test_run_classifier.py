@@ -239,6 +239,7 @@ class TestSeparable:
         assert result.returncode == 0, result.stderr
         assert "Training is done already" in result.stderr
         assert "All 3 checkpoints are scored already" in result.stderr
+        assert result.stderr.count("WARNING --init_checkpoint is not given") == 2
         assert "Reusing" in result.stderr
         assert {path: path.stat().st_mtime_ns for path in files} == before
 

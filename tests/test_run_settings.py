@@ -107,14 +107,16 @@ NO_RESULT = {
     *("num_tpu_cores", "tpu_name", "tpu_zone", "use_tpu"),
     *("device", "do_train", "enable_scoped_allocator", "export_dir", "log_steps", "output_dir"),
     *("overwrite_output_dir", "save_checkpoints_minutes", "save_checkpoints_steps"),
-    *("save_summary_steps", "use_horovod", "vocab_file"),
+    *("save_summary_steps", "stall_seconds", "use_horovod", "vocab_file"),
 }
 SQUAD_NO_RESULT = {
-    *("do_predict", "input_file", "predict_feature_file", "predict_feature_left_file"),
+    *("do_predict", "from_scratch", "input_file"),
+    *("predict_feature_file", "predict_feature_left_file"),
     *("preprocess_workers", "train_feature_file"),
 }
 GLUE_NO_RESULT = {
-    *("cached_dir", "do_eval", "do_predict", "input_file", "keep_checkpoint_max"),
+    *("cached_dir", "do_eval", "do_predict", "from_scratch", "input_file"),
+    "keep_checkpoint_max",
     *("preprocess_workers", "threshold_to_export"),
     # Other names.
     *("eval_batch_size", "train_step"),

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from tests.conftest import run, squad_command
@@ -122,6 +123,11 @@ class TestAgain:
             assert f"Reusing {copy_of_trained / file}" in result.stderr
         assert "Training is done already" in result.stderr
         assert "All 3 checkpoints are scored already" in result.stderr
+        # At the beginning and below the scores.
+        warnings = [line for line in result.stderr.splitlines() if " WARNING " in line]
+        assert len(warnings) == 2
+        assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
+        assert result.stderr.endswith(warnings[1] + "\n")
         after = {f: f.stat().st_mtime_ns for f in copy_of_trained.rglob("*") if f.is_file()}
         assert after == before
 
@@ -143,8 +149,9 @@ class TestAgain:
     def test_a_lost_score_is_made_again(self, copy_of_trained, squad_dir):
         before = results(copy_of_trained)
         (copy_of_trained / "predictions.json").unlink()
-        result = run(squad_command(squad_dir, copy_of_trained))
+        result = run(squad_command(squad_dir, copy_of_trained, "--from_scratch"))
         assert result.returncode == 0, result.stderr
+        assert "WARNING" not in result.stderr
         assert results(copy_of_trained) == before
         assert (copy_of_trained / "predictions.json").exists()
 
@@ -160,6 +167,7 @@ class TestWithoutTraining:
         before = results(copy_of_trained)
         (copy_of_trained / "eval_results.json").unlink()
         result = run(squad_command(squad_dir, copy_of_trained, "--do_train=False"))
+        assert "WARNING" not in result.stderr
         assert result.returncode == 0, result.stderr
         assert results(copy_of_trained)["history"] == before["history"]
 
@@ -307,11 +315,31 @@ class TestBfloat16:
 
 
 class TestExport:
-    def test_answers_batches_of_any_size_like_prediction(self, trained, squad_dir, tmp_path):
-        command = squad_command(squad_dir, trained, f"--export_dir={tmp_path}")
-        result = run(command)
+    @pytest.fixture(scope="class")
+    def folder(self, trained, squad_dir, tmp_path_factory):
+        """A SavedModel."""
+        export_dir = tmp_path_factory.mktemp("export")
+        result = run(squad_command(squad_dir, trained, f"--export_dir={export_dir}"))
         assert result.returncode == 0, result.stderr
-        (folder,) = (tmp_path / "saved_model").iterdir()
+        (folder,) = (export_dir / "saved_model").iterdir()
+        return folder
+
+    @pytest.mark.skipif(not hasattr(tf2, "lite"), reason="this TensorFlow has no tf.lite")
+    def test_can_be_converted_for_tflite(self, folder):
+        """With its own operations alone, and for any batch and length."""
+        converter = tf2.lite.TFLiteConverter.from_saved_model(str(folder))
+        lite = tf2.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
+        model = tf2.saved_model.load(str(folder)).signatures["serving_default"]
+        ids = np.array([[2, 5, 6, 3, 7, 8, 9, 3], [2, 5, 9, 3, 7, 3, 0, 0]], np.int32)
+        segments = np.int32([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0, 0]])
+        inputs = {"input_ids": ids, "input_mask": np.int32(ids > 0), "segment_ids": segments}
+        expected = model(**{name: tf2.constant(value) for name, value in inputs.items()})
+        found = lite(**inputs)
+        assert found.keys() == {"start_log_prob", "end_log_prob"}
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value.numpy(), atol=1e-5)
+
+    def test_answers_batches_of_any_size_like_prediction(self, trained, folder):
         records = tf.data.TFRecordDataset(str(trained / "eval.tf_record"))
         keys = ("input_ids", "input_mask", "segment_ids")
         rows = []
@@ -354,6 +382,7 @@ class TestBadInput:
         ("flags", "parts"),
         [
             (["--use_tpu=true"], ["--use_tpu", "TPU"]),
+            (["--from_scratch", "--init_checkpoint=x"], ["--from_scratch and --init_checkpoint"]),
             (["--albert_hub_module_handle=x"], ["--albert_hub_module_handle", "--init_checkpoint"]),
             (["--allreduce_dtype=bfloat16"], ["--allreduce_dtype", "HPU"]),
             (["--gradient_accumulation_steps=0"], ["gradient_accumulation_steps"]),

@@ -411,3 +411,31 @@ def test_ids_of_several_texts(shared):
     expected = [tokenization.encode_ids(model, text) for text in texts]
     assert tokenization.encode_ids_of_all(model, texts) == expected
     assert expected[2] == model.piece_to_id(tokenization.encode_pieces(model, texts[2]))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (0x4E00, 0x9FFF),
+        (0x3400, 0x4DBF),
+        (0x20000, 0x2A6DF),
+        (0x2A700, 0x2B73F),
+        (0x2B740, 0x2B81F),
+        (0x2B820, 0x2CEAF),
+        (0xF900, 0xFAFF),
+        (0x2F800, 0x2FA1F),
+    ],
+)
+def test_cjk_characters_are_words_of_their_own(first, last):
+    """All that the reference counts as such, by the ends of each block."""
+    tokenize = tokenization.BasicTokenizer(do_lower_case=False).tokenize
+    for char in (chr(first), chr(last)):
+        assert tokenize(f"a{char}b") == ["a", char, "b"]
+
+
+@pytest.mark.parametrize(
+    "code", [0x33FF, 0x4DC0, 0xA000, 0x2A6E0, 0x2CEB0, 0xF8FF, 0xFB00, 0x2F7FF, 0x2FA20]
+)
+def test_what_lies_between_cjk_blocks_is_part_of_a_word(code):
+    tokenize = tokenization.BasicTokenizer(do_lower_case=False).tokenize
+    assert tokenize(f"a{chr(code)}b") == [f"a{chr(code)}b"]

@@ -6,7 +6,7 @@ import sys
 
 import sentencepiece as spm
 
-from tests.conftest import ROOT, run
+from tests.conftest import ROOT, defaults_of, run
 
 
 def test_model_vocabulary_and_their_reuse(squad_dir, tmp_path):
@@ -33,3 +33,14 @@ def test_model_vocabulary_and_their_reuse(squad_dir, tmp_path):
     assert other.returncode == 2 and "Traceback" not in other.stderr
     assert "error: --vocab_size 100000 is more than" in other.stderr
     assert path.stat().st_mtime_ns == before
+
+
+def test_defaults():
+    """Those of the command that google-research/albert made its vocabularies with."""
+    expected = {
+        "vocab_size": 30000,
+        "do_lower_case": True,
+        "character_coverage": 0.99995,
+        "input_sentence_size": 10_000_000,
+    }
+    assert expected.items() <= defaults_of("train_sentencepiece").items()

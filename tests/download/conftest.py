@@ -28,6 +28,8 @@ class Fault:
     deaf_to_range: bool = False  # answer 200 with the whole file
     deaf_to_if_range: bool = False  # answer 206 whatever the version
     without_length: bool = False
+    trickle: bool = False  # the body a byte at a time, some 100 a second
+    reason: str | None = None  # in place of the usual words after the status
 
 
 @dataclass
@@ -70,7 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append(request)
         body = self.server.files.get(request.path)
         if fault.status or body is None:
-            self._answer(fault.status or 404, {"Content-Length": "0", **fault.headers})
+            headers = {"Content-Length": "0", **fault.headers}
+            self._answer(fault.status or 404, headers, fault.reason)
             return
         headers = {"ETag": self.server.etag}
         status, start = 200, 0
@@ -92,10 +95,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.server.release.wait(10)
             rest = rest[fault.hold_after :]
+        while fault.trickle and rest and not self.server.release.wait(0.01):
+            self.wfile.write(rest[:1])
+            rest = rest[1:]
         self.wfile.write(rest)
 
-    def _answer(self, status: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
+    def _answer(self, status: int, headers: dict[str, str], reason: str | None = None) -> None:
+        self.send_response(status, reason)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()

@@ -1,6 +1,8 @@
 """The command download_pretrained_model.py, run as its users run it."""
 
+import hashlib
 import io
+import json
 import os
 import random
 import shutil
@@ -36,6 +38,7 @@ def packed(files, top="albert_test"):
 
 
 ARCHIVE = packed(FILES)
+SHA256 = hashlib.sha256(ARCHIVE).hexdigest()
 
 
 @pytest.fixture
@@ -212,6 +215,75 @@ def test_what_cannot_be_unpacked_leaves_nothing(download, out, server, tmp_path,
     assert f"check the address {server.url}albert_models/{NAME}.tar.gz" in line
     assert os.listdir(out) == []
     assert os.listdir(tmp_path) == ["models"]
+
+
+@pytest.mark.parametrize(
+    ("without", "problem"),
+    [
+        ("albert_config.json", "no configuration (*config.json)"),
+        ("30k-clean.model", "no vocabulary (*.model or vocab.txt)"),
+        ("model.ckpt-best.index", "no checkpoint (*.index)"),
+        ("model.ckpt-best.data-00000-of-00001", "model.ckpt-best.data-00000-of-00001 is not in it"),
+    ],
+)
+def test_an_archive_without_a_whole_model_is_an_error(download, out, server, without, problem):
+    files = {name: content for name, content in FILES.items() if name != without}
+    server.files[f"albert_models/{NAME}.tar.gz"] = packed(files)
+    assert problem in one_error_line(download())
+    assert os.listdir(out) == []
+
+
+def test_the_hash_is_shown_and_kept(download, out):
+    done = download()
+    assert f"{NAME}.tar.gz: SHA-256 {SHA256}, no hash of it is published" in done.stderr
+    assert json.loads((out / NAME / ".download.json").read_text())["sha256"] == SHA256
+
+
+def test_the_hash_is_checked(run, arguments, out, server):
+    line = one_error_line(run(SCRIPT, *arguments, "--sha256", "0" * 64))
+    assert f"SHA-256 is {SHA256}, expected {'0' * 64}" in line
+    assert os.listdir(out) == []
+    done = run(SCRIPT, *arguments, "--sha256", SHA256.upper())
+    assert done.returncode == 0 and f"SHA-256 {SHA256}, as expected" in done.stderr
+    # Of a folder that is there too.
+    assert run(SCRIPT, *arguments, "--sha256", SHA256).returncode == 0
+    line = one_error_line(run(SCRIPT, *arguments, "--sha256", "0" * 64))
+    assert f"from an archive with SHA-256 {SHA256}, expected {'0' * 64}; move it away" in line
+    (out / NAME / ".download.json").unlink()
+    assert "of unknown hash" in one_error_line(run(SCRIPT, *arguments, "--sha256", SHA256))
+    assert len(server.requests) == 2
+
+
+def test_the_hash_of_an_archive_put_there_by_hand_is_checked(run, arguments, out):
+    out.mkdir()
+    (out / f"{NAME}.tar.gz").write_bytes(ARCHIVE)
+    line = one_error_line(run(SCRIPT, *arguments, "--sha256", "0" * 64))
+    assert f"{NAME}.tar.gz: SHA-256 is {SHA256}, expected {'0' * 64}; move it away" in line
+    assert os.listdir(out) == [f"{NAME}.tar.gz"]
+
+
+def test_a_large_archive_is_kept_for_the_next_try(run, arguments, out, server):
+    line = one_error_line(run(SCRIPT, *arguments, "--max_unpacked_gb", "0.0005"))
+    assert "unpacks to more than 0.0005 GB" in line
+    done = run(SCRIPT, *arguments, "--max_unpacked_gb", "0.001")
+    assert done.returncode == 0, done.stderr
+    assert visible(out / NAME) == FILES
+    assert len(server.requests) == 1
+
+
+def test_what_a_server_says_does_not_act_on_the_terminal(download, server, fault):
+    server.faults += [fault(status=503, reason="\x1b]0;owned\x07\x1b[31mred\x9b")]
+    server.faults += [fault(status=404, reason="\x1b[2Jgone\x9c")]
+    done = download()
+    assert "HTTP 404 ?[2Jgone?; check the address" in one_error_line(done)
+    assert "HTTP 503 ?]0;owned??[31mred?; trying again" in done.stderr
+    assert all(c.isprintable() for c in done.stderr.replace("\n", ""))
+
+
+def test_a_password_is_not_shown(run):
+    done = run(SCRIPT, "http://me:secret@127.0.0.1:9/", NAME)
+    assert done.returncode == 2
+    assert "secret" not in done.stdout + done.stderr
 
 
 def test_a_model_that_is_not_there_is_one_error(download, out, server):

@@ -15,6 +15,7 @@ import termios
 import threading
 import time
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -243,11 +244,64 @@ def test_silence_counts_as_a_lost_connection(url, server, fault, tmp_path):
     assert (tmp_path / "file.bin").read_bytes() == BODY
 
 
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(module, "_RATE_EVERY", 0.1)
+
+
+def test_a_connection_that_brings_next_to_nothing_counts_as_lost(
+    url, server, fault, tmp_path, impatient
+):
+    server.faults += [fault(trickle=True)]
+    fetch(url, tmp_path / "file.bin", SHA256, **FAST)
+    assert (tmp_path / "file.bin").read_bytes() == BODY
+    first, second = server.requests
+    assert 0 < int(second.range.removeprefix("bytes=").removesuffix("-")) < 100
+
+
+def test_a_slow_server_is_given_up_and_taken_up_again(url, server, fault, tmp_path, impatient):
+    """Though every try brings something."""
+    server.faults += [fault(trickle=True)] * 9
+    with pytest.raises(FetchError, match=r"only \d+ bytes came in .* gave up after 3 tries"):
+        fetch(url, tmp_path / "file.bin", tries=3, **FAST)
+    assert len(server.requests) == 3
+    server.faults.clear()
+    had = (tmp_path / "file.bin.part").stat().st_size
+    fetch(url, tmp_path / "file.bin", SHA256)
+    assert server.requests[-1].range == f"bytes={had}-" and had > 0
+
+
+def test_a_redirection_is_followed_whatever_comes_with_it(url, server, fault, tmp_path):
+    """urllib reads its body to the end, which may be far away."""
+    server.files["old"] = b""
+    headers = {"Location": url, "Content-Length": str(10**12)}
+    server.faults += [fault(status=302, headers=headers)]
+    fetch(server.url + "old", tmp_path / "file.bin", SHA256, tries=1)
+    assert [r.path for r in server.requests] == ["old", "file.bin"]
+
+
+@pytest.mark.parametrize("place", ["ftp://127.0.0.1:1/x", "file:///etc/passwd", "http://a:b@h/x"])
+def test_a_redirection_to_elsewhere_is_not_followed(url, server, fault, tmp_path, sleeps, place):
+    server.faults += [fault(status=302, headers={"Location": place})]
+    with pytest.raises(FetchError, match=f"^{url}: (redirected, but not followed|HTTP 302)"):
+        fetch(url, tmp_path / "file.bin")
+    assert len(server.requests) == 1 and sleeps == [] and names(tmp_path) == []
+
+
+@pytest.mark.parametrize("scheme", ["http://", "https://", "htp://", "//", ""])
+@pytest.mark.parametrize("rest", ["h/x", "h:port/x", "[::1/x", "h\u2100/x"])
+def test_a_password_in_an_address_is_not_shown(tmp_path, scheme, rest):
+    with pytest.raises(FetchError, match="a user name or password") as caught:
+        fetch(f"{scheme}me:secret@{rest}", tmp_path / "x")
+    assert "secret" not in str(caught.value)
+    assert names(tmp_path) == []
+
+
 def test_an_unknown_certificate_is_final(tmp_path, monkeypatch, sleeps):
     def refuse(*_, **__):
         raise urllib.error.URLError(ssl.SSLCertVerificationError(1, "self-signed certificate"))
 
-    monkeypatch.setattr(module.urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(urllib.request.OpenerDirector, "open", refuse)
     with pytest.raises(FetchError, match="self-signed.*SSL_CERT_FILE"):
         fetch("https://127.0.0.1/x", tmp_path / "x")
     assert sleeps == []

@@ -12,7 +12,7 @@ from classifier_utils import ColaProcessor, file_based_convert_examples_to_featu
 from glue.feature_files import FeatureFiles
 from runtime import derived
 from runtime.errors import UserError
-from tests.conftest import ROOT, run
+from tests.conftest import ROOT, change_header, run
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +109,15 @@ def test_made_anew_with_a_reason(make, log, change, reason):
     log()
     make(**change)
     assert reason in log()
+
+
+@pytest.mark.parametrize("with_hash", [True, False])
+def test_a_header_without_a_number(make, tmp_path, log, with_hash):
+    make(rows=7)
+    change_header(tmp_path / "features.json", "num_examples", "num_example5", with_hash)
+    log()
+    assert make().num_examples == 7
+    assert f"its header {tmp_path}/features.json is damaged" in log()
 
 
 def test_a_file_of_the_reference_is_used_with_a_warning(make, tmp_path, log):

@@ -12,6 +12,7 @@ from classifier_utils import (
     InputExample,
     MrpcProcessor,
     PaddingInputExample,
+    convert_examples_to_features,
     convert_single_example,
     file_based_convert_examples_to_features,
 )
@@ -68,20 +69,20 @@ class TestGolden:
         examples = processor.get_train_examples(str(tmp_path))[: len(golden)]
         labels = processor.get_labels()
         records = FeatureMaker(tokenizer, labels, 128).records(examples)
+        features = convert_examples_to_features(examples, labels, 128, tokenizer, "mrpc")
         assert len(golden) == 600
-        for number, (row, example) in enumerate(zip(golden, examples, strict=True)):
+        for row, example, feature, record in zip(golden, examples, features, records, strict=True):
             used, first = len(row["input_ids"]), row["n_segment0"]
             expected = {
                 "input_ids": row["input_ids"] + [0] * (128 - used),
                 "input_mask": [1] * used + [0] * (128 - used),
                 "segment_ids": [0] * first + [1] * (used - first) + [0] * (128 - used),
             }
-            feature = convert_single_example(number, example, labels, 128, tokenizer, "mrpc")
             assert example.guid == row["guid"]
             assert {key: getattr(feature, key) for key in expected} == expected
             assert feature.label_id == row["label_id"]
             expected |= {"label_ids": [row["label_id"]], "is_real_example": [1]}
-            assert fields(records[number]) == expected
+            assert fields(record) == expected
 
 
 class TestLayout:

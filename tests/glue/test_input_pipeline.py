@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from classifier_utils import InputFeatures, file_based_input_fn_builder
+from classifier_utils import InputFeatures, file_based_input_fn_builder, input_fn_builder
 from glue.features import serialize
 
 LENGTH = 64
@@ -110,3 +110,44 @@ def test_several_sequences_in_a_feature(write):
 def test_no_tpu(write):
     with pytest.raises(ValueError, match="TPU"):
         file_based_input_fn_builder("x", 8, True, True, "mrpc", True, 2)
+
+
+class TestInMemory:
+    @staticmethod
+    def batches(values, training=False, drop=False, count=100, length=LENGTH):
+        features = [feature(number, value) for number, value in enumerate(values)]
+        input_fn = input_fn_builder(features, length, training, drop)
+        result = []
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(1)
+            batch = tf.data.make_one_shot_iterator(input_fn({"batch_size": 4})).get_next()
+            try:
+                while len(result) < count:
+                    result.append(session.run(batch))
+            except tf.errors.OutOfRangeError:
+                pass
+        return result
+
+    def test_gives_what_a_file_gives(self, write):
+        from_file = batches(write(range(10)))
+        for ours, expected in zip(self.batches(range(10)), from_file, strict=True):
+            assert ours.keys() == expected.keys() - {"is_real_example"}
+            for key, value in ours.items():
+                assert value.dtype == np.int32
+                np.testing.assert_array_equal(value, expected[key])
+        assert labels(self.batches(range(10), drop=True)) == labels(from_file)[:2]
+
+    def test_training_gives_every_feature_once_an_epoch(self):
+        got = np.ravel(labels(self.batches(range(8), training=True, count=6)))
+        epochs = got.reshape(3, 8)
+        assert [sorted(epoch) for epoch in epochs.tolist()] == [list(range(8))] * 3
+        assert len({tuple(epoch) for epoch in epochs.tolist()}) == 3
+
+    def test_numbers(self):
+        (got,) = self.batches([0.5, 2.0, 5.0])
+        assert got["label_ids"].dtype == np.float32
+        assert got["label_ids"].tolist() == [0.5, 2.0, 5.0]
+
+    def test_another_length(self):
+        with pytest.raises(ValueError, match="reshape"):
+            self.batches(range(3), length=LENGTH // 2)

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+import sentencepiece as spm
 
 import tokenization
 from pretraining.documents import Encoder, joined
@@ -39,6 +40,36 @@ def test_sentences_have_the_ids_that_the_tokenizer_gives(documents, tokenizer):
     ]
     assert sentences == expected
     assert documents.ranges == [(0, 2), (2, 3)]
+
+
+@pytest.fixture(scope="module")
+def letters_only(tmp_path_factory):
+    """A tokenizer that knows neither digits nor commas: what it does not know is one token."""
+    prefix = str(tmp_path_factory.mktemp("letters") / "spm")
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=iter(["axono ayono", "bxono byono"] * 20),
+        model_prefix=prefix,
+        vocab_size=30,
+        hard_vocab_limit=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        minloglevel=2,
+    )
+    return tokenization.FullTokenizer(None, True, prefix + ".model")
+
+
+def test_an_unknown_token_may_end_in_a_digit_and_a_comma(letters_only, tmp_path):
+    """Which its id does not show; the comma is a token of its own then."""
+    line = "axono 5, ayono"
+    (tmp_path / "text.txt").write_text(line)
+    (block,) = plan_blocks([str(tmp_path / "text.txt")], 10**6)
+    found = Encoder(letters_only, True).documents(block).ids.tolist()
+    model = letters_only.sp_model
+    assert found == tokenization.encode_ids(model, line)
+    assert found != model.encode(line)
 
 
 def test_joined_documents_are_those_of_both(documents):

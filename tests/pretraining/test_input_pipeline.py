@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pathlib
 import shutil
@@ -21,6 +22,7 @@ from pretraining.input_pipeline import (
 from pretraining.masking import Masker, MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
+from runtime import distributed
 from runtime.errors import UserError
 from runtime.records import RecordFile
 
@@ -210,6 +212,20 @@ class TestWrongFiles:
         (tmp_path / "masked.json").unlink()
         with pytest.raises(UserError, match=r"/masked is .*damaged"):
             check_files([str(path)], options)
+
+    @pytest.mark.parametrize(("rank", "local_rank"), [(0, 0), (8, 0), (1, 1), (9, 1)])
+    def test_one_worker_of_each_host_reads_on(
+        self, files, encoder, tmp_path, monkeypatch, rank, local_rank
+    ):
+        """Its files may be others than those of rank 0."""
+        monkeypatch.setattr(distributed, "rank", lambda: rank)
+        monkeypatch.setattr(distributed, "local_rank", lambda: local_rank)
+        content = bytearray(pathlib.Path(files["masked"]).read_bytes())
+        content[-100] ^= 1
+        (tmp_path / "masked").write_bytes(content)
+        reads_on = pytest.raises(UserError) if local_rank == 0 else contextlib.nullcontext()
+        with reads_on:
+            check_files([str(tmp_path / "masked")], record_options(encoder, with_masks=True))
 
     def test_a_truncated_header(self, files, encoder, tmp_path):
         shutil.copy(files["masked"], tmp_path)

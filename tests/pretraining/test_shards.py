@@ -17,6 +17,7 @@ from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from runtime.errors import UserError
+from tests.conftest import change_header
 
 DUPE_FACTOR = 4
 
@@ -98,6 +99,19 @@ def test_other_options_make_shards_anew(corpus, tokenizer, tmp_path, changes):
     assert name.read_bytes() != before
 
 
+@pytest.mark.parametrize("with_hash", [True, False])
+@pytest.mark.parametrize("key", ["records", "in_order"])
+def test_a_shard_whose_header_lacks_a_count_is_made_anew(
+    corpus, tokenizer, tmp_path, key, with_hash
+):
+    name = tmp_path / "shard"
+    total = make([corpus / "dev.txt"], [name], tokenizer)
+    good = (tmp_path / "shard.json").read_bytes()
+    change_header(tmp_path / "shard.json", f'"{key}"', f'"{key}_"', with_hash)
+    assert make([corpus / "dev.txt"], [name], tokenizer) == total
+    assert (tmp_path / "shard.json").read_bytes() == good
+
+
 def test_a_failed_job_leaves_the_shards_that_are_ready(corpus, tokenizer, tmp_path, small_blocks):
     """The text goes wrong in the last shard."""
     text = (corpus / "train.txt").read_bytes()
@@ -161,7 +175,21 @@ def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, sm
     (tmp_path / "text.txt").write_text("\n\n".join(lines))
     assert len(plan_shards([str(tmp_path / "text.txt")], ["x"], 4, False).blocks) == 3
     assert make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer) == 3 * DUPE_FACTOR
-    assert all(e["next_sentence_labels"] == [1] for e in examples(tmp_path / "shard"))
+    found = examples(tmp_path / "shard")
+    assert all(e["next_sentence_labels"] == [1] for e in found)
+    for first, second in (topics(e, tokenizer) for e in found):
+        assert len(first) == len(second) == 1 and first != second
+
+
+def topics(example: dict, tokenizer) -> list[set[str]]:
+    """The topics of the two segments: no word has the letter of another topic."""
+    ids = np.array(example["input_ids"])
+    count = int(sum(example["masked_lm_weights"]))
+    ids[example["masked_lm_positions"][:count]] = example["masked_lm_ids"][:count]
+    used, second = sum(example["input_mask"]), sum(example["segment_ids"])
+    parts = ids[1 : used - second - 1], ids[used - second : used - 1]
+    texts = (tokenizer.sp_model.decode(part.tolist()) for part in parts)
+    return [set(text) & set("abc") for text in texts]
 
 
 def test_a_single_sentence_makes_no_record(tokenizer, tmp_path):

@@ -40,7 +40,7 @@ class Place:
         self.header = folder / "main.json"
 
     def derived(self, **changes):
-        return DerivedFile(str(self.main), {**SOURCE, **changes}, [str(self.more)])
+        return DerivedFile(str(self.main), {**SOURCE, **changes}, [str(self.more)], ["count"])
 
     def build(self, content="1", **changes):
         with self.derived(**changes).building() as (names, facts):
@@ -153,8 +153,14 @@ def stop_at_replace(monkeypatch, number):
 
 
 def edit_header(place, **changes):
-    header = json.loads(place.header.read_text())
-    place.header.write_text(json.dumps({**header, **changes}))
+    """Changes a header; one of None takes its part out."""
+    header = {**json.loads(place.header.read_text()), **changes}
+    place.header.write_text(json.dumps({k: v for k, v in header.items() if v is not None}))
+
+
+def make_header_an_earlier_one(place, **changes):
+    """They had no hash of themselves."""
+    edit_header(place, header_sha256=None, **changes)
 
 
 class TestReasons:
@@ -204,7 +210,7 @@ class TestReasons:
         place.more.write_text(main)
         assert "is not what was written" in self.why(place, log)
 
-    @pytest.mark.parametrize("version", [0, 2, "1", None])
+    @pytest.mark.parametrize("version", [0, 2, "1"])
     def test_version(self, place, log, version):
         place.build()
         edit_header(place, version=version)
@@ -254,20 +260,62 @@ class TestDamagedHeader:
         place.header.write_bytes(content[:50] + damage + content[50 + len(damage) :])
         self.check(place, log)
 
-    @pytest.mark.parametrize("key", ["version", "source", "facts", "files"])
-    def test_lacks_a_part(self, place, log, key):
+    def test_any_byte(self, place, log):
+        """Of a name, of a number or of the hash itself; the files are made anew, not taken over."""
         place.build()
-        header = json.loads(place.header.read_text())
-        del header[key]
-        place.header.write_text(json.dumps(header))
+        content = place.header.read_bytes()
+        reasons = {f"its header {place.header} is damaged"}
+        reasons |= {f"its header is version {v}, this program writes 1" for v in (0, 3, 5, 9)}
+        for position in range(len(content)):
+            damaged = bytearray(content)
+            damaged[position] ^= 1 << position % 5
+            place.header.write_bytes(damaged)
+            log()
+            derived = place.derived()
+            if derived.reusable() is None:
+                (line,) = log()
+                assert line.removeprefix(f"{place.main} is made anew: ") in reasons
+                assert not derived.is_foreign()
+            else:
+                # White space became other white space.
+                assert chr(content[position]).isspace() and chr(damaged[position]).isspace()
+
+    @pytest.mark.parametrize("key", ["version", "source", "facts", "files"])
+    @pytest.mark.parametrize("make_damage", [edit_header, make_header_an_earlier_one])
+    def test_lacks_a_part(self, place, log, key, make_damage):
+        place.build()
+        make_damage(place, **{key: None})
         self.check(place, log)
 
     @pytest.mark.parametrize("key", ["source", "facts", "files"])
-    @pytest.mark.parametrize("value", [None, [], "text", 1])
-    def test_a_part_of_a_wrong_type(self, place, log, key, value):
+    @pytest.mark.parametrize("value", [[], "text", 1])
+    @pytest.mark.parametrize("make_damage", [edit_header, make_header_an_earlier_one])
+    def test_a_part_of_a_wrong_type(self, place, log, key, value, make_damage):
         place.build()
-        edit_header(place, **{key: value})
+        make_damage(place, **{key: value})
         self.check(place, log)
+
+    @pytest.mark.parametrize("facts", [{}, {"coumt": 3}, {"count": "3"}, {"count": 3.0}])
+    def test_facts_that_are_needed(self, place, log, facts):
+        place.build()
+        make_header_an_earlier_one(place, facts=facts)
+        self.check(place, log)
+
+    def test_one_with_a_part_too_many(self, place, log):
+        """That is what damage to the name of the hash looks like."""
+        place.build()
+        header = json.loads(place.header.read_text())
+        make_header_an_earlier_one(place, header_sha255=header["header_sha256"])
+        self.check(place, log)
+
+
+def test_an_earlier_header_is_good_enough(place, log):
+    place.build()
+    make_header_an_earlier_one(place)
+    before = place.listing()
+    assert place.derived().reusable() == {"count": 3}
+    assert log() == [f"Reusing {place.main} and {place.more}"]
+    assert place.listing() == before
 
 
 class TestState:
@@ -315,6 +363,27 @@ class TestMadeOnce:
         assert made[0] == {"count": 3}
         monkeypatch.setattr(derived, "one_at_a_time", no_lock)
         assert place.made_once() == made
+
+    @pytest.mark.parametrize("is_first", [True, False])
+    def test_rank_0_builds_if_it_can(self, place, monkeypatch, is_first):
+        """Its log is the one that is shown: the others wait a moment before they lock."""
+        events = []
+        monkeypatch.setattr(distributed, "is_first", lambda: is_first)
+        monkeypatch.setattr(distributed.time, "sleep", lambda seconds: events.append("wait"))
+        lock = derived.one_at_a_time
+        monkeypatch.setattr(
+            derived, "one_at_a_time", lambda path: events.append("lock") or lock(path)
+        )
+
+        def build():
+            place.build()
+            return {"count": 3}
+
+        place.made_once(build)
+        assert events == (["lock"] if is_first else ["wait", "lock"])
+        # What is there is taken at once.
+        place.made_once()
+        assert len(events) == (1 if is_first else 2)
 
     def test_a_file_of_somebody_else_needs_no_lock(self, place, monkeypatch):
         """It may lie in a folder that cannot be written."""

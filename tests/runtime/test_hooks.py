@@ -224,14 +224,21 @@ class TestTrainingLog:
         run_steps(tmp_path, 6, 100)
         log()
         hook = TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
-        train(tmp_path, hook, clock, [3] + [90] * 6)
+        train(tmp_path, hook, clock, [3] + [9] * 6)
         lines = log()
         assert parsed(lines) == [
             ("7", "100", "7.0", "0.1429", "0.006", "0.67", "0.67", "35", "4 min 39 s"),
-            ("10", "100", "10.0", "0.1000", "0.009", "0.02", "0.02", "1", "2 h 15 min"),
+            ("10", "100", "10.0", "0.1000", "0.009", "0.22", "0.22", "12", "13 min 30 s"),
         ]
         assert statistics(lines)["steps"] == "7"
         assert hook.step == 13
+
+    def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
+        hook = TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
+        train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
+        # The first; 30 s after it; every sixth; the steps that end 60 s and again 30 s later; the
+        # last.
+        assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
 
     def test_statistics(self, tmp_path, clock, log):
         hook = TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=100)

@@ -12,7 +12,7 @@ import pytest
 
 from sample.generate import generate, text_of
 from sample.relations import RELATIONS
-from squad.scoring import best_over_answers, f1_score
+from squad.scoring import f1_score, metric_max_over_ground_truths
 from tests.conftest import ROOT
 
 SEEDS = (1, 2)
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
 def mean_f1(file: dict, answer) -> float:
     """The F1, in percent, of `answer(paragraph, question)` over all questions."""
     scores = [
-        best_over_answers(f1_score, answer(p, q), [a["text"] for a in q["answers"]])
+        metric_max_over_ground_truths(f1_score, answer(p, q), [a["text"] for a in q["answers"]])
         for p in paragraphs(file)
         for q in p["qas"]
     ]
@@ -56,7 +56,8 @@ class TestBaselines:
             answers = [[a["text"] for a in q["answers"]] for q in paragraph["qas"]]
             candidates = set(itertools.chain(*answers))
             total += max(
-                sum(best_over_answers(f1_score, c, true) for true in answers) for c in candidates
+                sum(metric_max_over_ground_truths(f1_score, c, true) for true in answers)
+                for c in candidates
             )
             count += len(answers)
         assert 100 * total / count < 40

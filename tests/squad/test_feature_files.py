@@ -25,7 +25,7 @@ from squad import feature_files
 from squad.feature_files import FeatureMaker, FeatureOptions
 from squad.features import WindowMaker
 from squad_utils import FeatureWriter
-from tests.conftest import ROOT, run, squad_command
+from tests.conftest import ROOT, change_header, run, squad_command
 
 OPTIONS = FeatureOptions(64, 16, 20, True)
 MAKE = """
@@ -281,6 +281,14 @@ class TestReused:
             for a, b in zip(built[1], again[1], strict=True):
                 assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
+    def test_header_of_an_earlier_version(self, place, log):
+        """Without a hash of itself."""
+        place.make()
+        change_header(place.header, "", "", with_hash=False)
+        log()
+        place.make()
+        assert any(f"INFO: Reusing {place.records}" in line for line in log())
+
     def test_same_input_under_another_name(self, place, log):
         place.make()
         log()
@@ -405,6 +413,18 @@ class TestMadeAnew:
         place.header.write_bytes(place.header.read_bytes()[:length])
         if flags == "other flags":
             place.options = OPTIONS._replace(doc_stride=8)
+        made_anew(place, log, f"its header {place.header} is damaged")
+
+    @pytest.mark.parametrize("key", ["num_examples", "num_features"])
+    @pytest.mark.parametrize("with_hash", [True, False])
+    def test_header_without_a_number(self, place, log, key, with_hash):
+        place.make()
+        change_header(place.header, key, key[:-1] + "z", with_hash)
+        made_anew(place, log, f"its header {place.header} is damaged")
+
+    def test_header_with_a_changed_digit(self, place, log):
+        place.make()
+        change_header(place.header, '"num_examples": 12', '"num_examples": 13', with_hash=True)
         made_anew(place, log, f"its header {place.header} is damaged")
 
     def test_header_of_another_version(self, place, log):

@@ -1,7 +1,5 @@
 """The SQuAD 1.1 head: the reference's figures, and a loss that does not depend on padding."""
 
-import inspect
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -184,17 +182,6 @@ class TestAsTheReference:
         real = batch["input_mask"] == 1
         one, other = masked.run(batch), unmasked.run(batch)
         np.testing.assert_allclose(one["start"][real], other["start"][real], atol=1e-6)
-
-    def test_arguments(self):
-        """Scripts may give all of them by position."""
-        names = [
-            *("albert_config", "init_checkpoint", "learning_rate", "num_train_steps"),
-            *("num_warmup_steps", "use_tpu", "use_one_hot_embeddings", "use_einsum", "hub_module"),
-        ]
-        parameters = inspect.signature(squad_utils.v1_model_fn_builder).parameters.values()
-        positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-        assert [p.name for p in positional] == names
-        assert all(p.default is p.empty for p in positional)
 
     def test_golden_training(self, shared):
         """Twenty steps of AdamW from a checkpoint."""

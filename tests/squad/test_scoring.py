@@ -5,11 +5,11 @@ import json
 import pytest
 
 from squad.scoring import (
-    best_over_answers,
     evaluate_v1,
     exact_match_score,
     f1_score,
-    normalize_answer,
+    metric_max_over_ground_truths,
+    normalize_answer_v1,
 )
 
 
@@ -36,7 +36,7 @@ from squad.scoring import (
     ],
 )
 def test_normalize(text, normal):
-    assert normalize_answer(text) == normal
+    assert normalize_answer_v1(text) == normal
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_exact_match(prediction, truth, same):
 
 def test_the_best_of_several_answers_counts():
     answers = ["red house", "big red house", "shed"]
-    assert best_over_answers(f1_score, "the big house", answers) == pytest.approx(0.8)
-    assert best_over_answers(exact_match_score, "shed!", answers) == 1
-    assert best_over_answers(f1_score, "shed", []) == 0
+    assert metric_max_over_ground_truths(f1_score, "the big house", answers) == pytest.approx(0.8)
+    assert metric_max_over_ground_truths(exact_match_score, "shed!", answers) == 1
+    assert metric_max_over_ground_truths(f1_score, "shed", []) == 0
 
 
 def make_dataset(**answers):

@@ -1,0 +1,283 @@
+"""Defaults of all programs' flags, as `--help` and the README give them.
+
+The tables are written by hand: of the reference's programs (the Habana fork's, which has Google's
+flags and its own), of what differs on purpose, and of what the reference has not.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+
+import pytest
+
+from tests.conftest import ROOT, run
+
+OF_TPUS = {
+    "use_tpu": "false",
+    "tpu_name": None,
+    "tpu_zone": None,
+    "gcp_project": None,
+    "master": None,
+    "num_tpu_cores": "8",
+    "iterations_per_loop": "1000",
+}
+NO_USE = {*OF_TPUS, "albert_hub_module_handle"}
+REFERENCE = {
+    "run_squad_v1.py": {
+        **OF_TPUS,
+        "albert_config_file": None,
+        "albert_hub_module_handle": None,
+        "deterministic_run": "false",
+        "do_lower_case": "true",
+        "do_predict": "false",
+        "do_train": "false",
+        "doc_stride": "128",
+        "enable_scoped_allocator": "false",
+        "export_dir": None,
+        "init_checkpoint": None,
+        "input_file": None,
+        "learning_rate": "5e-05",
+        "max_answer_length": "30",
+        "max_query_length": "64",
+        "max_seq_length": "384",
+        "n_best_size": "20",
+        "num_train_epochs": "3.0",
+        "output_dir": None,
+        "predict_batch_size": "8",
+        "predict_feature_file": None,
+        "predict_feature_left_file": None,
+        "predict_file": None,
+        "save_checkpoints_steps": "5000",
+        "save_summary_steps": "1",
+        "spm_model_file": None,
+        "train_batch_size": "32",
+        "train_feature_file": None,
+        "train_file": None,
+        "train_steps": "-1",
+        "use_einsum": "false",
+        "use_horovod": "false",
+        "vocab_file": None,
+        "warmup_proportion": "0.1",
+    },
+    "run_classifier.py": {
+        **OF_TPUS,
+        "albert_config_file": None,
+        "albert_hub_module_handle": None,
+        "cached_dir": None,
+        "data_dir": None,
+        "deterministic_run": "false",
+        "do_eval": "false",
+        "do_lower_case": "true",
+        "do_predict": "false",
+        "do_train": "false",
+        "enable_scoped_allocator": "false",
+        "eval_batch_size": "8",
+        "export_dir": None,
+        "init_checkpoint": None,
+        "input_file": None,
+        "keep_checkpoint_max": "5",
+        "learning_rate": "5e-05",
+        "max_seq_length": "512",
+        "optimizer": "adamw",
+        "output_dir": None,
+        "predict_batch_size": "8",
+        "save_checkpoints_steps": "5000",
+        "save_summary_steps": "1",
+        "spm_model_file": None,
+        "task_name": None,
+        "threshold_to_export": "nan",
+        "train_batch_size": "32",
+        "train_step": "1000",
+        "use_horovod": "false",
+        "vocab_file": None,
+        "warmup_step": "0",
+    },
+    "run_pretraining.py": {
+        **OF_TPUS,
+        "albert_config_file": None,
+        "deterministic_run": "false",
+        "do_eval": "false",
+        "do_train": "true",
+        "enable_scoped_allocator": "false",
+        "eval_batch_size": "64",
+        "eval_file": None,
+        "init_checkpoint": None,
+        "init_from_group0": "false",
+        "input_file": None,
+        "keep_checkpoint_max": "5",
+        "learning_rate": "0.00176",
+        "masked_lm_budget": "0.0",
+        "max_eval_steps": "100",
+        "max_predictions_per_seq": "20",
+        "max_seq_length": "512",
+        "num_train_steps": "125000",
+        "num_warmup_steps": "3125",
+        "optimizer": "lamb",
+        "output_dir": None,
+        "poly_power": "1.0",
+        "save_checkpoints_steps": "5000",
+        "save_summary_steps": "1",
+        "start_warmup_step": "0",
+        "train_batch_size": "4096",
+        "use_einsum": "false",
+        "use_horovod": "false",
+    },
+    "create_pretraining_data.py": {
+        "do_lower_case": "true",
+        "do_permutation": "false",
+        "do_whole_word_mask": "true",
+        "dupe_factor": "40",
+        "favor_shorter_ngram": "true",
+        "input_file": None,
+        "input_file_mode": "r",
+        "masked_lm_prob": "0.15",
+        "max_predictions_per_seq": "20",
+        "max_seq_length": "512",
+        "ngram": "3",
+        "output_file": None,
+        "parallel": "false",
+        "random_next_sentence": "false",
+        "random_seed": "12345",
+        "short_seq_prob": "0.1",
+        "spm_model_file": None,
+        "vocab_file": None,
+    },
+}
+HOME = os.path.join(os.environ.get("HOME", "."), "tmp")
+# On purpose; the README has them.
+DIFFERENT = {
+    # What the fork's README gives.
+    "run_squad_v1.py": {
+        "do_predict": "true",
+        "do_train": "true",
+        "num_train_epochs": "2.0",
+        "output_dir": HOME,
+    },
+    # Google's number of steps.
+    "run_classifier.py": {"output_dir": HOME, "save_checkpoints_steps": "1000"},
+    "run_pretraining.py": {"output_dir": HOME},
+}
+CORES = str(len(os.sched_getaffinity(0)))
+OWN_OF_ALL_RUNS = {
+    "allreduce_dtype": "float32",
+    "device": "auto",
+    "gradient_accumulation_steps": "1",
+    "log_steps": "100",
+    "overwrite_output_dir": "false",
+    "scale_learning_rate": "false",
+    "seed": "12345",
+}
+OWN = {
+    "run_squad_v1.py": {
+        **OWN_OF_ALL_RUNS,
+        "mask_padding_in_loss": "true",
+        "preprocess_workers": CORES,
+        "trim_batches": "true",
+    },
+    "run_classifier.py": {
+        **OWN_OF_ALL_RUNS,
+        "num_train_epochs": "0.0",
+        "preprocess_workers": CORES,
+        "train_steps": "1000",
+        "tsv_regression": "false",
+        "use_einsum": "false",
+        "warmup_proportion": "0.0",
+    },
+    "run_pretraining.py": {
+        **OWN_OF_ALL_RUNS,
+        "ngram": "3",
+        "predict_batch_size": "64",
+        "spm_model_file": None,
+        "train_steps": "125000",
+        "vocab_file": None,
+    },
+    "create_pretraining_data.py": {"num_shards": "1", "preprocess_workers": CORES},
+    "train_sentencepiece.py": {
+        "character_coverage": "0.99995",
+        "do_lower_case": "true",
+        "input_file": None,
+        "input_sentence_size": "10000000",
+        "model_prefix": None,
+        "num_threads": "16",
+        "vocab_size": "30000",
+    },
+}
+
+
+@functools.cache
+def help_of(program: str) -> str:
+    result = run([sys.executable, str(ROOT / program), "--help"])
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def defaults(text: str) -> dict[str, str | None]:
+    """Names and defaults of the flags that `--help` shows."""
+    found = {}
+    _, *entries = re.split(r"^  --(?:\[no\])?(?=\w+:)", text, flags=re.MULTILINE)
+    for entry in entries:
+        default = re.search(r"^    \(default: '?(.*?)'?\)$", entry, re.MULTILINE)
+        found[entry.split(":")[0]] = default and default.group(1)
+    return found
+
+
+@pytest.mark.parametrize("program", OWN)
+def test_defaults(program):
+    expected = {
+        **REFERENCE.get(program, {}),
+        **DIFFERENT.get(program, {}),
+        **OWN[program],
+    }
+    shown = defaults(help_of(program))
+    assert {name: shown.get(name, "is no flag") for name in expected} == expected
+
+
+@pytest.mark.parametrize("program", DIFFERENT)
+def test_what_has_no_use_comes_last(program):
+    useful, heading, useless = re.split(
+        r"^(without use here, .*):$", help_of(program), flags=re.MULTILINE
+    )
+    assert "compatibility" in heading
+    assert defaults(useless).keys() == NO_USE
+    assert not defaults(useful).keys() & NO_USE
+
+
+def section(title: str) -> str:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+# A flag in the README with its default: `--learning_rate` (5e-5).
+STATED = re.compile(r"`--(\w+)` \(`?([\w.$/-]+)`?\)")
+
+
+def value_of(text: str | None) -> float | str | None:
+    """A default as it is to be compared: 5e-5 is 5e-05."""
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text
+
+
+@pytest.mark.parametrize(
+    ("title", "program", "at_least"),
+    [
+        ("Flags", "run_squad_v1.py", 20),
+        ("GLUE, or a task of your own", "run_classifier.py", 3),
+    ],
+)
+def test_defaults_in_the_readme(title, program, at_least):
+    stated = STATED.findall(section(title))
+    assert len(stated) >= at_least
+    shown = defaults(help_of(program))
+    expected = {name: value_of(text.replace("$HOME", os.environ["HOME"])) for name, text in stated}
+    assert {name: value_of(shown.get(name)) for name in expected} == expected
+
+
+def test_flags_in_the_readmes_table_exist():
+    named = set(re.findall(r"`--(\w+)", section("Flags"))) - {"flagfile", "help"}
+    assert len(named) > 40
+    assert named <= defaults(help_of("run_squad_v1.py")).keys()
