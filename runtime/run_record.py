@@ -57,7 +57,7 @@ def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
     """
     removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
     if removed:
-        tf.logging.info("Removed %d unfinished files of a killed run in %s", removed, output_dir)
+        tf.logging.info("Removed what killed runs left in %s: %d", output_dir, removed)
 
 
 def check_run(output_dir: str, settings: dict) -> None:
