@@ -24,6 +24,8 @@ from squad.records import FeatureWriter, RecordMaker, feature_spec
 Examples = Callable[[], list[SquadExample]]
 # Examples that are converted at a time; enough to make sending them to a worker worth while.
 _CHUNK = 256
+# To be raised when the same input gives other training features; in prediction nothing has changed.
+_TRAINING_VERSION = 2
 
 
 class FeatureOptions(NamedTuple):
@@ -165,6 +167,7 @@ class FeatureMaker:
             "input_sha256": input_sha256,
             "tokenizer_sha256": self._tokenizer_sha256,
             "is_training": is_training,
+            **({"rules of version": _TRAINING_VERSION} if is_training else {}),
             **self._options._asdict(),
         }
 
