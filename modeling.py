@@ -24,6 +24,7 @@ from runtime.initialization import (  # noqa: F401  The reference has them here.
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
 )
+from runtime.json_input import read_json
 
 # Added to the attention scores of masked positions, as the reference does: exp(-10000) is 0 in
 # float32 and bfloat16 alike.
@@ -117,15 +118,7 @@ class AlbertConfig:
         Raises:
           UserError: the file is missing, is no JSON object, or holds impossible values.
         """
-        try:
-            with open(json_file, encoding="utf-8") as reader:
-                values = json.load(reader)
-        except OSError as e:
-            raise UserError(
-                f"{json_file}: cannot read the ALBERT configuration: {e.strerror}"
-            ) from e
-        except ValueError as e:
-            raise UserError(f"{json_file}: the ALBERT configuration is not JSON: {e}") from e
+        values = read_json(json_file, "the ALBERT configuration")
         if not isinstance(values, dict):
             raise UserError(f"{json_file}: the ALBERT configuration is not a JSON object")
         config = cls.from_dict(values)

@@ -27,7 +27,7 @@ from runtime.flags import (
 )
 from runtime.run import connect
 from squad.examples import SquadExample
-from squad.flags import define_squad_flags, wanted_tasks
+from squad.flags import check_is_v1, define_squad_flags, wanted_tasks
 from squad.left import PredictionFeature
 from squad.predictions import (
     RawResult,
@@ -50,6 +50,7 @@ def main(argv: list[str]) -> None:
     check_run_flags()
     require("albert_config_file", "spm_model_file", "output_dir")
     do_train, do_predict = wanted_tasks()
+    check_is_v1(do_train, do_predict)
     run = SquadRun(make_v1_model_fn, is_v2=False)
     training = run.prepare_training() if do_train else None
     prediction = run.prepare_prediction() if do_predict else None

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
+from runtime.json_input import read_json
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
@@ -123,26 +124,9 @@ def load(value: str | None) -> Bf16Config | None:
         return from_dict(_BASIC, "basic")
     path = SHIPPED if word in ("1", "true", "full") else value
     try:
-        return from_dict(_read(path), path)
+        return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
     except RecursionError as e:
         raise UserError(f"{path}: has lists or objects nested too deeply") from e
-
-
-def _read(path: str) -> Any:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=lambda pairs: _without_repeats(pairs, path))
-    except OSError as e:
-        raise UserError(
-            f"{VARIABLE}: {path} cannot be read: {e.strerror}; this project's lists are "
-            f"{SHIPPED} and bert.json beside it"
-        ) from e
-    except json.JSONDecodeError as e:
-        raise UserError(f"{path}: line {e.lineno}, column {e.colno}: not JSON: {e.msg}") from e
-    except UnicodeDecodeError as e:
-        raise UserError(f"{path}: not JSON: not UTF-8 text") from e
-    except ValueError as e:
-        raise UserError(f"{path}: not JSON: {e}") from e
 
 
 def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:

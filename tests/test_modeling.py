@@ -588,7 +588,7 @@ def test_config_file_that_is_missing_is_an_error(tmp_path):
 def test_config_file_without_a_json_object_is_an_error(content, tmp_path):
     path = tmp_path / "albert_config.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"albert_config\.json.*JSON"):
+    with pytest.raises(UserError, match=r"albert_config\.json.*(JSON|UTF-8)"):
         modeling.AlbertConfig.from_json_file(str(path))
 
 
