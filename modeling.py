@@ -30,18 +30,21 @@ from runtime.json_input import read_json
 # float32 and bfloat16 alike.
 _MASKED_SCORE = -10000.0
 _LAYER_NORM_EPSILON = 1e-12
-_POSITIVE_INTEGERS = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "num_attention_heads",
-    "intermediate_size",
-    "inner_group_num",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
+# Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
+# is built in minutes and the elements of no variable are too many for TensorFlow to count.
+_MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
+_LARGEST = {
+    "vocab_size": _MOST_ROWS,
+    "embedding_size": _WIDEST,
+    "hidden_size": _WIDEST,
+    "num_hidden_layers": _MOST_BLOCKS,
+    "num_hidden_groups": _MOST_BLOCKS,
+    "num_attention_heads": _WIDEST,
+    "intermediate_size": _WIDEST,
+    "inner_group_num": _MOST_BLOCKS,
+    "max_position_embeddings": _MOST_ROWS,
+    "type_vocab_size": _MOST_ROWS,
+}
 
 
 class AlbertConfig:
@@ -106,7 +109,14 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, json_object: dict) -> AlbertConfig:
-        """A configuration with the given values; keys left out have their defaults."""
+        """A configuration with the given values; keys left out have their defaults.
+
+        Raises:
+          UserError: a key is the name of a method.
+        """
+        for key in json_object:
+            if hasattr(cls, key):
+                raise UserError(f"{key!r} cannot be the name of a value; take it out")
         config = cls(vocab_size=None)
         config.__dict__.update(json_object)
         return config
@@ -121,8 +131,8 @@ class AlbertConfig:
         values = read_json(json_file, "the ALBERT configuration")
         if not isinstance(values, dict):
             raise UserError(f"{json_file}: the ALBERT configuration is not a JSON object")
-        config = cls.from_dict(values)
         try:
+            config = cls.from_dict(values)
             config.validate()
         except UserError as e:
             raise UserError(f"{json_file}: {e}") from e
@@ -130,10 +140,12 @@ class AlbertConfig:
 
     def validate(self) -> None:
         """Raises a `UserError` that names the first value no model can be built from."""
-        for name in _POSITIVE_INTEGERS:
+        for name, largest in _LARGEST.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UserError(f"{name} must be a positive integer, not {value!r}")
+            if value > largest:
+                raise UserError(f"{name} must be {largest} at most, not {value}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < 1:
@@ -148,8 +160,15 @@ class AlbertConfig:
                 f"num_hidden_groups {self.num_hidden_groups} is more than "
                 f"num_hidden_layers {self.num_hidden_layers}"
             )
-        if not isinstance(self.initializer_range, int | float) or self.initializer_range <= 0:
-            raise UserError(f"initializer_range must be positive, not {self.initializer_range!r}")
+        blocks = self.num_hidden_layers * self.inner_group_num
+        if blocks > _MOST_BLOCKS:
+            raise UserError(
+                f"num_hidden_layers {self.num_hidden_layers} times inner_group_num "
+                f"{self.inner_group_num} must be {_MOST_BLOCKS} at most"
+            )
+        deviation = self.initializer_range
+        if not isinstance(deviation, int | float) or not 0 < deviation < math.inf:
+            raise UserError(f"initializer_range must be positive and finite, not {deviation!r}")
         act = self.hidden_act
         if not (act is None or isinstance(act, str) or callable(act)):
             raise UserError(f"hidden_act must be a name or a function, not {act!r}")
@@ -300,6 +319,8 @@ def _embed(
     positions = _table(
         "position_embeddings", config.max_position_embeddings, config.embedding_size, config
     )
+    # As in the reference nothing is added for segment 1 where the table has a row for 0 alone.
+    one_hot = one_hot or config.type_vocab_size == 1
     total = words + _look_up(types, token_type_ids, one_hot) + positions[:seq_length]
     return dropout(layer_norm(total), dropout_prob)
 
