@@ -7,13 +7,16 @@ lists of this project.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -27,6 +30,8 @@ _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHIPPED = os.path.join(_FOLDER, "albert.json")
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
+# Seconds of computing; those of this project take hundredths of one.
+_LONGEST_MATCHING = 10.0
 _BASIC = {
     "allowlist": ["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"],
     "non_convertible_exceptions": [[".*KEEP_FP32_PRECISION.*", ""]],
@@ -66,8 +71,15 @@ class NodePattern(NamedTuple):
     op: str
 
     def matches(self, name: str, op: str) -> bool:
-        """Whether the exception is about the node of that name and type."""
-        return self.op in ("", op) and self.name.fullmatch(name) is not None
+        """Whether the exception is about the node of that name and type.
+
+        Raises:
+          UserError: it takes too long, see `limited_matching`.
+        """
+        try:
+            return self.op in ("", op) and self.name.fullmatch(name) is not None
+        except UserError as e:
+            raise UserError(f"{e}: {self.name.pattern!r}, on the node {name}") from e
 
 
 class Bf16Config(NamedTuple):
@@ -86,6 +98,34 @@ class Bf16Config(NamedTuple):
         patterns = [[(p.name.pattern, p.op) for p in getattr(self, key)] for key in EXCEPTIONS]
         content = json.dumps([lists, patterns])
         return "sha256:" + hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def limited_matching() -> Iterator[None]:
+    """Bounds the time in which the block matches patterns; in the main thread, as signals are.
+
+    Some regular expressions take for ever, and `re` has no limit; but it looks for signals.
+
+    Raises:
+      UserError: the block has computed for too long.
+    """
+
+    def ring(number: int, frame: object) -> None:
+        raise UserError(
+            f"{VARIABLE}: the patterns of the exceptions take more than {_LONGEST_MATCHING:g} s to "
+            "match; write one without a repetition of repetitions, such as (a+)+"
+        )
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_MATCHING)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def from_environment() -> Bf16Config | None:

@@ -55,7 +55,8 @@ def test_closed_streams_are_empty_ones(tmp_path, closed):
     """A file that is opened later does not get the number of one."""
     program = (
         "import runtime, os, sys; print('lost'); print('lost', file=sys.stderr); "
-        "os.write(2, b'lost'); file = open(sys.argv[1], 'w'); assert file.fileno() > 2; file.write('kept')"
+        "os.write(2, b'lost'); file = open(sys.argv[1], 'w'); "
+        "assert file.fileno() > 2; file.write('kept')"
     )
     path = tmp_path / "file"
     command = f'"$0" -c "$1" {path} {closed}'
