@@ -736,8 +736,6 @@ class TestCrash:
         [
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
             tf.errors.ResourceExhaustedError(None, None, "f; No space left on device"),
-            # What `ulimit -f` comes as.
-            tf.errors.OutOfRangeError(None, None, "f; No space left on device"),
         ],
         ids=["python", "tensorflow"],
     )
