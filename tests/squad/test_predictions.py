@@ -115,7 +115,7 @@ class TestAQuestionAtATime:
 
     def test_a_full_disk(self, tmp_path, monkeypatch):
         nbest = NbestLists(str(tmp_path))
-        nbest._file = open("/dev/full", "w")  # noqa: SIM115
+        nbest._file = open("/dev/full", "wb")  # noqa: SIM115
         with pytest.raises(UserError, match=f"kept in {tmp_path}: No space left on device"):
             for number in range(10_000):
                 nbest.add(f"{number}", [])
