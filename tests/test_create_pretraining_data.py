@@ -134,7 +134,6 @@ def test_text_that_is_not_utf8(squad_dir, tmp_path):
         (["--num_shards=3"], ["--num_shards", "--output_file"]),
         (["--output_file={0}/a", f"--num_shards={10**9}"], ["num_shards"]),
         (["--output_file={0}/a", f"--max_seq_length={10**9}"], ["max_seq_length"]),
-        (["--output_file={0}/a", f"--max_predictions_per_seq={10**9}"], ["max_predictions_per"]),
         (["--output_file={0}/a", f"--ngram={10**9}"], ["ngram"]),
         (["--output_file={0}/a", "--masked_lm_prob=nan"], ["--masked_lm_prob", "finite"]),
         (["--output_file={0}/a", "--short_seq_prob=nan"], ["--short_seq_prob", "finite"]),
