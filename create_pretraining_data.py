@@ -20,7 +20,6 @@ import tensorflow.compat.v1 as tf
 from absl import flags
 
 import tokenization
-from model_flags import check_finite
 from pretraining.blocks import DataOptions
 from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
@@ -29,7 +28,7 @@ from pretraining.text import matching_files
 from runtime import app
 from runtime.errors import FlagError
 from runtime.files import check_readable
-from runtime.flags import FLAGS, require
+from runtime.flags import FLAGS, LONGEST_SEQUENCE, require
 
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
@@ -52,11 +51,18 @@ def define_flags() -> None:
         "Make so many files NAME-00000-of-00008, ... of the one --output_file=NAME. Files that "
         "are ready are not made again by a run that was stopped.",
         lower_bound=1,
+        upper_bound=99_999,
     )
     flags.DEFINE_string("spm_model_file", None, "SentencePiece model.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary; not needed with a model.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
-    flags.DEFINE_integer("max_seq_length", 512, "Tokens of a sequence.", lower_bound=_LEAST_LENGTH)
+    flags.DEFINE_integer(
+        "max_seq_length",
+        512,
+        "Tokens of a sequence.",
+        lower_bound=_LEAST_LENGTH,
+        upper_bound=LONGEST_SEQUENCE,
+    )
     flags.DEFINE_integer(
         "dupe_factor", 40, "Times to go through the text, with other masks.", lower_bound=1
     )
@@ -81,10 +87,20 @@ def define_flags() -> None:
         upper_bound=1.0,
     )
     flags.DEFINE_integer(
-        "max_predictions_per_seq", 20, "Tokens of a sequence to mask at most.", lower_bound=1
+        "max_predictions_per_seq",
+        20,
+        "Tokens of a sequence to mask at most.",
+        lower_bound=1,
+        upper_bound=LONGEST_SEQUENCE,
     )
     flags.DEFINE_bool("do_whole_word_mask", True, "Mask all tokens of a word or none.")
-    flags.DEFINE_integer("ngram", 3, "Longest run of words to mask together.", lower_bound=1)
+    flags.DEFINE_integer(
+        "ngram",
+        3,
+        "Longest run of words to mask together.",
+        lower_bound=1,
+        upper_bound=LONGEST_SEQUENCE,
+    )
     flags.DEFINE_bool("favor_shorter_ngram", True, "Draw shorter runs more often.")
     flags.DEFINE_bool(
         "do_permutation",
@@ -114,7 +130,6 @@ def main(argv: list[str]) -> None:
     require("input_file")
     if not (FLAGS.spm_model_file or FLAGS.vocab_file):
         raise FlagError("--spm_model_file or --vocab_file is required")
-    check_finite("masked_lm_prob", "short_seq_prob")
     files = matching_files(FLAGS.input_file, "input_file")
     if FLAGS.vocab_file:
         check_readable(FLAGS.vocab_file, "--vocab_file")

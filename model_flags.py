@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
@@ -12,7 +11,14 @@ import tokenization
 from modeling import AlbertConfig
 from runtime.errors import FlagError, UserError
 from runtime.files import check_readable
-from runtime.flags import FLAGS, global_batch_size, learning_rate, optimizer_options
+from runtime.flags import (
+    FLAGS,
+    LONGEST_SEQUENCE,
+    TOO_LARGE,
+    global_batch_size,
+    learning_rate,
+    optimizer_options,
+)
 
 
 def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
@@ -23,7 +29,11 @@ def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
     )
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
     flags.DEFINE_integer(
-        "max_seq_length", max_seq_length, "Tokens of a feature.", lower_bound=shortest
+        "max_seq_length",
+        max_seq_length,
+        "Tokens of a feature.",
+        lower_bound=shortest,
+        upper_bound=LONGEST_SEQUENCE,
     )
     flags.DEFINE_integer(
         "preprocess_workers",
@@ -37,7 +47,7 @@ def load_config() -> AlbertConfig:
     """The model's sizes under the flags.
 
     Raises:
-      FlagError: sequences are longer than the model takes, or a number is not finite.
+      FlagError: sequences are longer than the model takes.
       UserError: the file is no configuration.
     """
     config = AlbertConfig.from_json_file(FLAGS.albert_config_file)
@@ -46,17 +56,9 @@ def load_config() -> AlbertConfig:
             f"--max_seq_length {FLAGS.max_seq_length} is more than the "
             f"{config.max_position_embeddings} positions of {FLAGS.albert_config_file}"
         )
-    check_finite("learning_rate", "num_train_epochs")
     if FLAGS.deterministic_run:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     return config
-
-
-def check_finite(*names: str) -> None:
-    """Raises a `FlagError` for the first of the flags that is infinite or no number."""
-    for name in names:
-        if not math.isfinite(getattr(FLAGS, name)):
-            raise FlagError(f"--{name} must be a finite number, not {getattr(FLAGS, name)}")
 
 
 def load_tokenizer(config: AlbertConfig) -> tokenization.FullTokenizer:
@@ -97,9 +99,13 @@ def steps_of_epochs(num_examples: int, train_file: str) -> int:
     """Steps of --num_train_epochs; as in the reference they follow examples, not features.
 
     Raises:
-      UserError: there is less than one.
+      UserError: there is less than one, or too many to count.
     """
     steps = int(num_examples / global_batch_size() * FLAGS.num_train_epochs)
+    if steps >= TOO_LARGE:
+        raise FlagError(
+            f"--num_train_epochs {FLAGS.num_train_epochs:g} takes too many steps: {steps:g}"
+        )
     if not steps:
         raise UserError(
             f"{train_file}: {num_examples} examples are less than one step of "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
@@ -40,19 +41,23 @@ from runtime.initialization import (  # noqa: F401  The reference has them here.
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
 )
+from runtime.json_input import read_json
 
-_POSITIVE_INTEGERS = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "num_attention_heads",
-    "intermediate_size",
-    "inner_group_num",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
+# Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
+# is built in minutes and the elements of no variable are too many for TensorFlow to count.
+_MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
+_LARGEST = {
+    "vocab_size": _MOST_ROWS,
+    "embedding_size": _WIDEST,
+    "hidden_size": _WIDEST,
+    "num_hidden_layers": _MOST_BLOCKS,
+    "num_hidden_groups": _MOST_BLOCKS,
+    "num_attention_heads": _WIDEST,
+    "intermediate_size": _WIDEST,
+    "inner_group_num": _MOST_BLOCKS,
+    "max_position_embeddings": _MOST_ROWS,
+    "type_vocab_size": _MOST_ROWS,
+}
 
 
 class AlbertConfig:
@@ -117,7 +122,14 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, json_object: dict) -> AlbertConfig:
-        """A configuration with the given values; keys left out have their defaults."""
+        """A configuration with the given values; keys left out have their defaults.
+
+        Raises:
+          UserError: a key is the name of a method.
+        """
+        for key in json_object:
+            if hasattr(cls, key):
+                raise UserError(f"{key!r} cannot be the name of a value; take it out")
         config = cls(vocab_size=None)
         config.__dict__.update(json_object)
         return config
@@ -129,19 +141,11 @@ class AlbertConfig:
         Raises:
           UserError: the file is missing, is no JSON object, or holds impossible values.
         """
-        try:
-            with open(json_file, encoding="utf-8") as reader:
-                values = json.load(reader)
-        except OSError as e:
-            raise UserError(
-                f"{json_file}: cannot read the ALBERT configuration: {e.strerror}"
-            ) from e
-        except ValueError as e:
-            raise UserError(f"{json_file}: the ALBERT configuration is not JSON: {e}") from e
+        values = read_json(json_file, "the ALBERT configuration")
         if not isinstance(values, dict):
             raise UserError(f"{json_file}: the ALBERT configuration is not a JSON object")
-        config = cls.from_dict(values)
         try:
+            config = cls.from_dict(values)
             config.validate()
         except UserError as e:
             raise UserError(f"{json_file}: {e}") from e
@@ -149,10 +153,12 @@ class AlbertConfig:
 
     def validate(self) -> None:
         """Raises a `UserError` that names the first value no model can be built from."""
-        for name in _POSITIVE_INTEGERS:
+        for name, largest in _LARGEST.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UserError(f"{name} must be a positive integer, not {value!r}")
+            if value > largest:
+                raise UserError(f"{name} must be {largest} at most, not {value}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < 1:
@@ -167,8 +173,15 @@ class AlbertConfig:
                 f"num_hidden_groups {self.num_hidden_groups} is more than "
                 f"num_hidden_layers {self.num_hidden_layers}"
             )
-        if not isinstance(self.initializer_range, int | float) or self.initializer_range <= 0:
-            raise UserError(f"initializer_range must be positive, not {self.initializer_range!r}")
+        blocks = self.num_hidden_layers * self.inner_group_num
+        if blocks > _MOST_BLOCKS:
+            raise UserError(
+                f"num_hidden_layers {self.num_hidden_layers} times inner_group_num "
+                f"{self.inner_group_num} must be {_MOST_BLOCKS} at most"
+            )
+        deviation = self.initializer_range
+        if not isinstance(deviation, int | float) or not 0 < deviation < math.inf:
+            raise UserError(f"initializer_range must be positive and finite, not {deviation!r}")
         act = self.hidden_act
         if not (act is None or isinstance(act, str) or callable(act)):
             raise UserError(f"hidden_act must be a name or a function, not {act!r}")

@@ -85,7 +85,9 @@ def embedding_postprocessor(
     total = input_tensor
     if use_token_type:
         types = _table(token_type_embedding_name, token_type_vocab_size, width, initializer_range)
-        total += _look_up(types, token_type_ids, use_one_hot_embeddings)
+        # As in the reference nothing is added for segment 1 where the table has a row for 0 alone.
+        one_hot = use_one_hot_embeddings or token_type_vocab_size == 1
+        total += _look_up(types, token_type_ids, one_hot)
     if use_position_embeddings:
         if isinstance(seq_length, int) and seq_length > max_position_embeddings:
             raise UserError(

@@ -18,6 +18,7 @@ import numpy as np
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from runtime import app, distributed
 from runtime.evaluation import Scored
+from runtime.files import write_json
 from runtime.flags import (
     FLAGS,
     check_run_flags,
@@ -27,15 +28,9 @@ from runtime.flags import (
 )
 from runtime.run import connect
 from squad.examples import SquadExample
-from squad.flags import define_squad_flags, wanted_tasks
+from squad.flags import check_is_v1, define_squad_flags, wanted_tasks
 from squad.left import PredictionFeature
-from squad.predictions import (
-    RawResult,
-    accumulate_predictions_v1,
-    best_texts,
-    nbest_predictions,
-    write_nbest,
-)
+from squad.predictions import NbestLists, RawResult, answer_questions
 from squad.run import SquadRun, make_v1_model_fn
 from squad.scoring import evaluate_v1
 
@@ -50,6 +45,7 @@ def main(argv: list[str]) -> None:
     check_run_flags()
     require("albert_config_file", "spm_model_file", "output_dir")
     do_train, do_predict = wanted_tasks()
+    check_is_v1(do_train, do_predict)
     run = SquadRun(make_v1_model_fn, is_v2=False, outputs=output_files())
     training = run.prepare_training() if do_train else None
     prediction = run.prepare_prediction() if do_predict else None
@@ -72,13 +68,17 @@ def score(
     results = [
         RawResult(int(o["unique_ids"]), o["start_log_prob"], o["end_log_prob"]) for o in outputs
     ]
-    spans = {}
-    accumulate_predictions_v1(
-        spans, examples, features, results, FLAGS.n_best_size, FLAGS.max_answer_length
+    nbest = NbestLists(FLAGS.output_dir)
+    answers = answer_questions(
+        examples, features, results, FLAGS.n_best_size, FLAGS.max_answer_length, nbest
     )
-    nbest = nbest_predictions(spans, examples, features, FLAGS.n_best_size, no_answer="")
-    scores = evaluate_v1(articles, best_texts(nbest))
-    return Scored(scores, lambda: write_nbest(nbest, *output_files()))
+
+    def write_outputs() -> None:
+        answer_file, nbest_file = output_files()
+        write_json(answer_file, answers, indent=4)
+        nbest.write(nbest_file)
+
+    return Scored(evaluate_v1(articles, answers), write_outputs)
 
 
 def output_files() -> tuple[str, str]:

@@ -14,7 +14,6 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from model_flags import check_finite
 from pretraining.pieces import PieceOptions, train_model, write_vocab
 from pretraining.text import matching_files
 from runtime import app
@@ -55,7 +54,6 @@ def main(argv: list[str]) -> None:
     """The whole job: flags, reuse, training, files."""
     del argv
     require("input_file", "model_prefix")
-    check_finite("character_coverage")
     files = matching_files(FLAGS.input_file, "input_file")
     options = PieceOptions(*(getattr(FLAGS, name) for name in PieceOptions._fields))
     source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from runtime.errors import UserError
+from runtime.json_input import parse_json
 
 
 class Place(NamedTuple):
@@ -81,12 +81,7 @@ def read_json_lines(path: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
       UserError: as in `read_lines`, or a line is no JSON object.
     """
     for place, line in read_lines(path):
-        try:
-            record = json.loads(line)
-        except ValueError as e:
-            raise place.error(f"no JSON: {e}") from e
-        except RecursionError as e:
-            raise place.error("no JSON: nested too deeply") from e
+        record = parse_json(line, f"{place.path}, line {place.line}")
         if not isinstance(record, dict):
             raise place.error("no JSON object with a text_a")
         yield place, record

@@ -5,13 +5,12 @@ from __future__ import annotations
 from absl import flags
 
 import tokenization
-from model_flags import check_finite
 from modeling import AlbertConfig
 from pretraining.documents import Encoder
 from pretraining.input_pipeline import RecordOptions
 from pretraining.masking import Masker, MaskingOptions
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS, define_keep_checkpoint_max, require
+from runtime.flags import FLAGS, LONGEST_SEQUENCE, define_keep_checkpoint_max, require
 
 # The reference's defaults where they are others than those of fine-tuning.
 _DEFAULTS = {
@@ -41,7 +40,11 @@ def define_pretraining_flags() -> None:
     flags.DEFINE_bool("do_train", True, "Train on --input_file.")
     flags.DEFINE_bool("do_eval", False, "Score every checkpoint on --eval_file.")
     flags.DEFINE_integer(
-        "max_seq_length", 512, "Tokens of a sequence, as in the records.", lower_bound=5
+        "max_seq_length",
+        512,
+        "Tokens of a sequence, as in the records.",
+        lower_bound=5,
+        upper_bound=LONGEST_SEQUENCE,
     )
     flags.DEFINE_integer(
         "max_predictions_per_seq",
@@ -49,6 +52,7 @@ def define_pretraining_flags() -> None:
         "Masked tokens of a sequence at most, as in the records; twice as many as "
         "create_pretraining_data.py was given, if with --do_permutation.",
         lower_bound=1,
+        upper_bound=LONGEST_SEQUENCE,
     )
     flags.DEFINE_alias("num_train_steps", "train_steps")
     flags.DEFINE_alias("eval_batch_size", "predict_batch_size")
@@ -79,7 +83,13 @@ def define_pretraining_flags() -> None:
         "--spm_model_file or --vocab_file.",
         lower_bound=0.0,
     )
-    flags.DEFINE_integer("ngram", 3, "Longest run of words of such a mask.", lower_bound=1)
+    flags.DEFINE_integer(
+        "ngram",
+        3,
+        "Longest run of words of such a mask.",
+        lower_bound=1,
+        upper_bound=LONGEST_SEQUENCE,
+    )
     flags.DEFINE_string("spm_model_file", None, "SentencePiece model, for --masked_lm_budget.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary, for --masked_lm_budget.")
 
@@ -98,7 +108,6 @@ def check_pretraining_flags() -> None:
             )
     if FLAGS.train_steps < 1:
         raise FlagError(f"--num_train_steps must be positive, not {FLAGS.train_steps}")
-    check_finite("poly_power", "masked_lm_budget")
     if FLAGS.masked_lm_budget and not (FLAGS.spm_model_file or FLAGS.vocab_file):
         raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
 

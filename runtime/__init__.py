@@ -8,6 +8,20 @@ from runtime import signals
 # TensorFlow's core prints a page about the processor when it is imported; warnings still show.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
+
+def _open_closed_streams() -> None:
+    """Gives a process that was started without a standard stream an empty one.
+
+    Otherwise the next file to be opened gets its number, and what is meant for the stream.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+
+
+_open_closed_streams()
+
 # A job of ours is to end well also while it imports TensorFlow, which takes seconds; what else
 # imports this package deals with signals itself.
 _folder, _name = os.path.split(os.path.realpath(sys.argv[0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -14,7 +15,8 @@ import tensorflow.compat.v1 as tf
 from absl import app, flags
 
 from runtime import distributed, locks, signals
-from runtime.errors import UserError
+from runtime.errors import FlagError, UserError
+from runtime.flags import NO_UTF8, check_values
 
 # Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
 WITHOUT_USE = "without use here, accepted for compatibility"
@@ -29,6 +31,8 @@ def run(main: Callable[[list[str]], None]) -> None:
     Errors of the input, the flags or the environment end the program with one line on standard
     error and exit code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
     """
+    # What the terminal cannot show is no reason to end.
+    sys.stdout.reconfigure(errors="backslashreplace")
     app.run(lambda argv: _guard(main, argv), flags_parser=_parse)
 
 
@@ -44,10 +48,17 @@ def _parse(argv: list[str]) -> list[str]:
         sys.exit(0)
     except flags.Error as e:
         fail(f"{e}; see --help", 2)
+    except BrokenPipeError:
+        # Nobody reads the help any more.
+        os._exit(0)
     except (OSError, UnicodeDecodeError) as e:
         fail(f"--flagfile: no file of flags: {e}", 2)
     if len(rest) > 1:
         fail(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
+    try:
+        check_values()
+    except FlagError as e:
+        fail(str(e), 2)
     return rest
 
 
@@ -80,6 +91,11 @@ def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str
         main(argv)
     except UserError as e:
         return str(e), e.exit_code
+    except BrokenPipeError:
+        # Nobody reads any more; what Python would still flush is nothing to complain of.
+        os._exit(1)
+    except UnicodeEncodeError as e:
+        return f"{e.object!r:.200} {NO_UTF8}", 1
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
             return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1
@@ -122,7 +138,8 @@ def _end_stopped(stopped: signals.Stopped) -> None:
 def _say(message: str) -> None:
     """Prints one line on standard error."""
     line = " ".join(message.split())
-    print(f"{os.path.basename(sys.argv[0])}: {line}", file=sys.stderr, flush=True)
+    with contextlib.suppress(BrokenPipeError):
+        print(f"{os.path.basename(sys.argv[0])}: {line}", file=sys.stderr, flush=True)
 
 
 def quieten_tensorflow() -> None:

@@ -7,18 +7,22 @@ lists of this project.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+import signal
+import threading
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
+from runtime.json_input import read_json
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
@@ -26,6 +30,8 @@ _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHIPPED = os.path.join(_FOLDER, "albert.json")
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
+# Seconds of computing; those of this project take hundredths of one.
+_LONGEST_MATCHING = 10.0
 _BASIC = {
     "allowlist": ["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"],
     "non_convertible_exceptions": [[".*KEEP_FP32_PRECISION.*", ""]],
@@ -65,8 +71,15 @@ class NodePattern(NamedTuple):
     op: str
 
     def matches(self, name: str, op: str) -> bool:
-        """Whether the exception is about the node of that name and type."""
-        return self.op in ("", op) and self.name.fullmatch(name) is not None
+        """Whether the exception is about the node of that name and type.
+
+        Raises:
+          UserError: it takes too long, see `limited_matching`.
+        """
+        try:
+            return self.op in ("", op) and self.name.fullmatch(name) is not None
+        except UserError as e:
+            raise UserError(f"{e}: {self.name.pattern!r}, on the node {name}") from e
 
 
 class Bf16Config(NamedTuple):
@@ -85,6 +98,34 @@ class Bf16Config(NamedTuple):
         patterns = [[(p.name.pattern, p.op) for p in getattr(self, key)] for key in EXCEPTIONS]
         content = json.dumps([lists, patterns])
         return "sha256:" + hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def limited_matching() -> Iterator[None]:
+    """Bounds the time in which the block matches patterns; in the main thread, as signals are.
+
+    Some regular expressions take for ever, and `re` has no limit; but it looks for signals.
+
+    Raises:
+      UserError: the block has computed for too long.
+    """
+
+    def ring(number: int, frame: object) -> None:
+        raise UserError(
+            f"{VARIABLE}: the patterns of the exceptions take more than {_LONGEST_MATCHING:g} s to "
+            "match; write one without a repetition of repetitions, such as (a+)+"
+        )
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_MATCHING)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def from_environment() -> Bf16Config | None:
@@ -123,26 +164,9 @@ def load(value: str | None) -> Bf16Config | None:
         return from_dict(_BASIC, "basic")
     path = SHIPPED if word in ("1", "true", "full") else value
     try:
-        return from_dict(_read(path), path)
+        return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
     except RecursionError as e:
         raise UserError(f"{path}: has lists or objects nested too deeply") from e
-
-
-def _read(path: str) -> Any:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file, object_pairs_hook=lambda pairs: _without_repeats(pairs, path))
-    except OSError as e:
-        raise UserError(
-            f"{VARIABLE}: {path} cannot be read: {e.strerror}; this project's lists are "
-            f"{SHIPPED} and bert.json beside it"
-        ) from e
-    except json.JSONDecodeError as e:
-        raise UserError(f"{path}: line {e.lineno}, column {e.colno}: not JSON: {e.msg}") from e
-    except UnicodeDecodeError as e:
-        raise UserError(f"{path}: not JSON: not UTF-8 text") from e
-    except ValueError as e:
-        raise UserError(f"{path}: not JSON: {e}") from e
 
 
 def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime.bf16_config import Bf16Config, NodePattern
+from runtime.bf16_config import Bf16Config, NodePattern, limited_matching
 from runtime.graph_defs import Body, bodies, data_inputs, float32_attributes, have_type
 from runtime.kernels import allowed_attributes, convertible_attributes
 
@@ -149,6 +149,7 @@ def plan(
 
     Raises:
       ValueError: the graph has legacy variables.
+      UserError: a pattern of the configuration takes too long.
     """
     _check_variables(graph_def)
     outputs = tuple(outputs)
@@ -156,7 +157,8 @@ def plan(
     for body in bodies(graph_def, outputs):
         if body.function and body.function in others:
             continue
-        own_rules = _own_rules(body, config, others)
+        with limited_matching():
+            own_rules = _own_rules(body, config, others)
         nodes = {name: _attributes(body, name, own_rules[name], device) for name in own_rules}
         rules = _decide(body, nodes, own_rules)
         decisions += [

@@ -250,7 +250,7 @@ class DerivedFile:
                 }
                 # After the hashes, which take longest, and before the header vouches for them.
                 self._check_not_overtaken(names)
-            except (OSError, tf.errors.ResourceExhaustedError, tf.errors.InternalError) as e:
+            except (OSError, tf.errors.OpError) as e:
                 self._check_not_overtaken(names)
                 reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -52,7 +53,16 @@ def _from_environment() -> Worker:
         values = [os.environ.get(pattern.format(name)) for name in names]
         if None not in values:
             # Slurm writes "2(x3)" for three nodes with two tasks each; the first is near enough.
-            return Worker(*(int(value.split("(")[0].split(",")[0]) for value in values), launcher)
+            numbers = [value.split("(")[0].split(",")[0] for value in values]
+            if not all(map(str.isdecimal, numbers)):
+                # Nothing has begun that could report it better.
+                given = ", ".join(
+                    f"{pattern.format(name)}={value}"
+                    for name, value in zip(names, values, strict=True)
+                )
+                program = os.path.basename(sys.argv[0])
+                sys.exit(f"{program}: error: {given}: no numbers of a worker of {launcher}")
+            return Worker(*map(int, numbers), launcher)
     return Worker()
 
 

@@ -20,7 +20,8 @@ from runtime.checkpoints import (
     resolve_checkpoint,
 )
 from runtime.errors import UserError
-from runtime.files import open_atomically, read_json, sha256_of, write_json
+from runtime.files import open_atomically, sha256_of, write_json
+from runtime.json_input import read_json
 
 _VERSION = 1
 
@@ -157,16 +158,16 @@ class Evaluation:
 
     def _recorded(self) -> list[dict]:
         """The history of earlier scores; none if all must be scored anew."""
+        if not os.path.exists(self._record_path):
+            return []
         try:
-            record = read_json(self._record_path)
+            record = read_json(self._record_path, "the record of scores")
             if record["version"] != _VERSION or record["settings"] != self._settings:
                 return []
             history, files = list(record["history"]), dict(record.get("files", {}))
             if not all(self._is_entry(entry) for entry in history):
                 raise ValueError("no history of scores")
-        except FileNotFoundError:
-            return []
-        except (OSError, ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError):
             tf.logging.warning("%s is damaged: all is scored anew", self._record_path)
             return []
         for name in self._outputs:

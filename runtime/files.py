@@ -73,20 +73,6 @@ def write_json(path: str, value: Any, indent: int | None = 2) -> None:
         file.write(json.dumps(value, indent=indent) + "\n")
 
 
-def read_json(path: str) -> Any:
-    """The value in a JSON file.
-
-    Raises:
-      OSError: the file cannot be read.
-      ValueError: it is no JSON, or nested more deeply than can be read.
-    """
-    with open(path, encoding="utf-8") as file:
-        try:
-            return json.load(file)
-        except RecursionError as e:
-            raise ValueError(f"{path} is nested too deeply") from e
-
-
 def copy_atomically(source: str, target: str) -> None:
     """Copies a file; where the file system can, by a hard link, which costs no space or time."""
     with temporary_name(target) as temporary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
@@ -15,6 +16,15 @@ from runtime.training import TrainingPlan
 FLAGS = flags.FLAGS
 # By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
 _OF_PATTERNS = frozenset("*?[\\")
+NO_UTF8 = (
+    "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
+    "locale is to blame"
+)
+# What is counted in 32 bits somewhere below.
+TOO_LARGE = 2**31
+# Far beyond any use; the graph and its batches are made all the same, until memory runs out.
+LONGEST_SEQUENCE = 2**16
+_LARGEST_BATCH = 2**20
 
 
 def define_run_flags() -> None:
@@ -41,18 +51,35 @@ def define_run_flags() -> None:
     flags.DEFINE_string(
         "export_dir", None, "Write the best model as a SavedModel below this folder."
     )
-    flags.DEFINE_integer("train_batch_size", 32, "Examples a step of each worker.", lower_bound=1)
+    flags.DEFINE_integer(
+        "train_batch_size",
+        32,
+        "Examples a step of each worker.",
+        lower_bound=1,
+        upper_bound=_LARGEST_BATCH,
+    )
     flags.DEFINE_integer(
         "gradient_accumulation_steps",
         1,
         "Batches of each worker whose gradients are added up for one step: a larger batch than "
         "fits into memory.",
         lower_bound=1,
+        upper_bound=_LARGEST_BATCH,
     )
-    flags.DEFINE_integer("predict_batch_size", 8, "Examples a batch in prediction.", lower_bound=1)
+    flags.DEFINE_integer(
+        "predict_batch_size",
+        8,
+        "Examples a batch in prediction.",
+        lower_bound=1,
+        upper_bound=_LARGEST_BATCH,
+    )
     flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", lower_bound=0.0)
     flags.DEFINE_float(
-        "num_train_epochs", 2.0, "Passes over the training examples.", lower_bound=0.0
+        "num_train_epochs",
+        2.0,
+        "Passes over the training examples.",
+        lower_bound=0.0,
+        upper_bound=1e9,
     )
     flags.DEFINE_integer(
         "train_steps", -1, "Steps to train, if positive; takes the place of --num_train_epochs."
@@ -256,6 +283,26 @@ def training_plan(num_steps: int) -> TrainingPlan:
         kept_in_training(),
         FLAGS.save_checkpoints_minutes,
     )
+
+
+def check_values() -> None:
+    """Checks what the value of no flag may be, whatever its own bounds.
+
+    Raises:
+      FlagError: a number is not finite or does not fit into 32 bits, or a text is not UTF-8.
+    """
+    for name in FLAGS:
+        values = FLAGS[name].value
+        for value in values if isinstance(values, list) else [values]:
+            if isinstance(value, float):
+                # A default may say by it that there is none.
+                if not (math.isfinite(value) or FLAGS[name].using_default_value):
+                    raise FlagError(f"--{name} must be a finite number, not {value}")
+            elif isinstance(value, int):
+                if not -TOO_LARGE < value < TOO_LARGE:
+                    raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
+            elif isinstance(value, str) and value != value.encode(errors="replace").decode():
+                raise FlagError(f"--{name}={value!r} {NO_UTF8}")
 
 
 def require(*names: str) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import FlagError, UserError
-from runtime.files import read_json, write_json
+from runtime.files import write_json
+from runtime.json_input import read_json
 from runtime.output_files import (
     OF_EVERY_RUN,
     RECORD,
@@ -110,17 +111,17 @@ def recorded_settings(folder: str) -> dict | None:
     if not os.path.exists(path):
         return None
     try:
-        return dict(read_json(path)["settings"])
-    except (OSError, ValueError, KeyError, TypeError) as e:
+        return dict(read_json(path, "the record of the run")["settings"])
+    except (ValueError, KeyError, TypeError) as e:
         raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
     """What the run in the folder writes: what its record lists, else what runs like this one do."""
     try:
-        names = read_json(os.path.join(output_dir, RECORD))["outputs"]
+        names = read_json(os.path.join(output_dir, RECORD), "the record of the run")["outputs"]
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return names
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         pass
     return [*OF_EVERY_RUN, *outputs]

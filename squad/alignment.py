@@ -32,15 +32,21 @@ class Tokens:
         a word that is the white space, and its first character where there is a run.
       ends: int32, last character; `starts - 1` where a token stands for no character, unless
         the ends would then run backwards.
+      first_word: number of the token that the first word begins with: 1 where the white space that
+        is put before it is a token of its own, which has the word's first character too.
     """
 
     ids: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
+    first_word: int
 
     def span_of(self, first: int, last: int) -> tuple[int, int]:
-        """The first and last token that cover characters `first` to `last`, both included."""
-        start = int(self.ends.searchsorted(first))
+        """The first and last token that cover characters `first` to `last`, both included.
+
+        A span begins at a word, not at the white space before the text, as the reference's do.
+        """
+        start = max(int(self.ends.searchsorted(first)), self.first_word)
         end = int(self.starts.searchsorted(last, side="right")) - 1
         start = min(start, len(self.ids) - 1)
         return start, max(end, start)
@@ -58,6 +64,7 @@ class Aligner:
         # A character that no piece has, and pieces to which the comma rule applies.
         self._special = np.fromiter(map(tokenization.ends_in_digit_comma, self._pieces), bool)
         self._special[sp_model.unk_id()] = True
+        self._white_space = self._pieces.index("▁") if "▁" in self._pieces else None
         # Whether the model's normalizer leaves printable ASCII alone; only pairs are tried, as no
         # rule in use is about more of its characters.
         pairs = "".join(map("".join, itertools.product(_PRINTABLE, repeat=2)))
@@ -77,7 +84,7 @@ class Aligner:
         else:
             spelled = "".join(map(self._pieces.__getitem__, encoded))
             begins = self._begins(prepared, origin, spelled)
-        return Tokens(ids, *_spans(begins, lasts - self._lengths[ids], lasts))
+        return self._tokens(ids, begins, lasts - self._lengths[ids], lasts)
 
     def _tokenize_by_pieces(self, prepared: str, origin: np.ndarray) -> Tokens:
         """The same for any text, with the rule of `tokenization.encode_pieces` for "▁1995,"."""
@@ -95,7 +102,14 @@ class Aligner:
                 firsts.append(first + begin)
                 lasts.append(first + end)
         ids = np.asarray(self._model.piece_to_id(new_pieces), np.int32)
-        return Tokens(ids, *_spans(begins, np.array(firsts), np.array(lasts)))
+        return self._tokens(ids, begins, np.array(firsts), np.array(lasts))
+
+    def _tokens(
+        self, ids: np.ndarray, begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
+    ) -> Tokens:
+        """Tokens that are normalized characters `firsts` to before `lasts`."""
+        first_word = int(len(ids) > 0 and ids[0] == self._white_space)
+        return Tokens(ids, *_spans(begins, firsts, lasts), first_word)
 
     def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
         """Where in the text each character of `normalized` begins, and where the last one ends."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import collections
-import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
+from runtime.json_input import read_json
 
 _NAMED = 3  # how many left-out questions a log line names
+# Inside a text the quotation marks would have a backslash before them.
+_MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"\s*:(?!\s*false)')
 
 
 class SquadExample:
@@ -98,18 +101,38 @@ def load_squad(input_file: str) -> list[dict]:
     Raises:
       UserError: the file cannot be read or parsed.
     """
-    try:
-        with open(input_file, encoding="utf-8") as reader:
-            content = json.load(reader)
-    except OSError as e:
-        raise UserError(f"SQuAD file {input_file} cannot be read: {e.strerror}") from e
-    except UnicodeDecodeError as e:
-        raise UserError(f"{input_file} is not UTF-8: byte {e.start}") from e
-    except ValueError as e:
-        raise UserError(f"{input_file} is not JSON: {e}") from e
+    content = read_json(input_file, "SQuAD file")
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise UserError(f'{input_file} is not SQuAD: no list "data" at the top')
     return content["data"]
+
+
+def check_all_answerable(input_file: str, what: str) -> None:
+    """Checks that a SQuAD file is not of version 2.0, which has questions without an answer.
+
+    Files that are no good for other reasons pass. Only what may be of 2.0 is parsed.
+
+    Args:
+      input_file: the file.
+      what: it is, for messages.
+
+    Raises:
+      UserError: it has unanswerable questions.
+    """
+    try:
+        with open(input_file, "rb") as file:
+            suspicious = _MAY_BE_IMPOSSIBLE.search(file.read())
+    except OSError:
+        return
+    if not suspicious:
+        return
+    questions = (question for _, question in _questions(load_squad(input_file), input_file, False))
+    impossible = [question["id"] for question in questions if question.get("is_impossible")]
+    if impossible:
+        raise UserError(
+            f"{what} {input_file} is SQuAD 2.0: it holds {len(impossible)} unanswerable questions, "
+            f"the first is {impossible[0]}. 2.0 is not supported yet: give a file of SQuAD 1.1"
+        )
 
 
 def read_examples(
@@ -123,7 +146,7 @@ def read_examples(
       is_training: whether each question is to have one answer.
     """
     examples, left_out = [], LeftOut()
-    for paragraph_text, question in _questions(articles, input_file):
+    for paragraph_text, question in _questions(articles, input_file, is_training):
         example = SquadExample(question["id"], question["question"], paragraph_text)
         if is_training:
             _set_answer(example, question, input_file)
@@ -138,8 +161,13 @@ def read_examples(
     return examples, left_out
 
 
-def _questions(articles: list[dict], input_file: str) -> Iterator[tuple[str, dict]]:
-    """Every question of the file with its paragraph's text, their form checked."""
+def _questions(
+    articles: list[dict], input_file: str, is_training: bool
+) -> Iterator[tuple[str, dict]]:
+    """Every question of the file with its paragraph's text, their form checked.
+
+    Where answers are in the text is needed in training alone: scores compare texts.
+    """
     seen = set()
     for a, article in enumerate(articles):
         for p, paragraph in enumerate(_get(article, "paragraphs", list, input_file, f"data[{a}]")):
@@ -152,7 +180,8 @@ def _questions(articles: list[dict], input_file: str) -> Iterator[tuple[str, dic
                     _get(question, "answers", list, input_file, here)
                 for answer in question.get("answers") or []:
                     _get(answer, "text", str, input_file, here + ".answers")
-                    _get(answer, "answer_start", int, input_file, here + ".answers")
+                    if is_training:
+                        _get(answer, "answer_start", int, input_file, here + ".answers")
                 qas_id = _get(question, "id", str, input_file, here)
                 if qas_id in seen:
                     raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")

@@ -26,6 +26,8 @@ Examples = Callable[[], list[SquadExample]]
 _CHUNK = 256
 # What is reused of a header.
 _NUMBERS = ("num_examples", "num_features")
+# To be raised when the same input gives other training features; in prediction nothing has changed.
+_TRAINING_VERSION = 2
 
 
 class FeatureOptions(NamedTuple):
@@ -169,6 +171,7 @@ class FeatureMaker:
             "input_sha256": input_sha256,
             "tokenizer_sha256": self._tokenizer_sha256,
             "is_training": is_training,
+            **({"rules of version": _TRAINING_VERSION} if is_training else {}),
             **self._options._asdict(),
         }
 

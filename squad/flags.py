@@ -9,6 +9,7 @@ from absl import flags
 from model_flags import define_text_flags
 from runtime.errors import FlagError
 from runtime.flags import FLAGS, define_from_scratch, wanted
+from squad.examples import check_all_answerable
 from squad.feature_files import FeatureOptions
 from squad.features import SPECIAL_TOKENS
 
@@ -109,6 +110,13 @@ def check_squad_flags() -> None:
             f"--doc_stride {FLAGS.doc_stride} is more than the {room} tokens of a window beside "
             "the longest question: text would be skipped"
         )
+
+
+def check_is_v1(do_train: bool, do_predict: bool) -> None:
+    """Raises a `UserError` if a file that is to be used is of SQuAD 2.0."""
+    for is_wanted, name in ((do_train, "train_file"), (do_predict, "predict_file")):
+        if is_wanted:
+            check_all_answerable(getattr(FLAGS, name), f"--{name}")
 
 
 def training_feature_path() -> str:

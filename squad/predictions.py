@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import json
+import marshal
 import math
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from runtime.files import write_json
+from runtime.errors import UserError
+from runtime.files import open_atomically, write_json
 from squad.examples import SquadExample
 from squad.features import InputFeatures
 from squad.left import PredictionFeature
@@ -59,11 +64,93 @@ def accumulate_predictions_v1(
     by_example = _by_example(all_features)
     for index in range(len(all_examples)):
         of_example = result_dict.setdefault(index, {})
-        for feature in by_example[index]:
-            spans = of_example.setdefault(feature.unique_id, {})
-            result = results[feature.unique_id]
-            for span, scores in _candidates(feature, result, n_best_size, max_answer_length):
-                spans.setdefault(span, []).append(scores)
+        _add_spans(of_example, by_example[index], results, n_best_size, max_answer_length)
+
+
+def answer_questions(
+    examples: Sequence[SquadExample],
+    features: Iterable[PredictionFeature],
+    results: Iterable[RawResult],
+    n_best_size: int,
+    max_answer_length: int,
+    nbest: NbestLists,
+) -> dict[str, str]:
+    """The same answers, "" where there are none, a question at a time: the spans of all of them,
+    100 KB a feature, are never there together.
+
+    Args:
+      examples, features, results, n_best_size, max_answer_length: as above.
+      nbest: gets the n-best lists.
+
+    Returns:
+      Question id to answer.
+    """
+    results = {result.unique_id: result for result in results}
+    by_example = _by_example(features)
+    answers = {}
+    for index, example in enumerate(examples):
+        own, spans = by_example[index], {}
+        _add_spans(spans, own, results, n_best_size, max_answer_length)
+        entries = _nbest_of(example, own, spans, n_best_size, no_answer="")
+        nbest.add(example.qas_id, entries)
+        answers[example.qas_id] = entries[0]["text"]
+    return answers
+
+
+class NbestLists:
+    """The n-best lists of all questions, on disk until it is known whether they are wanted."""
+
+    def __init__(self, folder: str):
+        """Keeps them in a file without a name in that folder."""
+        self._folder = folder
+        self._count = 0
+        with self._writing():
+            # Gone with this object.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+
+    def add(self, qas_id: str, entries: list[dict]) -> None:
+        """Adds a question.
+
+        Raises:
+          UserError: the disk is full.
+        """
+        with self._writing():
+            # JSON would take as long as finding the answers.
+            marshal.dump({qas_id: entries}, self._file)
+        self._count += 1
+
+    def write(self, path: str) -> None:
+        """Writes them as `write_predictions_v1` does."""
+        with self._writing():
+            self._file.seek(0)
+        with open_atomically(path) as file:
+            for number in range(self._count):
+                file.write("," if number else "{")
+                # What is in the braces.
+                file.write(json.dumps(marshal.load(self._file), indent=4)[1:-2])
+            file.write("\n}\n")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as e:
+            raise UserError(f"n-best lists cannot be kept in {self._folder}: {e.strerror}") from e
+
+
+def _add_spans(
+    of_example: dict,
+    features: Iterable[PredictionFeature],
+    results: Mapping[int, RawResult],
+    n_best_size: int,
+    max_answer_length: int,
+) -> None:
+    """Adds the candidate spans of an example's features to unique id -> span -> scores."""
+    for feature in features:
+        spans = of_example.setdefault(feature.unique_id, {})
+        result = results[feature.unique_id]
+        for span, scores in _candidates(feature, result, n_best_size, max_answer_length):
+            spans.setdefault(span, []).append(scores)
 
 
 def _candidates(
@@ -120,22 +207,11 @@ def write_predictions_v1(
       Question id to answer.
     """
     nbest = nbest_predictions(result_dict, all_examples, all_features, n_best_size, no_answer)
-    write_nbest(nbest, output_prediction_file, output_nbest_file)
-    return best_texts(nbest)
-
-
-def write_nbest(
-    nbest: dict[str, list[dict]], output_prediction_file: str, output_nbest_file: str
-) -> None:
-    """Writes the answers and the n-best lists, each question's under its id."""
-    write_json(output_prediction_file, best_texts(nbest), indent=4)
+    answers = {qas_id: entries[0]["text"] for qas_id, entries in nbest.items()}
+    write_json(output_prediction_file, answers, indent=4)
     write_json(output_nbest_file, nbest, indent=4)
     tf.logging.info("Predictions: %s, n-best: %s", output_prediction_file, output_nbest_file)
-
-
-def best_texts(nbest: dict[str, list[dict]]) -> dict[str, str]:
-    """The best answer of every question."""
-    return {qas_id: entries[0]["text"] for qas_id, entries in nbest.items()}
+    return answers
 
 
 def nbest_predictions(
@@ -147,18 +223,31 @@ def nbest_predictions(
 ) -> dict[str, list[dict]]:
     """The best answers of every question with different texts, best first; at least one."""
     by_example = _by_example(all_features)
-    nbest = {}
-    for index, example in enumerate(all_examples):
-        candidates = [
-            _mean_candidate(feature, span, scores)
-            for feature in by_example[index]
-            for span, scores in result_dict[index][feature.unique_id].items()
-        ]
-        candidates.sort(key=lambda c: c.score, reverse=True)
-        nbest[example.qas_id] = _entries(candidates, example.paragraph_text, n_best_size) or [
-            {"text": no_answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
-        ]
-    return nbest
+    return {
+        example.qas_id: _nbest_of(
+            example, by_example[index], result_dict[index], n_best_size, no_answer
+        )
+        for index, example in enumerate(all_examples)
+    }
+
+
+def _nbest_of(
+    example: SquadExample,
+    features: Iterable[PredictionFeature],
+    of_example: dict,
+    n_best_size: int,
+    no_answer: str,
+) -> list[dict]:
+    """The entries of a question: from unique id -> span -> scores to the n-best list."""
+    candidates = [
+        _mean_candidate(feature, span, scores)
+        for feature in features
+        for span, scores in of_example[feature.unique_id].items()
+    ]
+    candidates.sort(key=lambda c: c.score, reverse=True)
+    return _entries(candidates, example.paragraph_text, n_best_size) or [
+        {"text": no_answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
+    ]
 
 
 def _mean_candidate(

@@ -13,6 +13,7 @@ from runtime.initialization import Initialized, compare_with_checkpoint
 from squad.examples import load_squad, read_examples
 from squad.feature_files import FeatureMaker
 from squad.flags import (
+    check_is_v1,
     check_squad_flags,
     feature_options,
     prediction_feature_paths,
@@ -61,6 +62,7 @@ class SquadJob:
         }
 
     def describe_data(self, report: Report) -> None:
+        check_is_v1(self._do_train, self._do_predict)
         if self._do_train:
             articles = load_squad(FLAGS.train_file)
             examples, left_out = read_examples(articles, FLAGS.train_file, is_training=True)

@@ -1,6 +1,7 @@
 """The encoder against golden figures, against `transformers`, and against NumPy in float64."""
 
 import json
+import math
 import os
 import types
 
@@ -131,7 +132,9 @@ def numpy_encode(config, values, ids, mask, segments):
     """The embedding output, the states after every block, and the pooled output."""
     w = {name: value.astype("f8") for name, value in values.items()}
     total = w["bert/embeddings/word_embeddings"][ids]
-    total = total + w["bert/embeddings/token_type_embeddings"][segments]
+    # Segments that the table has no row for add nothing, as with the reference's one-hot product.
+    types = w["bert/embeddings/token_type_embeddings"]
+    total = total + np.concatenate([types, np.zeros_like(types)])[segments]
     total = total + w["bert/embeddings/position_embeddings"][: ids.shape[1]]
     embedding = state = numpy_layer_norm(total, w, "bert/embeddings/LayerNorm")
     if config.embedding_size != config.hidden_size:
@@ -316,6 +319,13 @@ def test_option_decides_which_op_is_used(option, op):
             counts.append(sum(node.type == op for node in graph.get_operations()))
     assert counts[0] > 0
     assert counts[1] == 0
+
+
+def test_a_single_row_of_segments_adds_nothing_to_segment_1():
+    config, inputs = make_config(type_vocab_size=1), make_inputs()
+    assert set(inputs[2].ravel()) == {0, 1}
+    ours = run_model(config, inputs)
+    assert_close(ours.embedding, numpy_encode(config, ours.values, *inputs)[0], 1e-4)
 
 
 def test_without_mask_and_segments_all_is_attended_to_and_of_segment_0():
@@ -579,6 +589,12 @@ def test_config_dictionary_is_a_copy():
     assert config.note == [1]
 
 
+def test_config_file_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(SMALL), encoding="utf-8-sig")
+    config = modeling.AlbertConfig.from_json_file(str(tmp_path / "config.json"))
+    assert config.hidden_size == SMALL["hidden_size"]
+
+
 def test_config_file_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(UserError, match=r"absent\.json"):
         modeling.AlbertConfig.from_json_file(str(tmp_path / "absent.json"))
@@ -588,7 +604,7 @@ def test_config_file_that_is_missing_is_an_error(tmp_path):
 def test_config_file_without_a_json_object_is_an_error(content, tmp_path):
     path = tmp_path / "albert_config.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"albert_config\.json.*JSON"):
+    with pytest.raises(UserError, match=r"albert_config\.json.*(JSON|UTF-8)"):
         modeling.AlbertConfig.from_json_file(str(path))
 
 
@@ -607,6 +623,14 @@ def test_config_file_without_a_json_object_is_an_error(content, tmp_path):
         ({"hidden_dropout_prob": 1}, "hidden_dropout_prob.*1"),
         ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob.*-0.1"),
         ({"hidden_act": "swoosh"}, "swoosh"),
+        ({"hidden_size": 10**12}, "hidden_size must be 1048576 at most"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers must be 1000 at most"),
+        ({"inner_group_num": 10**9}, "inner_group_num must be 1000 at most"),
+        ({"num_hidden_layers": 40, "inner_group_num": 40}, "num_hidden_layers 40 times inner"),
+        ({"initializer_range": math.inf}, "initializer_range must be positive and finite, not inf"),
+        ({"initializer_range": math.nan}, "initializer_range .* not nan"),
+        ({"to_dict": 1}, "'to_dict' cannot be the name of a value"),
+        ({"__class__": {}}, "'__class__' cannot be the name"),
     ],
 )
 def test_config_file_with_impossible_values_is_an_error(changes, named, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import run, squad_command
+from tests.conftest import ROOT, run, squad_command
 
 
 def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.ndarray]:
@@ -394,7 +394,10 @@ class TestBadInput:
             (["--max_query_length=62"], ["--max_seq_length 64", "--max_query_length 62"]),
             (["--doc_stride=60"], ["--doc_stride 60", "skipped"]),
             (["--train_feature_file=/x", "--predict_feature_file=/x"], ["different files"]),
-            (["--num_train_epochs=inf"], ["--num_train_epochs", "finite"]),
+            (["--num_train_epochs=inf"], ["--num_train_epochs", "in the range"]),
+            (["--warmup_proportion=nan"], ["--warmup_proportion", "finite"]),
+            ([f"--train_batch_size={10**12}"], ["train_batch_size", str(10**12)]),
+            ([f"--gradient_accumulation_steps={10**9}"], ["gradient_accumulation_steps"]),
             (["--spm_model_file="], ["--spm_model_file is required"]),
             (["--do_train=true", "--train_file="], ["--do_train needs --train_file"]),
             (["--train_file=", "--predict_file="], ["nothing to do"]),
@@ -451,6 +454,21 @@ class TestBadInput:
         flag = f"--train_file={tmp_path / 'dev.json'}"
         assert_fails(run(squad_command(squad_dir, tmp_path / "out", flag)), 1, "dev file")
         assert not list((tmp_path / "out").iterdir()), "the right command must find a free folder"
+
+    @pytest.mark.parametrize("flag", ["train_file", "predict_file"])
+    def test_squad_2_is_refused_before_anything_is_written(self, squad_dir, tmp_path, flag):
+        content = json.loads((squad_dir / "train-v1.1.json").read_text())
+        question = content["data"][1]["paragraphs"][0]["qas"][2]
+        question |= {"answers": [], "is_impossible": True}
+        (tmp_path / "train-v2.0.json").write_text(json.dumps(content))
+        job = squad_command(squad_dir, tmp_path / "out", f"--{flag}={tmp_path / 'train-v2.0.json'}")
+        parts = f"--{flag} ", "holds 1 unanswerable questions", question["id"], "not supported yet"
+        assert_fails(run(job), 1, *parts)
+        assert not (tmp_path / "out").exists()
+        checked = run([job[0], str(ROOT / "check_setup.py"), *job[1:]])
+        assert checked.returncode == 1
+        (line,) = (line for line in checked.stdout.splitlines() if line.startswith("FAILS"))
+        assert all(part in line for part in parts)
 
     def test_a_wrong_file_does_not_cost_the_old_run(self, copy_of_trained, squad_dir, tmp_path):
         before = sorted(os.listdir(copy_of_trained))

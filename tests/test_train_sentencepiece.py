@@ -29,9 +29,10 @@ def test_model_vocabulary_and_their_reuse(squad_dir, tmp_path):
     assert again.returncode == 0 and f"Reusing {path}" in again.stderr
     assert path.stat().st_mtime_ns == before
 
-    other = run([*command, "--vocab_size=100000"])
-    assert other.returncode == 2 and "Traceback" not in other.stderr
-    assert "error: --vocab_size 100000 is more than" in other.stderr
+    for size, fault in ((10**5, "100000 is more than"), (2**31, "must be below")):
+        other = run([*command, f"--vocab_size={size}"])
+        assert other.returncode == 2 and "Traceback" not in other.stderr
+        assert f"error: --vocab_size {fault}" in other.stderr
     assert path.stat().st_mtime_ns == before
 
 

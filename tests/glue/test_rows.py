@@ -87,10 +87,10 @@ class TestRecords:
         ]
 
     def test_nested_too_deeply(self, write):
-        with pytest.raises(UserError, match="line 1: no JSON: nested too deeply"):
+        with pytest.raises(UserError, match="line 1 is not JSON.*: nested too deeply"):
             list(read_json_lines(write(b"[" * 200_000)))
 
     @pytest.mark.parametrize("line", [b"{", b"[1]", b"text", b""])
     def test_no_json_object(self, write, line):
-        with pytest.raises(UserError, match="line 2: no JSON"):
+        with pytest.raises(UserError, match="line 2(: no| is not) JSON"):
             list(read_json_lines(write(b"{}\n" + line + b"\n{}")))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 
 import pytest
 
+from runtime import app
 from tests.conftest import ROOT, run
 
 OF_ALL_RUNS = {"output_dir", "init_checkpoint", "device", "use_horovod", "seed", "max_seq_length"}
@@ -35,6 +38,52 @@ def test_help_explains_every_flag(command, flags):
     assert f"python {program}" in result.stdout
     # An example's lines go on with a backslash.
     assert not re.search(r"\S {3,}--", result.stdout)
+
+
+def test_help_that_nobody_reads_ends_quietly():
+    """As under `| head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, str(ROOT / "check_setup.py"), "--help"]
+    with os.fdopen(writer, "w") as closed:
+        result = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_empty_ones(tmp_path, closed):
+    """A file that is opened later does not get the number of one."""
+    program = (
+        "import runtime, os, sys; print('lost'); print('lost', file=sys.stderr); "
+        "os.write(2, b'lost'); file = open(sys.argv[1], 'w'); "
+        "assert file.fileno() > 2; file.write('kept')"
+    )
+    path = tmp_path / "file"
+    command = f'"$0" -c "$1" {path} {closed}'
+    result = subprocess.run(["bash", "-c", command, sys.executable, program], cwd=ROOT)
+    assert result.returncode == 0
+    assert path.read_text() == "kept"
+
+
+def test_a_name_that_the_locale_cannot_express(tmp_path):
+    """Python then does not know what it is."""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    command = [sys.executable, str(ROOT / "train_sentencepiece.py"), f"--model_prefix={tmp_path}/é"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "error: --model_prefix=" in result.stderr and "PYTHONUTF8=1" in result.stderr
+
+
+def test_names_that_no_flag_has_given():
+    """Those of a folder, for example, in which a glob has found them."""
+
+    def main(argv):
+        os.fsdecode(b"text/\xff").encode()
+
+    message, code = app._failure_of(main, ["program"])
+    assert code == 1
+    assert message.startswith(r"'text/\udcff' is not UTF-8 text")
 
 
 def test_what_is_no_flag_is_an_error():

@@ -111,7 +111,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ('{"allowlist": [\n"MatMul",]}', "line 2, column 10: not JSON"),
+            ('{"allowlist": [\n"MatMul",]}', "is not JSON: .*: line 2 column 10"),
             ("[]", "must be a JSON object with the keys allowlist"),
             ({"allow_list": []}, "unknown key 'allow_list'; did you mean 'allowlist'"),
             ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),
@@ -138,15 +138,15 @@ class TestFaults:
                 {"convertible_exceptions": [["(" * 9999 + ")" * 9999, ""]]},
                 r"convertible_exceptions, entry 1: '\(\(.* is not a regular expression: ",
             ),
-            ("[" * 99999, "lists or objects nested too deeply"),
-            ('{"allowlist": [' + "9" * 9999 + "]}", "not JSON: Exceeds the limit"),
+            ("[" * 99999, "nested too deeply"),
+            ('{"allowlist": [' + "9" * 9999 + "]}", "is not JSON: Exceeds the limit"),
         ],
     )
     def test_is_one_line_that_names_file_and_place(self, write, content, message):
         path = write(content)
         with pytest.raises(UserError, match=message) as error:
             bf16_config.load(path)
-        assert str(error.value).startswith(path) and "\n" not in str(error.value)
+        assert path in str(error.value) and "\n" not in str(error.value)
 
     def test_path_that_does_not_exist(self, tmp_path):
         path = str(tmp_path / "none.json")

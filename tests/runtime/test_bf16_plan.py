@@ -1,6 +1,8 @@
 """Decisions on small graphs, one for each of the documented rules."""
 
 import collections
+import concurrent.futures
+import signal
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime import bf16_config, bf16_plan, kernels
 from runtime.bf16_plan import plan
+from runtime.errors import UserError
 
 
 def chain(*steps):
@@ -144,6 +147,23 @@ class TestExceptions:
     def test_is_about_the_whole_name_and_the_type(self, exception):
         found = rules(chain(*self.STEPS), **LISTS, convertible_exceptions=[exception])
         assert found["exp"] == bf16_plan.NOT_LISTED
+
+    @pytest.mark.parametrize("pattern", ["(a+)+b", ".*.*.*.*.*.*.*.*.*b"])
+    def test_a_pattern_that_takes_for_ever(self, monkeypatch, pattern):
+        monkeypatch.setattr(bf16_config, "_LONGEST_MATCHING", 0.2)
+        graph = chain(("a" * 200, same))
+        with pytest.raises(UserError) as caught:
+            rules(graph, **LISTS, convertible_exceptions=[["exp", ""], [pattern, ""]])
+        assert "TF_BF16_CONVERSION: the patterns" in str(caught.value)
+        assert f"{pattern!r}, on the node {'a' * 200}" in str(caught.value)
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+    def test_patterns_in_a_thread(self):
+        """Where no signals are, there is no limit."""
+        config = bf16_config.from_dict({"convertible_exceptions": [["e.*", ""]]}, "test")
+        graph_def = chain(("exp", exponential)).as_graph_def()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            assert pool.submit(plan, graph_def, config).result() == plan(graph_def, config)
 
     @pytest.mark.parametrize("value", ["1", "basic"])
     def test_names_that_every_list_knows(self, value):

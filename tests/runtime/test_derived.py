@@ -103,6 +103,7 @@ class TestBuilding:
         [
             OSError(errno.ENOSPC, "No space left on device"),
             tf.errors.ResourceExhaustedError(None, None, "No space left on device\nmore"),
+            tf.errors.OutOfRangeError(None, None, "No space left on device"),
             tf.errors.InternalError(None, None, "No space left on device"),
         ],
         ids=type,

@@ -57,6 +57,14 @@ class TestEnvironment:
         )
         assert distributed._from_environment() == Worker(3, 16, 3, 8, "srun")
 
+    @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])
+    def test_what_is_no_number(self, environment, rank):
+        """It is read when the module is imported, so that the program ends there."""
+        variables = {"RANK": rank, "SIZE": "2", "LOCAL_RANK": "0", "LOCAL_SIZE": "2"}
+        environment(**{f"OMPI_COMM_WORLD_{name}": value for name, value in variables.items()})
+        with pytest.raises(SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* no numbers"):
+            distributed._from_environment()
+
     def test_a_slurm_job_is_no_step_yet(self, environment):
         """What runs in the batch script itself is one process, however many tasks the job has."""
         environment(SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_NTASKS="16")

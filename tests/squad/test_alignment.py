@@ -7,6 +7,7 @@ import time
 import hypothesis
 import numpy as np
 import pytest
+import sentencepiece as spm
 from hypothesis import strategies as st
 
 import tokenization
@@ -148,10 +149,12 @@ def test_span_of_takes_no_token_more_than_needed(model, align, text, data):
     hypothesis.assume(len(tokens.ids))
     first = data.draw(st.integers(0, len(text) - 1), "first")
     last = data.draw(st.integers(first, len(text) - 1), "last")
+    # What stands for no more than the white space before the first word begins no answer.
+    from_word = pieces_of(model, text)[0] == "▁"
     touching = [
         i
         for i, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True))
-        if max(start, first) <= min(end, last)
+        if i >= from_word and max(start, first) <= min(end, last)
     ]
     hypothesis.assume(touching)
     start, end = tokens.span_of(first, last)
@@ -209,6 +212,42 @@ def test_answers_by_hand(align, text, answer):
     assert answer_of(align(text), text, answer).strip(" \n\u200b") == answer
 
 
+@pytest.mark.parametrize(
+    ("text", "answer", "first"),
+    [
+        ("Citizenship of the EU", "Citizenship", "citizenship"),
+        ("  Citizenship of the EU", "Citizenship of", "citizenship"),
+        # One piece of white space and word, a character of three tokens, and a number.
+        ("The EU", "The", "▁the"),
+        ("½ cup", "½", "▁1"),
+        ("1, 2", "1", "▁1"),
+    ],
+)
+def test_an_answer_at_the_beginning_begins_at_its_word(shared, text, answer, first):
+    model = load(shared / "data" / "spm" / "en8k.model")
+    begin = text.index(answer)
+    start, _ = Aligner(model, True).tokenize(text).span_of(begin, begin + len(answer) - 1)
+    assert pieces_of(model, text)[start] == first
+
+
+def test_a_model_without_a_piece_of_white_space(tmp_path):
+    """All of its unknown text is one token, the white space too."""
+    (tmp_path / "text").write_text("ab ab ab\n" * 20)
+    spm.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "plain"),
+        vocab_size=10,
+        hard_vocab_limit=False,
+        model_type="word",
+        minloglevel=2,
+    )
+    model = load(tmp_path / "plain.model")
+    assert "▁" not in model.id_to_piece(list(range(model.get_piece_size())))
+    tokens = Aligner(model, True).tokenize("xy ab")
+    assert tokens.ids.tolist() == [model.unk_id(), model.piece_to_id("▁ab")]
+    assert tokens.span_of(0, 1) == (0, 0)
+
+
 def test_a_word_has_its_white_space(model, align):
     text = "some   words"
     tokens = align(text)
@@ -228,7 +267,8 @@ def test_real_paragraphs(model, align, shared):
             first, last = answer["answer_start"], answer["answer_start"] + len(answer["text"]) - 1
             start, end = tokens.span_of(first, last)
             assert tokens.starts[start] <= first and last <= tokens.ends[end]
-            assert all(tokens.ends[:start] < first) and all(tokens.starts[end + 1 :] > last)
+            before = tokens.ends[tokens.first_word : start]
+            assert all(before < first) and all(tokens.starts[end + 1 :] > last)
 
 
 @pytest.mark.parametrize(

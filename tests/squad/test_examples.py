@@ -8,7 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
-from squad.examples import load_squad, read_examples
+from squad.examples import check_all_answerable, load_squad, read_examples
 from squad_utils import SquadExample, read_squad_examples
 
 TEXT = "Rivers run to the sea. The sea is not full."
@@ -233,6 +233,7 @@ class TestErrors:
             ('{"data": {"title": "x"}}', 'no list "data"'),
             (b'{"data": "\xff"}', "is not UTF-8: byte 10"),
             ('{"data": []}'.encode("utf-16"), "is not UTF-8: byte 0"),
+            ("[" * 100_000, "nested too deeply"),
         ],
     )
     def test_file_that_is_no_squad(self, write, content, what):
@@ -241,6 +242,11 @@ class TestErrors:
             load_squad(path)
         assert path in str(caught.value)
         assert len(str(caught.value).splitlines()) == 1
+
+    def test_a_byte_order_mark(self, tmp_path):
+        (tmp_path / "marked.json").write_text(json.dumps(squad(question())), encoding="utf-8-sig")
+        (example,) = read_squad_examples(str(tmp_path / "marked.json"), is_training=True)
+        assert example.qas_id == "q1"
 
     def test_missing_file(self, tmp_path):
         with pytest.raises(UserError, match=r"nothing\.json cannot be read: No such file"):
@@ -292,6 +298,10 @@ class TestErrors:
         else:
             owner[key] = wrong
         path = write(content)
+        if key == "answer_start" and not training:
+            # Scores need the text alone.
+            assert len(read_squad_examples(path, training)) == 3
+            return
         with pytest.raises(UserError) as caught:
             read_squad_examples(path, training)
         assert str(caught.value) == f"{path} is not SQuAD: {message}"
@@ -323,3 +333,41 @@ class TestErrors:
         with pytest.raises(UserError, match="question id x occurs twice") as caught:
             read_squad_examples(path, training)
         assert path in str(caught.value) and "data[1].paragraphs[0].qas[0]" in str(caught.value)
+
+
+class TestVersion2:
+    def test_is_refused_by_the_program_for_1(self, write):
+        content = squad(question("a"), question("b", answers=(), is_impossible=True))
+        content["data"].append(article(TEXT, question("c", answers=(), is_impossible=True)))
+        path = write(content)
+        with pytest.raises(UserError) as caught:
+            check_all_answerable(path, "--train_file")
+        assert str(caught.value) == (
+            f"--train_file {path} is SQuAD 2.0: it holds 2 unanswerable questions, the first is b. "
+            "2.0 is not supported yet: give a file of SQuAD 1.1"
+        )
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            squad(question()),
+            squad(question(is_impossible=False)),
+            {"version": "v2.0", **squad(question(is_impossible=False))},
+            squad(question(is_impossible=None)),
+            squad({**question(), "question": '"is_impossible": true'}),
+            '{"is_impossible": false',
+        ],
+    )
+    def test_what_passes(self, write, content):
+        """The last is no JSON: what does not look like 2.0 is not parsed here."""
+        check_all_answerable(write(content), "--train_file")
+
+    def test_a_file_that_is_not_there_passes(self, tmp_path):
+        check_all_answerable(str(tmp_path / "none.json"), "--train_file")
+
+    @pytest.mark.parametrize(("name", "count"), [("train-v2.0", 1790), ("dev-v2.0", 550)])
+    def test_real_files(self, shared, name, count):
+        path = shared / "data/squad" / f"{name}.json"
+        with pytest.raises(UserError, match=f"{count} unanswerable questions"):
+            check_all_answerable(str(path), "--predict_file")
+        check_all_answerable(str(path).replace("v2.0", "v1.1"), "--predict_file")

@@ -227,6 +227,16 @@ class TestWritten:
         assert source["is_training"] == place.training
         assert header["facts"]["num_features"] == len(records_of(place.records))
 
+    def test_features_of_older_rules_are_made_anew(self, place, monkeypatch, log):
+        """In training alone: how answers are placed changes nothing of what is predicted."""
+        with monkeypatch.context() as patch:
+            patch.setattr(feature_files, "_TRAINING_VERSION", None)
+            place.make()
+        log()
+        place.make()
+        reason = f"{place.records} is made anew: it was made with rules of version None, now it is"
+        assert any(reason in line for line in log()) == place.training
+
     def test_nothing_else_is_left_behind(self, place):
         place.make()
         names = {"f.tf_record", "f.tf_record.json"} | (set() if place.training else {"left.npz"})

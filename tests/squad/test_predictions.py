@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import tracemalloc
 
 import hypothesis
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 
 import squad_utils
 import tokenization
+from runtime.errors import UserError
 from squad.left import PredictionFeature
-from squad.predictions import nbest_predictions
+from squad.predictions import NbestLists, answer_questions, nbest_predictions
 from squad_utils import InputFeatures, RawResult, SquadExample
 
 LETTERS = "ab cd ef  gh ij"
@@ -68,6 +70,57 @@ class TestGolden:
         data = json.loads(open_text(shared / "data" / "squad" / "dev-v1.1.json"))["data"]
         expected = json.loads(open_text(golden / "eval.json"))
         assert squad_utils.evaluate_v1(data, answered[0]) == pytest.approx(expected, abs=1e-9)
+
+
+class TestAQuestionAtATime:
+    """What the program does instead of keeping the spans of all questions."""
+
+    def test_gives_the_same_files(self, tmp_path):
+        rng = np.random.default_rng(3)
+        texts = [LETTERS, "ä 😀", "", LETTERS]
+        spans = [(0, 1), (3, 4), (6, 7), (10, 11)]
+        features = [
+            make_feature(1000 + i, index, 2, spans, [True] * 4)
+            for i, index in enumerate((0, 0, 1, 3, 3))
+        ]
+        case = Case(texts, features, [[(rng.normal(size=8), rng.normal(size=8)) for _ in features]])
+        (results,), collected = case.models, {}
+        arguments = (case.examples, features, results, 3, 2)
+        squad_utils.accumulate_predictions_v1(collected, *arguments)
+        paths = [str(tmp_path / name) for name in ("answers", "nbest", "nbest2")]
+        expected = squad_utils.write_predictions_v1(collected, *arguments, *paths[:2], no_answer="")
+        nbest = NbestLists(str(tmp_path))
+        assert answer_questions(*arguments, nbest) == expected
+        nbest.write(paths[2])
+        assert open_text(paths[2]) == open_text(paths[1])
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["answers", "nbest", "nbest2"]
+
+    def test_memory_does_not_grow_with_the_questions(self, tmp_path):
+        def peak(count):
+            """Bytes while so many questions are answered, of which each has 200 spans or so."""
+            spans = [(2 * i, 2 * i) for i in range(300)]
+            template = make_feature(0, 0, 2, spans, [True] * 300)
+            features = [template._replace(unique_id=i, example_index=i) for i in range(count)]
+            rng = np.random.default_rng(3)
+            scores = rng.normal(size=310), rng.normal(size=310)
+            case = Case(["a " * 300] * count, features, [[scores] * count])
+            nbest = NbestLists(str(tmp_path))
+            tracemalloc.start()
+            answer_questions(case.examples, features, case.models[0], 20, 200, nbest)
+            _, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            return most
+
+        assert (peak(60) - peak(20)) / 40 < 1000
+
+    def test_a_full_disk(self, tmp_path, monkeypatch):
+        nbest = NbestLists(str(tmp_path))
+        nbest._file = open("/dev/full", "wb")  # noqa: SIM115
+        with pytest.raises(UserError, match=f"kept in {tmp_path}: No space left on device"):
+            for number in range(10_000):
+                nbest.add(f"{number}", [])
+        with pytest.raises(UserError, match="No such file"):
+            NbestLists(str(tmp_path / "none"))
 
 
 def open_text(path):
