@@ -10,11 +10,18 @@ import random
 import subprocess
 import sys
 
+import hypothesis
 import pytest
 import sentencepiece as spm
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from tests.programs.forking import LONGEST, ForkingProcess
+
+# The same examples every time where a failure must come from the change at hand; others find more.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, derandomize=os.environ.get("CI") == "true"
+)
+hypothesis.settings.load_profile("tests")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -150,6 +157,13 @@ def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str
         "--save_checkpoints_steps=5",
         *flags,
     ]
+
+
+def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[str]:
+    """A command to which, at a step of its training, something of `tests.programs.at_step` happens
+    on one of its workers."""
+    python, *program = command
+    return [python, str(ROOT / "tests/programs/at_step.py"), fault, str(step), str(rank), *program]
 
 
 @functools.cache

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import random
 import re
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import time
 
@@ -18,7 +15,15 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import MPIRUN, ROOT, make_squad, run, squad_command, under_mpirun
+from tests.conftest import (
+    MPIRUN,
+    ROOT,
+    at_step,
+    make_squad,
+    run,
+    squad_command,
+    under_mpirun,
+)
 from tests.test_run_squad_v1 import weights
 
 pytestmark = pytest.mark.usefixtures("mpirun")
@@ -222,50 +227,33 @@ class TestFaults:
                 found[int(rank.split(b"=")[1])] = int(folder.name)
         return [found[rank] for rank in sorted(found)]
 
-    def start(self, squad_dir, folder, *flags):
-        """A job of two workers that has written its first checkpoint."""
-        command = squad_command(squad_dir, folder, "--use_horovod=true", *self.STEPS, *flags)
-        process = subprocess.Popen(
-            under_mpirun(2, command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        deadline = time.time() + 120
-        while not list(folder.glob("model.ckpt-*.index")):
-            assert process.poll() is None, process.stdout.read()
-            assert time.time() < deadline
-            time.sleep(0.01)
-        return command, process
-
-    def end_of(self, process) -> tuple[int, str]:
-        """Exit code and output of a job that is to end soon."""
-        started = time.time()
-        output, _ = process.communicate(timeout=LIMIT)
-        assert time.time() - started < LIMIT
-        return process.returncode, output
+    def end_of(self, squad_dir, folder, fault, rank) -> tuple[list[str], int, str]:
+        """The command of a worker, exit code and output of a job of two workers, to one of which
+        something happens at step 50."""
+        command = squad_command(squad_dir, folder, "--use_horovod=true", *self.STEPS)
+        broken = at_step(fault, 50, command, rank)
+        result = run(under_mpirun(2, broken))
+        seconds = time.time() - (folder / "model.ckpt-40.index").stat().st_mtime
+        assert seconds < LIMIT
+        assert not self.pids(broken), "workers are left behind"
+        return command, result.returncode, result.stdout + result.stderr
 
     @pytest.mark.parametrize("rank", [0, 1])
     def test_a_killed_worker_ends_the_job_and_the_command_resumes(
         self, whole, squad_dir, tmp_path, rank
     ):
-        broken = tmp_path
-        command, process = self.start(squad_dir, broken)
-        time.sleep(random.uniform(0, 0.5))
-        os.kill(self.pids(command)[rank], signal.SIGKILL)
-        code, output = self.end_of(process)
+        command, code, _ = self.end_of(squad_dir, tmp_path, "kill", rank)
         assert code != 0
-        assert not self.pids(command), "workers are left behind"
-        assert not (broken / "model.ckpt-100.index").exists(), "killed too late to show anything"
         result = run(under_mpirun(2, command))
         assert result.returncode == 0, result.stderr
-        assert re.search(r"Training from step \d*[2468]0 to 100", result.stderr), result.stderr
-        expected, actual = weights(whole, "model.ckpt-100"), weights(broken, "model.ckpt-100")
+        assert "Training from step 40 to 100" in result.stderr
+        expected, actual = weights(whole, "model.ckpt-100"), weights(tmp_path, "model.ckpt-100")
         for name, value in expected.items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
     def test_a_worker_that_raises_ends_the_job(self, squad_dir, tmp_path):
         """The disk of rank 0 fills up, in that its checkpoint cannot be written any more."""
-        command, process = self.start(squad_dir, tmp_path)
-        subprocess.run(["prlimit", f"--pid={self.pids(command)[0]}", "--fsize=1000"], check=True)
-        code, output = self.end_of(process)
+        _, code, output = self.end_of(squad_dir, tmp_path, "fill_disk", 0)
         assert code == 1
         assert re.search(r"error: rank 0 of 2 on \S+: .*cannot be written.*File too large", output)
         assert "Traceback" not in output

@@ -202,7 +202,6 @@ class TestWindows:
     )
     @hypothesis.settings(
         max_examples=150,
-        deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
     )
     def test_against_brute_force(self, tiny, words, asked, room, stride, query):
@@ -231,7 +230,6 @@ class TestWindows:
     )
     @hypothesis.settings(
         max_examples=100,
-        deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
     )
     def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
