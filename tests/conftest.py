@@ -7,9 +7,11 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 
+import filelock
 import hypothesis
 import pytest
 import sentencepiece as spm
@@ -198,10 +200,16 @@ def mpirun() -> None:
 
 @pytest.fixture(scope="session")
 def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
-    """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""
-    folder = tmp_path_factory.mktemp("trained")
-    command = squad_command(squad_dir, folder)
-    # In a process of its own, as users have it.
-    result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
-    assert result.returncode == 0, result.stderr
-    return folder
+    """The output folder of a tiny run that trained 12 steps and scored its checkpoints.
+
+    The first of pytest's processes that needs it makes it; each has a copy of its own.
+    """
+    base = tmp_path_factory.getbasetemp()
+    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trained-for-all"
+    with filelock.FileLock(f"{made}.lock"):
+        if not (made / "eval_results.json").exists():
+            # In a process of its own, as users have it.
+            command = squad_command(squad_dir, made)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+            assert result.returncode == 0, result.stderr
+    return shutil.copytree(made, tmp_path_factory.mktemp("trained"), dirs_exist_ok=True)

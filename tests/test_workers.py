@@ -65,9 +65,9 @@ class TestEqualResults:
 
     def steps(self, golden, folder, workers, *flags):
         """The losses and final weights of the golden steps."""
-        program = [sys.executable, "-m", "tests.programs.golden_steps"]
+        program = [sys.executable, str(ROOT / "tests/programs/golden_steps.py")]
         command = [*program, *golden[0], f"--output_dir={folder}", *flags]
-        result = run(under_mpirun(workers, command), cwd=ROOT)
+        result = run(under_mpirun(workers, command) if workers > 1 else command)
         assert result.returncode == 0, result.stderr
         return losses(folder), weights(folder, "model.ckpt-20")
 
@@ -81,7 +81,7 @@ class TestEqualResults:
 
     @pytest.mark.parametrize(
         ("workers", "batch_size", "accumulation"),
-        [(2, 4, 1), (1, 4, 2), (2, 2, 2), (4, 2, 1)],
+        [(2, 4, 1), (1, 4, 2), (2, 2, 2)],
     )
     def test_the_same_batch_cut_in_parts(
         self, golden, alone, tmp_path, workers, batch_size, accumulation
@@ -160,13 +160,11 @@ class TestWholeRun:
         assert result.returncode == 2
         assert "number of workers (was 2, is 1)" in result.stderr
 
-    @pytest.mark.parametrize("shell", [False, True])
-    def test_the_forks_way_to_start_it(self, squad_dir, tmp_path, shell):
-        """The mpirun of the Habana README, with two workers and the cores there are."""
+    def test_the_forks_way_to_start_it(self, squad_dir, tmp_path):
+        """The mpirun of the Habana README and its shell; two workers, the cores there are."""
         flags = ["--use_horovod=true", "--enable_scoped_allocator=True", "--train_steps=2"]
         command = squad_command(squad_dir, tmp_path, *flags)
-        if shell:
-            command = ["bash", "-c", f"cd {tmp_path}; {shlex.join(command)}"]
+        command = ["bash", "-c", f"cd {tmp_path}; {shlex.join(command)}"]
         start = [MPIRUN, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
         start += ["-np", "2", "--tag-output", "--merge-stderr-to-stdout"]
         result = run([*map(str, start), *command])
