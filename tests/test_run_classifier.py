@@ -347,8 +347,8 @@ class TestMrpc:
     def test_trains_evaluates_predicts_and_exports(self, flags, mpirun, tmp_path, workers):
         batch = f"--train_batch_size={64 // workers}"
         out = [f"--output_dir={tmp_path / 'out'}", f"--export_dir={tmp_path / 'export'}"]
-        whole = command(*flags, *out, batch, "--use_horovod=true")
-        result = run(under_mpirun(workers, whole))
+        whole = command(*flags, *out, batch)
+        result = run(under_mpirun(2, [*whole, "--use_horovod=true"]) if workers == 2 else whole)
         assert result.returncode == 0, result.stderr
         found = results(tmp_path / "out")
         train, dev, test = (

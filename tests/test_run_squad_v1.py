@@ -211,17 +211,17 @@ class TestResume:
     @pytest.mark.parametrize("flags", [["--deterministic_run"], ["--seed=5"]])
     def test_killed_and_resumed_ends_with_the_same_bits(self, squad_dir, tmp_path, flags):
         """Without dropout, and with dropout whose masks are a function of seed and step."""
-        steps = ["--train_steps=150", "--save_checkpoints_steps=40", "--do_predict=False", *flags]
+        steps = ["--train_steps=40", "--save_checkpoints_steps=10", "--do_predict=False", *flags]
         whole, broken = tmp_path / "whole", tmp_path / "broken"
         result = run(squad_command(squad_dir, whole, *steps))
         assert result.returncode == 0, result.stderr
         command = squad_command(squad_dir, broken, *steps)
-        assert run(at_step("kill", 100, command)).returncode == -signal.SIGKILL
+        assert run(at_step("kill", 25, command)).returncode == -signal.SIGKILL
         result = run(command)
         assert result.returncode == 0, result.stderr
-        assert "Training from step 80 to 150" in result.stderr
-        expected = weights(whole, "model.ckpt-150")
-        actual = weights(broken, "model.ckpt-150")
+        assert "Training from step 20 to 40" in result.stderr
+        expected = weights(whole, "model.ckpt-40")
+        actual = weights(broken, "model.ckpt-40")
         assert expected.keys() == actual.keys()
         for name, value in expected.items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
