@@ -262,7 +262,8 @@ class TestFaults:
         """The disk of rank 0 fills up, in that its checkpoint cannot be written any more."""
         _, code, output = self.end_of(squad_dir, tmp_path, "fill_disk", 0)
         assert code == 1
-        assert re.search(r"error: rank 0 of 2 on \S+: .*cannot be written.*File too large", output)
+        said = r"error: rank 0 of 2 on \S+: .*cannot be written.*File too large"
+        assert re.search(said, output), output
         assert "Traceback" not in output
 
     @pytest.mark.parametrize("rank", [0, 1])
