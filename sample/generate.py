@@ -47,6 +47,8 @@ TRAIN_ARTICLES = 600
 DEV_ARTICLES = 20
 _PARAGRAPHS = 3
 _MAX_REFERENCE_ANSWERS = 3
+# Of a name, until it counts as certain that none is left.
+_DRAWS = 10_000
 
 
 class Fact(NamedTuple):
@@ -98,12 +100,20 @@ class Writer:
         return {"title": title, "paragraphs": paragraphs}
 
     def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
-        """A name that was not given before."""
-        while True:
+        """A name that was not given before.
+
+        Raises:
+          UserError: there is none left, or hardly one.
+        """
+        for _ in range(_DRAWS):
             name = self._lot.pick(SYLLABLES) + self._lot.pick(endings)
             if name not in self._used:
                 self._used.add(name)
                 return name.capitalize()
+        raise UserError(
+            f"the names, of which there are {len(SYLLABLES) * len(endings)}, run out with so many "
+            "articles; ask for fewer with --train_articles or --dev_articles"
+        )
 
     def _value(self, value_type: str) -> tuple[str, ...]:
         """A value of a type: the text as it is told, and other right answers."""

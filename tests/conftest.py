@@ -8,16 +8,25 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 
+import filelock
+import hypothesis
 import pytest
 import sentencepiece as spm
 from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from tests.programs.forking import LONGEST, ForkingProcess
+
+# The same examples every time where a failure must come from the change at hand; others find more.
+hypothesis.settings.register_profile(
+    "tests", deadline=None, derandomize=os.environ.get("CI") == "true"
+)
+hypothesis.settings.load_profile("tests")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
@@ -174,6 +183,13 @@ def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str
     ]
 
 
+def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[str]:
+    """A command to which, at a step of its training, something of `tests.programs.at_step` happens
+    on one of its workers."""
+    python, *program = command
+    return [python, str(ROOT / "tests/programs/at_step.py"), fault, str(step), str(rank), *program]
+
+
 @functools.cache
 def _forking_process() -> ForkingProcess:
     return ForkingProcess()
@@ -196,6 +212,32 @@ def under_mpirun(workers: int, command: list[str], *options: str) -> list[str]:
     return [str(MPIRUN), "-np", str(workers), *placing, *command]
 
 
+def run_as_workers(workers: int, command: list[str]) -> subprocess.CompletedProcess:
+    """Runs a program of ours as so many workers, in forked processes that Horovod's Gloo connects.
+
+    Much faster than under mpirun; how a job starts and how it breaks is tested with that.
+    """
+    from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+    from horovod.runner.gloo_run import create_slot_env_vars
+    from horovod.runner.http.http_server import RendezvousServer
+
+    server = RendezvousServer(verbose=0)
+    variables = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(server.start()),
+        "HOROVOD_GLOO_IFACE": "lo",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+    }
+    slots = get_host_assignments(parse_hosts(f"localhost:{workers}"), workers)
+    server.init(slots)
+    try:
+        each = [{**variables, **create_slot_env_vars(slot)} for slot in slots]
+        return _forking_process().run(command[1:], workers=each)
+    finally:
+        server.stop()
+
+
 @pytest.fixture(scope="session")
 def mpirun() -> None:
     """For tests that need Horovod and mpirun."""
@@ -206,13 +248,19 @@ def mpirun() -> None:
 
 @pytest.fixture(scope="session")
 def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
-    """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""
-    folder = tmp_path_factory.mktemp("trained")
-    command = squad_command(squad_dir, folder)
-    # In a process of its own, as users have it.
-    result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
-    assert result.returncode == 0, result.stderr
-    return folder
+    """The output folder of a tiny run that trained 12 steps and scored its checkpoints.
+
+    The first of pytest's processes that needs it makes it; each has a copy of its own.
+    """
+    base = tmp_path_factory.getbasetemp()
+    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trained-for-all"
+    with filelock.FileLock(f"{made}.lock"):
+        if not (made / "eval_results.json").exists():
+            # In a process of its own, as users have it.
+            command = squad_command(squad_dir, made)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+            assert result.returncode == 0, result.stderr
+    return shutil.copytree(made, tmp_path_factory.mktemp("trained"), dirs_exist_ok=True)
 
 
 def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:

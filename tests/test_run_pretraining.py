@@ -272,12 +272,13 @@ FLAGS.output_dir, FLAGS.albert_config_file, FLAGS.input_file = sys.argv[1:]
 FLAGS.do_train = FLAGS.do_eval = True
 FLAGS.num_train_steps = FLAGS.save_checkpoints_steps = 1
 FLAGS.max_eval_steps = 1
+FLAGS.train_batch_size = 64
 run_pretraining.main(None)
 """
 
 
 def test_main_under_flags_that_a_program_sets(walk, tmp_path):
-    """As the reference's own test calls it; a batch has its default 4096 examples."""
+    """As the reference's own test calls it."""
     arguments = [tmp_path / "out", walk / "albert.json", walk / "dev.tfrecord"]
     command = [sys.executable, "-c", CONTRACT, *map(str, arguments)]
     result = run(command, cwd=ROOT)

@@ -28,8 +28,7 @@ VOCAB = [
     "##n",
     "Un",
 ]
-# Examples are the same in every run, and nothing is left on disk.
-repeatable = hypothesis.settings(max_examples=300, deadline=None, derandomize=True, database=None)
+many = hypothesis.settings(max_examples=300)
 
 
 @pytest.fixture
@@ -182,7 +181,7 @@ def plain_preprocess_text(text, remove_space, lower):
     return text.lower() if lower else text
 
 
-@repeatable
+@many
 @hypothesis.given(st.text(st.characters(exclude_categories=["Cs"])), st.booleans(), st.booleans())
 def test_preprocess_text_equals_its_definition(text, remove_space, lower):
     expected = plain_preprocess_text(text, remove_space, lower)
@@ -206,7 +205,7 @@ surrogates = st.characters(categories=["Cs"])
 others = st.characters(categories=["L", "Mn", "Zs"])
 
 
-@repeatable
+@many
 @hypothesis.given(st.text(surrogates | others), st.booleans())
 def test_preprocess_text_replaces_lone_surrogates(text, lower):
     """What comes out can be encoded; all else stays as it would be."""

@@ -2,9 +2,12 @@
 
 import logging
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from glue.metrics import scores_of
+from glue.predictions import write_predictions
 from glue.tasks import PROCESSORS, ColaProcessor, MrpcProcessor, QqpProcessor
 from runtime.errors import UserError
 from tests.glue.samples import LABELS, ROWS, write_all
@@ -23,6 +26,13 @@ TASKS = {
     "wnli": ("0", "0", "0"),
 }
 SINGLE = ("cola", "sst-2")
+# The first tells which checkpoint is best.
+SCORES = {
+    "cola": ("matthew_corr", "eval_accuracy"),
+    "mrpc": ("eval_accuracy", "f1"),
+    "qqp": ("eval_accuracy", "f1"),
+    "sts-b": ("pearson", "spearman", "MSE"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +82,36 @@ class TestFiles:
         given = [float(label) for label in given] if task == "sts-b" else list(given)
         assert labels == [given[n % len(given)] for n in range(ROWS)]
         assert processor.get_labels() == ([None] if task == "sts-b" else given)
+
+    @pytest.mark.parametrize("task", TASKS)
+    def test_scores(self, task):
+        metrics = PROCESSORS[task](use_spm=True, do_lower_case=True).metrics
+        assert metrics == SCORES.get(task, ("eval_accuracy",))
+        labels, logits = np.array([0, 1, 1]), np.array([[0.5, 0], [0, 1], [0, 1]])
+        scores = scores_of(metrics, labels, logits[:, 1] if task == "sts-b" else logits)
+        assert {name for name, value in scores.items() if np.isfinite(value)} == {
+            *metrics,
+            "eval_loss",
+        }
+
+    @pytest.mark.parametrize("task", PROCESSORS.keys() - {"tsv"})
+    def test_submission(self, glue_dir, tmp_path, task):
+        """Every row of the test set under its number, with the label of the greatest output."""
+        processor = PROCESSORS[task](use_spm=True, do_lower_case=True)
+        labels = processor.get_labels()
+        rows = np.random.default_rng(1).random([ROWS, len(labels)]).astype(np.float32)
+        outputs = [
+            {"probabilities": row, "predictions": row[0] if labels == [None] else row.argmax()}
+            for row in rows
+        ]
+        results, submission = (str(tmp_path / name) for name in ("results", "submission"))
+        examples = processor.get_test_examples(str(glue_dir))
+        write_predictions(results, submission, examples, outputs, labels, processor.limits)
+        np.testing.assert_array_equal(np.loadtxt(results, np.float32, ndmin=2), rows)
+        header, *lines = (tmp_path / "submission").read_text().splitlines()
+        assert header == "index\tprediction"
+        found = [str(row[0]) if labels == [None] else labels[row.argmax()] for row in rows]
+        assert lines == [f"{number}\t{label}" for number, label in enumerate(found)]
 
     def test_texts_are_the_right_columns(self, glue_dir):
         def texts(task, part):

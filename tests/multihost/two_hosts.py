@@ -9,23 +9,22 @@ them is switched off, so that everything between the workers goes through the ne
 from __future__ import annotations
 
 import os
-import pathlib
 import re
-import signal
+import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import MPIRUN, run, squad_command
+from tests.conftest import MPIRUN, at_step, run, squad_command
 from tests.test_workers import losses
 
 pytestmark = pytest.mark.usefixtures("mpirun")
 HOSTS = {"albert-host-1": "10.213.77.1", "albert-host-2": "10.213.77.2"}
 NETWORK = "10.213.77.0/24"
-SSHD = "/usr/sbin/sshd"
+# Not in the PATH of everybody; a daemon wants its whole path.
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "sshd"
 
 
 def ip(*arguments: str, check: bool = True) -> None:
@@ -38,6 +37,18 @@ def on(host: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", script, "sh", *command]
 
 
+def why_not() -> str:
+    """Why two hosts cannot be made here; empty if they can."""
+    for program in ("ip", "unshare", SSHD, "ssh-keygen"):
+        if not shutil.which(program):
+            return f"{program} is missing"
+    result = subprocess.run(
+        ["ip", "netns", "add", "albert-try"], capture_output=True, text=True, check=False
+    )
+    ip("netns", "delete", "albert-try", check=False)
+    return result.stderr.strip()
+
+
 def remove_hosts() -> None:
     for host in HOSTS:
         ip("netns", "delete", host, check=False)
@@ -46,8 +57,8 @@ def remove_hosts() -> None:
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory) -> Iterator[str]:
     """The ssh command from one of the two hosts to the other; both are up meanwhile."""
-    if os.geteuid() != 0:
-        pytest.fail("test-multihost needs root, to make network namespaces")
+    if reason := why_not():
+        pytest.skip(f"no network namespaces with an sshd each, which root can make: {reason}")
     folder = tmp_path_factory.mktemp("ssh")
     for name in ("host_key", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name])
@@ -87,14 +98,23 @@ def ssh(tmp_path_factory) -> Iterator[str]:
         subprocess.Popen(on(host, SSHD, "-D", "-e", "-f", str(folder / "sshd_config")))
         for host in HOSTS
     ]
-    time.sleep(1)
-    assert all(daemon.poll() is None for daemon in daemons), "an sshd did not start"
+    for address in HOSTS.values():
+        wait_for_sshd(address, daemons)
     known = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     yield f"ssh -i {folder / 'key'} {known}"
     for daemon in daemons:
         daemon.terminate()
         daemon.wait()
     remove_hosts()
+
+
+def wait_for_sshd(address: str, daemons: list[subprocess.Popen]) -> None:
+    """Returns when the host at an address can be reached from the first."""
+    first = next(iter(HOSTS))
+    attempt = on(first, "bash", "-c", f"exec 3<>/dev/tcp/{address}/22")
+    while subprocess.run(attempt, capture_output=True).returncode:
+        assert all(daemon.poll() is None for daemon in daemons), "an sshd did not start"
+        time.sleep(0.05)
 
 
 def job(ssh: str, command: list[str]) -> list[str]:
@@ -144,17 +164,17 @@ def test_a_host_without_a_file_is_named(ssh, squad_dir, tmp_path):
     assert re.search(r"error: rank 1 of 2 on albert-host-2: .*missing.model", result.stderr)
 
 
-@pytest.mark.parametrize("fault", ["worker killed", "network gone"])
+@pytest.mark.parametrize("fault", ["kill", "network gone"])
 def test_a_lost_host_ends_the_job_and_the_command_resumes(ssh, squad_dir, tmp_path, fault):
-    flags = ["--use_horovod=true", "--train_steps=300", "--save_checkpoints_steps=10"]
+    """At step 15 the worker of the second host is killed, or waits for its network to be cut."""
+    flags = ["--use_horovod=true", "--train_steps=30", "--save_checkpoints_steps=10"]
     command = squad_command(squad_dir, tmp_path, *flags, "--do_predict=False")
-    process = subprocess.Popen(job(ssh, command), stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob("model.ckpt-*.index")):
+    broken = at_step("kill" if fault == "kill" else "stall", 15, command, rank=1)
+    process = subprocess.Popen(job(ssh, broken), stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "model.ckpt-10.index").exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.05)
-    if fault == "worker killed":
-        os.kill(worker_on("albert-host-2", command), signal.SIGKILL)
-    else:
+    if fault == "network gone":
         ip("-n", "albert-host-2", "link", "set", "albert-2", "down")
     started = time.time()
     try:
@@ -164,19 +184,6 @@ def test_a_lost_host_ends_the_job_and_the_command_resumes(ssh, squad_dir, tmp_pa
         process.kill()
     assert process.returncode != 0
     assert time.time() - started < 60
-    assert not (tmp_path / "model.ckpt-300.index").exists(), "too late to show anything"
     result = run(job(ssh, command))
     assert result.returncode == 0, result.stderr
-    assert re.search(r"Training from step [1-9]\d* to 300", result.stderr)
-
-
-def worker_on(host: str, command: list[str]) -> int:
-    """The process of a worker, found in the namespace of its host."""
-    pids = subprocess.run(
-        ["ip", "netns", "pids", host], capture_output=True, text=True, check=True
-    ).stdout.split()
-    for pid in pids:
-        words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-        if words[:2] == command[:2]:
-            return int(pid)
-    raise AssertionError(f"no worker on {host}: {sys.argv}")
+    assert "Training from step 10 to 30" in result.stderr

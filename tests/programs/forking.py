@@ -6,6 +6,7 @@ particular to a process of its own (threads, signals, mpirun) is tested with one
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Seconds.
@@ -35,23 +37,40 @@ class ForkingProcess:
         )
 
     def run(
-        self, command: list[str], cwd: pathlib.Path | None = None, env: dict | None = None
+        self,
+        command: list[str],
+        cwd: pathlib.Path | None = None,
+        env: dict | None = None,
+        workers: Sequence[dict[str, str]] = ({},),
     ) -> subprocess.CompletedProcess:
         """Runs a program, given as its path and arguments, as `subprocess.run` would.
+
+        Args:
+          command: the program and its arguments.
+          cwd: where it runs; by default, here.
+          env: its environment; by default, this one's.
+          workers: variables besides, of each of several processes that run it at once. Their
+            output is one after the other's, the exit code that of the first that failed.
 
         Raises:
           RuntimeError: the process is no more.
         """
         with tempfile.TemporaryDirectory() as folder:
-            outputs = [pathlib.Path(folder) / name for name in ("stdout", "stderr")]
+            outputs = [
+                [pathlib.Path(folder) / f"{name}-{rank}" for rank in range(len(workers))]
+                for name in ("stdout", "stderr")
+            ]
             request = {
                 "command": command,
                 "cwd": str(cwd or os.getcwd()),
-                "env": dict(os.environ if env is None else env),
-                "outputs": list(map(str, outputs)),
+                "environments": [
+                    {**(os.environ if env is None else env), **more} for more in workers
+                ],
+                "outputs": [list(map(str, pair)) for pair in zip(*outputs, strict=True)],
             }
             code = int(self._answer(json.dumps(request)))
-            return subprocess.CompletedProcess(command, code, *(o.read_text() for o in outputs))
+            texts = ("".join(path.read_text() for path in paths) for paths in outputs)
+            return subprocess.CompletedProcess(command, code, *texts)
 
     def _answer(self, request: str) -> str:
         """The line that the process answers a line with."""
@@ -73,19 +92,29 @@ def serve() -> None:
 
     assert tf.estimator.Estimator, "imported when it is first used"
     for line in sys.stdin:
-        child = os.fork()
-        if not child:
-            os._exit(run(**json.loads(line)))
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in start(**json.loads(line))]
+        print(next(filter(None, codes), 0), flush=True)
+
+
+def start(
+    command: list[str], cwd: str, environments: list[dict[str, str]], outputs: list[list[str]]
+) -> list[int]:
+    """Starts a program once for every environment; returns the processes."""
+    children = []
+    for env, files in zip(environments, outputs, strict=True):
+        children.append(os.fork())
+        if not children[-1]:
+            os._exit(run(command, cwd, env, files))
+    return children
 
 
 def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -> int:
     """Runs a program almost as a Python of its own would; returns its exit code.
 
     Almost: what TensorFlow and other imported modules read from the environment when they are
-    imported, they have read from that of the process that forks. `atexit` functions do not run.
+    imported, they have read from that of the process that forks.
     """
+    atexit._clear()
     signal.alarm(LONGEST)
     os.chdir(cwd)
     os.environ.clear()
@@ -107,6 +136,7 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
     except BaseException:
         traceback.print_exc()
         code = 1
+    atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     return code

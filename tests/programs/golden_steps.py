@@ -1,6 +1,6 @@
 """The golden training steps of SQuAD 1.1, with a share of every batch for each worker.
 
-  mpirun -np N python -m tests.programs.golden_steps --golden=FOLDER --init_checkpoint=PREFIX \
+  mpirun -np N python tests/programs/golden_steps.py --golden=FOLDER --init_checkpoint=PREFIX \
     --output_dir=FOLDER --batch_size=8 [--accumulation=1] [--wire=float16]
 
 `--batch_size` is each worker's; the golden batches of 8 are cut into parts of that size.
@@ -9,8 +9,12 @@
 from __future__ import annotations
 
 import argparse
+import pathlib
+import sys
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 

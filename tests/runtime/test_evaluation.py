@@ -121,6 +121,10 @@ class TestBest:
         }
         assert place.best_copy() == 10
         assert place.output.read_text() == "10"
+        lines = place.text().splitlines()
+        saved = [line for line in lines if line.startswith("saved")]
+        assert saved == [f"saved model.ckpt-{step} to model.ckpt-best" for step in (5, 10)]
+        assert lines[-1] == "best perf happened at step: 10"
 
     def test_by_other_settings_the_only_copy_of_the_best_is_not_lost(self, place):
         """Of which the numbered one was removed, as programs do that keep the last few."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import graph_keys
-from runtime.training import reason_for_people
+from runtime import distributed, fused, graph_keys
+from runtime.distributed import Worker
+from runtime.training import make_estimator, reason_for_people
 
 
 def error_of(make_operation) -> tf.errors.OpError:
@@ -45,3 +47,25 @@ def test_not_finite(tmp_path):
 def test_anything_else_is_a_bug():
     error = error_of(lambda: tf.strings.to_number(tf.constant("x")))
     assert reason_for_people(error, "out", 7) is None
+
+
+def test_every_worker_draws_dropout_of_its_own(monkeypatch, tmp_path):
+    """The same in every run with a seed; were it one for all, a batch had as few masks as workers
+    make of it."""
+
+    def model_fn(features, labels, mode, params):
+        tf.train.get_or_create_global_step()
+        mask = fused.dropout(features, 0.5)
+        return tf.estimator.EstimatorSpec(mode, predictions={"mask": mask})
+
+    def mask_of(rank: int, seed: int) -> bytes:
+        monkeypatch.setattr(distributed, "_worker", Worker(rank, 3, rank, 3, "mpirun"))
+        estimator = make_estimator(model_fn, str(tmp_path), seed, scoped_allocator=False)
+        data = np.ones([1, 64], np.float32)
+        (row,) = estimator.predict(lambda: tf.data.Dataset.from_tensors(data))
+        return row["mask"].tobytes()
+
+    masks = [mask_of(rank, seed=5) for rank in range(3)]
+    assert len(set(masks)) == 3
+    assert mask_of(1, seed=5) == masks[1]
+    assert mask_of(0, seed=7) != masks[0]

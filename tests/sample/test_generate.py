@@ -161,3 +161,14 @@ def test_text_is_a_sentence_a_line():
     contexts = [p["context"] for article in file["data"] for p in article["paragraphs"]]
     assert [p.replace("\n", " ") for p in paragraphs if p] == contexts
     assert all(line.endswith(".") for p in paragraphs for line in p.splitlines())
+
+
+def test_names_that_run_out():
+    """575 syllables and three endings name 1725 families, which 2000 articles have more of."""
+    command = [sys.executable, "-m", "sample.generate", "--output_dir=out"]
+    result = subprocess.run(
+        [*command, "--train_articles=2000"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("sample.generate: error: the names, of which there are 1725,")
+    assert not (ROOT / "out").exists()

@@ -41,9 +41,7 @@ TEXTS = st.lists(
     max_size=20,
 ).map("".join)
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
-SETTINGS = hypothesis.settings(
-    max_examples=200, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
-)
+SETTINGS = hypothesis.settings(max_examples=200, suppress_health_check=list(hypothesis.HealthCheck))
 
 
 def load(path):

@@ -198,7 +198,6 @@ class TestWindows:
     )
     @hypothesis.settings(
         max_examples=150,
-        deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
     )
     def test_against_brute_force(self, tiny, words, asked, room, stride, query):
@@ -227,7 +226,6 @@ class TestWindows:
     )
     @hypothesis.settings(
         max_examples=100,
-        deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
     )
     def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
@@ -396,25 +394,34 @@ LONG = """
 import json, resource, sys, time
 import squad_utils, tokenization
 tokenizer = tokenization.FullTokenizer(None, True, sys.argv[1])
-text = json.load(open(sys.argv[2]))["data"][0]["paragraphs"][0]["context"]
-text = (text * (150_000 // len(text) + 1))[:150_000]
-example = squad_utils.SquadExample("q", "what?", text, text[140_000:140_020], 140_000)
+sentence = json.load(open(sys.argv[2]))["data"][0]["paragraphs"][0]["context"]
+def features(length):
+    text = (sentence * (length // len(sentence) + 1))[:length]
+    place = length * 14 // 15
+    example = squad_utils.SquadExample("q", "what?", text, text[place:place + 20], place)
+    count = []
+    squad_utils.convert_examples_to_features(
+        [example], tokenizer, 384, 128, 64, True, lambda feature: count.append(1), True)
+    return len(count)
+def seconds(length):
+    started = time.process_time()
+    features(length)
+    return time.process_time() - started
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-count, before, started = [], peak(), time.perf_counter()
-def take(feature):
-    count.append(1)
-squad_utils.convert_examples_to_features([example], tokenizer, 384, 128, 64, True, take, True)
-print(len(count), time.perf_counter() - started, peak() - before)
+short = min(seconds(15_000) for _ in range(5))
+before = peak()
+print(features(150_000), min(seconds(150_000) for _ in range(2)) / short, peak() - before)
 """
 
 
 def test_a_paragraph_of_150000_characters(shared):
-    """Seconds and megabytes, where a table of characters by characters would take 90 GB."""
+    """Time and memory grow with its length, where a table of characters by characters would take
+    a hundred times as long as for a tenth of it, and 90 GB."""
     paths = [str(shared / "data/spm/en8k.model"), str(shared / "data/squad/train-v1.1.json")]
     result = run([sys.executable, "-c", LONG, *paths], cwd=ROOT)
     assert result.returncode == 0, result.stderr
-    count, seconds, megabytes = map(float, result.stdout.split())
+    count, times_as_long, megabytes = map(float, result.stdout.split())
     assert count > 100
-    assert seconds < 5
+    assert times_as_long < 30
     assert megabytes < 500

@@ -268,7 +268,7 @@ def cases(draw):
 
 
 @hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
-@hypothesis.settings(max_examples=250, deadline=None)
+@hypothesis.settings(max_examples=250)
 def test_against_brute_force(case, n_best, max_length):
     expected = brute_force(case, n_best, max_length)
     got = case.answers(n_best, max_length)
@@ -276,7 +276,7 @@ def test_against_brute_force(case, n_best, max_length):
 
 
 @hypothesis.given(case=cases(), n_best=st.integers(1, 8))
-@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.settings(max_examples=50)
 def test_both_classes_of_features_give_the_same(case, n_best):
     features = [as_input_features(feature, 12) for feature in case.features]
     assert case.answers(n_best, 3, features) == case.answers(n_best, 3)

@@ -1,0 +1,117 @@
+"""Every benchmark on tiny input, in this process as far as it goes: what it calls is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+
+import pytest
+
+from benchmarks import features, precision, pretraining_data, scaling, step
+from runtime import distributed
+
+
+@pytest.fixture
+def give(monkeypatch):
+    """Sets the command line."""
+    return lambda *flags: monkeypatch.setattr("sys.argv", ["benchmark", *map(str, flags)])
+
+
+@pytest.fixture
+def tiny(squad_dir):
+    """Flags of `step` and `scaling`."""
+    return [f"--config={squad_dir / 'albert.json'}", "--batch_size=2", "--seq_length=32"]
+
+
+def rows_of(output: str) -> dict[str, list[float]]:
+    """The numbers behind the first column of a table, by what stands in that column."""
+    found = re.findall(r"^(\S.*?)  +([-+\d].*)$", output, re.MULTILINE)
+    return {name: [float(n) for n in re.findall(r"\d+\.?\d*", rest)] for name, rest in found}
+
+
+def test_step(give, tiny, capsys):
+    give(*tiny, "--rounds=1")
+    step.main()
+    output = capsys.readouterr().out
+    rows = rows_of(output)
+    assert rows.keys() >= {"training step", "prediction"}
+    assert all(number > 0 for numbers in rows.values() for number in numbers)
+    if "no comparison" not in output:
+        assert "transformers" in output
+
+
+def test_scaling(give, tiny, monkeypatch, capsys):
+    """The worker's part as the only worker; how two are started is that of every job."""
+    give(*tiny, "--steps=1", "--rounds=1")
+    monkeypatch.setattr(distributed, "_started", distributed.Worker())
+
+    def run_job(size: int) -> scaling.Measured:
+        scaling.work(scaling.parse_flags())
+        line = capsys.readouterr().out.splitlines()[-1]
+        return scaling.Measured(*json.loads(line.removeprefix(scaling._MARK)))
+
+    monkeypatch.setattr(scaling, "run_job", run_job)
+    scaling.main()
+    output = capsys.readouterr().out
+    assert rows_of(output).keys() >= {"1 worker, 1 core", "2 workers, 2 cores"}
+    assert "64 workers: all-reduce" in output
+
+
+# The others need requirements-bench.txt; CI runs them.
+@pytest.mark.parametrize("way", ["one process", "all cores", "plain LCS"])
+def test_features(give, squad_dir, way):
+    give(
+        f"--input_file={squad_dir / 'train-v1.1.json'}",
+        f"--spm_model_file={squad_dir / 'spm.model'}",
+        "--lcs_examples=2",
+        "--rounds=1",
+    )
+    result = features.WAYS[way][0](features.parse_flags())
+    # About as many as asked for, which stand at equal distances.
+    assert result["examples"] == (2 if way == "plain LCS" else 48)
+    assert result["ms"] > 0 and result["mb"] > 0
+
+
+def test_the_table_of_features(give, squad_dir, monkeypatch, capsys):
+    give(f"--input_file={squad_dir / 'train-v1.1.json'}", f"--spm_model_file={__file__}")
+    monkeypatch.setattr(features, "measured", lambda way: {"ms": 1.0, "examples": 2, "mb": 3})
+    features.main()
+    rows = rows_of(capsys.readouterr().out)
+    assert rows == dict.fromkeys(features.WAYS, [1, 1, 2, 3])
+
+
+@pytest.mark.parametrize("way", pretraining_data.WAYS)
+def test_pretraining_data(give, squad_dir, tmp_path, monkeypatch, capsys, way):
+    shutil.copy(squad_dir / "spm.model", tmp_path)
+    for name in ("text", "sample"):
+        pretraining_data.write_text(str(tmp_path / f"{name}.txt"), 0.02)
+    give("--mb=0.02", "--plain_mb=0.02", "--dupe_factor=1", f"--folder={tmp_path}")
+    result = pretraining_data.WAYS[way](pretraining_data.parse_flags())
+    assert result["records"] > 10 and result["cpu_seconds"] > 0
+    pretraining_data.print_table(dict.fromkeys(pretraining_data.WAYS, result))
+    assert rows_of(capsys.readouterr().out).keys() == pretraining_data.WAYS.keys()
+
+
+def test_precision(give, trained, tmp_path, monkeypatch, capsys):
+    """Of runs that have been made already, as if they were longer: the tables and the figure."""
+    losses, commands = precision.losses, []
+    monkeypatch.setattr(
+        precision,
+        "losses",
+        lambda run: {5 * step - n: v for step, v in losses(run).items() for n in range(5)},
+    )
+    monkeypatch.setattr(precision, "run", lambda *command: commands.append(command))
+    for name in ("run-1", "run-albert.json"):
+        shutil.copytree(trained, tmp_path / name)
+    figure = tmp_path / "figure.svg"
+    shipped = os.path.join(precision.ROOT, "bf16_config", "albert.json")
+    give(f"--output_dir={tmp_path}", f"--figure={figure}", "--configs", shipped)
+    precision.main()
+    assert [command[0] for command in commands] == ["0", shipped]
+    assert f"--output_dir={tmp_path / 'run-albert.json'}" in commands[1]
+    rows = rows_of(capsys.readouterr().out)
+    assert len([name for name in rows if " to " in name]) == precision.ROWS
+    assert rows["f1 - f1 in float32"] == [0, 0]
+    assert "albert.json: F1" in figure.read_text()

@@ -1,0 +1,71 @@
+"""Runs a program, and something happens to one of its workers when training reaches a step.
+
+python -m tests.programs.at_step FAULT STEP RANK PROGRAM.py [FLAG...]
+
+So a run breaks where a test wants it to, however busy the machine is.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import resource
+import runpy
+import signal
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import runtime  # noqa: E402, F401  First: it silences what TensorFlow prints when it is imported.
+
+import tensorflow.compat.v1 as tf  # noqa: E402  # isort: skip
+
+from runtime import distributed  # noqa: E402
+
+
+def kill() -> None:
+    """As the kernel does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stall() -> None:
+    """The step never ends."""
+    while True:
+        time.sleep(60)
+
+
+def fill_disk() -> None:
+    """No file may grow beyond a size that curves do not reach and a tiny checkpoint exceeds."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+
+
+FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk}
+
+
+class AtStep(tf.train.SessionRunHook):
+    """Calls `fault` once the global step is `step`."""
+
+    def __init__(self, fault, step: int):
+        self._fault, self._step = fault, step
+
+    def begin(self) -> None:
+        self._global_step = tf.train.get_global_step()
+
+    def after_run(self, run_context, run_values) -> None:
+        if run_context.session.run(self._global_step) == self._step:
+            self._fault()
+
+
+def main() -> None:
+    fault, step, rank, *command = sys.argv[1:]
+    if int(rank) == distributed._from_environment().rank:
+        hooks = distributed.starting_hooks
+        distributed.starting_hooks = lambda: [*hooks(), AtStep(FAULTS[fault], int(step))]
+    sys.argv = command
+    runpy.run_path(command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
