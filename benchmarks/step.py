@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import modeling
+from runtime import estimators
 from squad.model import v1_model_fn_builder
 
 
@@ -70,8 +71,8 @@ def albert_for_tensorflow(
     with session.graph.as_default():
         features = {k: tf.placeholder(tf.int32, v.shape, k) for k, v in batch.items()}
         with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-            train = model_fn(features, None, tf.estimator.ModeKeys.TRAIN, {})
-            answer = model_fn(features, None, tf.estimator.ModeKeys.PREDICT, {})
+            train = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
+            answer = model_fn(features, None, estimators.ModeKeys.PREDICT, {})
         session.run(tf.global_variables_initializer())
     feed = {features[k]: v for k, v in batch.items()}
     return {

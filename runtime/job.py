@@ -8,7 +8,7 @@ from typing import Protocol
 
 import tensorflow.compat.v1 as tf
 
-from runtime import bf16_config, device, distributed
+from runtime import bf16_config, device, distributed, estimators
 from runtime.bf16_plan import Plan
 from runtime.checkpoints import list_checkpoints
 from runtime.environment import Report
@@ -18,8 +18,6 @@ from runtime.initialization import Initialized
 from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes
 from runtime.precision import plan_model
 from runtime.run import check_output_dir, checkpoint_to_use
-
-_TRAIN = tf.estimator.ModeKeys.TRAIN
 
 
 class Job(Protocol):
@@ -65,7 +63,7 @@ def training_graph(job: Job) -> tf.Graph:
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(FLAGS.seed)
         features = _placeholders(job.batch(as_read=False))
-        job.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
+        job.model_fn()(features=features, labels=None, mode=estimators.ModeKeys.TRAIN, params={})
     return graph
 
 
@@ -167,6 +165,8 @@ def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
         tf.set_random_seed(FLAGS.seed)
         tf.train.get_or_create_global_step()
         features = _placeholders(job.batch(as_read=True))
-        planned = plan_model(job.model_fn(), features, None, _TRAIN, {}, config, device.kind())
+        planned = plan_model(
+            job.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
+        )
     report.add("plan", planned.plan.summary())
     return planned.plan

@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
-from runtime import distributed
+from runtime import distributed, estimators
 from runtime.checkpoints import FitsModel, restoring
 from runtime.progress import progress
 
@@ -25,7 +24,7 @@ class Predictor:
 
     def __init__(
         self,
-        estimator: tf.estimator.Estimator,
+        estimator: estimators.Estimator,
         input_fn: Callable,
         batch_size: int,
         num_examples: int,

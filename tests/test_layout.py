@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -58,6 +59,16 @@ def test_imports_run_downward(path):
     if floor != "runtime":
         assert not imported(path) & {"horovod", "habana_frameworks"}
     assert not imported(path) & {"torch", "transformers", "six"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in sources() if p.name != "estimators.py"],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
+def test_estimators_come_from_one_module(path):
+    """`tf.estimator` is there up to TensorFlow 2.15 only."""
+    assert not re.search(r"\btf2?\.estimator\b|tensorflow_estimator", path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 import modeling
 import optimization
 import squad_utils
-from runtime import graph_keys
+from runtime import estimators, graph_keys
 
 BATCH = 8
 INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -63,7 +63,7 @@ def build_by_model_fn(folder, config, features, curve, optimizer):
         use_einsum=False,
         hub_module=None,
     )
-    spec = model_fn(features=features, labels=None, mode=tf.estimator.ModeKeys.TRAIN, params={})
+    spec = model_fn(features=features, labels=None, mode=estimators.ModeKeys.TRAIN, params={})
     graph = tf.get_default_graph()
     logits = [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
     return spec.loss, tf.stack(logits), spec.train_op

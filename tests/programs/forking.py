@@ -67,11 +67,9 @@ class ForkingProcess:
 
 def serve() -> None:
     """Runs what standard input asks for and answers with the exit codes."""
-    # `runtime` first: it silences what TensorFlow prints when it is imported.
-    import runtime  # noqa: F401, I001
-    import tensorflow.compat.v1 as tf
+    from runtime import estimators
 
-    assert tf.estimator.Estimator, "imported when it is first used"
+    assert estimators.Estimator, "imported when it is first used"
     for line in sys.stdin:
         child = os.fork()
         if not child:
