@@ -14,6 +14,7 @@ from runtime.errors import UserError
 NAMES = sorted(estimators._MODULES)
 
 
+@pytest.mark.each_python
 @pytest.mark.parametrize("name", NAMES)
 def test_names(name):
     found = getattr(estimators, name)
