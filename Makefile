@@ -14,14 +14,13 @@ LOCK = requirements/lock-$(DEVICE).txt
 
 # The first Python that this project supports; another with `make BASE_PYTHON=...`. Not PYTHON, by
 # which people call the one of the environment that is made here.
-NEWEST = $(if $(filter gaudi,$(DEVICE)),3.10,3.13)
 find-python = $(shell for p in python3 python3.11 python3.12 python3.13 python3.10 \
 	$(HOME)/.pyenv/versions/3.1[0-3].*/bin/python3; do $$p -c 'import ensurepip, sys; \
-	sys.exit(not (3, 10) <= sys.version_info[:2] <= tuple(map(int, "$(1)".split("."))))' \
-	2>/dev/null && echo $$p && break; done)
-BASE_PYTHON ?= $(call find-python,$(NEWEST))
+	sys.exit(not (3, $(1)) <= sys.version_info[:2] <= (3, $(2)))' 2>/dev/null && echo $$p && break; done)
+NEWEST = $(if $(filter gaudi,$(DEVICE)),10,13)
+BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 # The bridge to Gaudi cards is for CPython 3.10.
-PYTHON310 ?= $(call find-python,3.10)
+PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev horovod demo test test-python test-gaudi test-multihost lint \
 	format lock bench-features bench-scaling bench-precision bench-pretraining-data bench-step clean
@@ -31,7 +30,7 @@ help:
 	@echo "make test        install, then check the style and run all tests (10 minutes)"
 	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
-	@echo "make test-python the tests that say whether a Python works: BASE_PYTHON=... VENV=..."
+	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
@@ -40,11 +39,11 @@ help:
 	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
 	@echo "make bench-pretraining-data  time pretraining data beside a plain way, FLAGS=--mb=100"
 	@echo "make lock        renew the exact versions in requirements/lock-*.txt"
-	@echo "make clean       remove .venv, .venv-gaudi and what the demo wrote"
+	@echo "make clean       remove .venv, .venv-* and what the demo wrote"
 
 $(VENV)/installed: $(LOCK)
-	@test -n "$(BASE_PYTHON)" || { echo "make: error: DEVICE=$(DEVICE) needs Python 3.10 to" \
-	"$(NEWEST), with venv; name one with BASE_PYTHON=..."; exit 1; }
+	@test -n "$(BASE_PYTHON)" || { echo "make: error: for DEVICE=$(DEVICE) there is no Python" \
+	"3.10 to 3.$(NEWEST) with venv; name one with BASE_PYTHON=..."; exit 1; }
 	$(BASE_PYTHON) -m venv $(VENV)
 	$(PIP) -r $(LOCK)
 	@touch $@
@@ -75,14 +74,23 @@ format: install-dev
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
+VERSIONS = $(RUN) -c 'import runtime, sys, tensorflow as tf; \
+	print("Python {}.{}.{}".format(*sys.version_info), "TensorFlow", tf.__version__)'
 PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: lint horovod
+	@$(VERSIONS)
 	$(PYTEST)
-	$(if $(PYTHON310),$(MAKE) test-gaudi,@echo "skipped: tests/gaudi, which need CPython 3.10"; \
-	test "$$CI" != true)
+	$(if $(PYTHON310)$(filter true,$(CI)),$(MAKE) test-gaudi,@echo \
+	"skipped: tests/gaudi, which need CPython 3.10")
+
+# As test-python-3.10, in an environment of its own.
+test-python-3.%:
+	$(MAKE) test-python VENV=.venv-3.$* BASE_PYTHON="$(call find-python,$*,$*)"
 
 test-python: install-dev horovod
+	@$(VERSIONS)
+	$(RUN) -m sample.demo --output_dir=demo_output/$(VENV)
 	$(PYTEST) -m each_python
 
 $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
@@ -134,4 +142,4 @@ lock: $(VENV)/installed
 	--python-platform x86_64-manylinux_2_28
 
 clean:
-	rm -rf $(VENV) $(GAUDI) demo_output build
+	rm -rf $(VENV) .venv-3.* $(GAUDI) demo_output build
