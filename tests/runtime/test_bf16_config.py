@@ -111,7 +111,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ('{"allowlist": [\n"MatMul",]}', "line 2, column 10: not JSON"),
+            ('{"allowlist": [\n"MatMul" 1]}', "line 2, column 10: not JSON"),
             ("[]", "must be a JSON object with the keys allowlist"),
             ({"allow_list": []}, "unknown key 'allow_list'; did you mean 'allowlist'"),
             ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),
