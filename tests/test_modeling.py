@@ -342,7 +342,8 @@ def test_unknown_batch_size_and_length_give_the_same_result():
             variable.load(expected.values[variable.op.name], session)
         output = session.run(model.get_sequence_output(), dict(zip(holders, inputs, strict=True)))
     assert model.get_pooled_output().shape.as_list() == [None, config.hidden_size]
-    assert_close(output, expected.sequence, 1e-6)
+    # Other kernels for other shapes: a few units in the last place of values up to 3.
+    assert_close(output, expected.sequence, 5e-6)
 
 
 def test_longest_sequence_is_accepted_and_a_longer_one_is_an_error():
