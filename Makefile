@@ -1,25 +1,36 @@
-# The first Python that this project supports; another with `make BASE_PYTHON=...`. Not PYTHON, by
-# which people call the one of the environment that is made here.
-BASE_PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
-	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null \
-	&& echo $$p && break; done)
 VENV := .venv
 RUN := $(VENV)/bin/python
-# Nothing that is added later may change what behaviour depends on.
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check -c requirements-common.txt
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
-# Horovod's wheel takes minutes to build and belongs to one Python and one TensorFlow; `make clean`
-# leaves it here.
-WHEELS = .wheels/$(shell $(RUN) -m pip freeze 2>/dev/null | sed -n 's/^\(tensorflow.*\)==/\1-/p' | grep -E '^tensorflow(-cpu)?-[0-9]')
 
-.PHONY: help install install-dev horovod demo test test-faults test-gaudi test-multihost lint format \
-	bench-features bench-scaling bench-precision bench-pretraining-data bench-step clean
+# What TensorFlow is installed for: cpu, gpu or gaudi, by the drivers that are loaded.
+SYSROOT ?=
+DEVICE ?= $(shell \
+	if ls -d $(SYSROOT)/sys/module/habanalabs $(SYSROOT)/sys/class/accel/accel*/device/driver_ver \
+	2>/dev/null | grep -q .; then echo gaudi; \
+	elif [ -e $(SYSROOT)/dev/nvidia0 ] || nvidia-smi -L 2>/dev/null | grep -q GPU; \
+	then echo gpu; else echo cpu; fi)
+LOCK = requirements/lock-$(DEVICE).txt
+
+# The first Python that this project supports; another with `make BASE_PYTHON=...`. Not PYTHON, by
+# which people call the one of the environment that is made here.
+find-python = $(shell for p in python3 python3.11 python3.12 python3.13 python3.10 \
+	$(HOME)/.pyenv/versions/3.1[0-3].*/bin/python3; do $$p -c 'import ensurepip, sys; \
+	sys.exit(not (3, $(1)) <= sys.version_info[:2] <= (3, $(2)))' 2>/dev/null && echo $$p && break; done)
+NEWEST = $(if $(filter gaudi,$(DEVICE)),10,13)
+BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
+# The bridge to Gaudi cards is for CPython 3.10.
+PYTHON310 ?= $(call find-python,10,10)
+
+.PHONY: help install install-dev horovod demo test test-python test-faults test-gaudi test-multihost lint \
+	format lock bench-features bench-scaling bench-precision bench-pretraining-data bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
 	@echo "make test        install, then check the style and run all tests (10 minutes)"
+	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
-	@echo "make install     make .venv with requirements.txt"
+	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
@@ -28,35 +39,32 @@ help:
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
 	@echo "make bench-pretraining-data  time pretraining data beside a plain way, FLAGS=--mb=100"
-	@echo "make clean       remove .venv, .venv-gaudi and what the demo wrote"
+	@echo "make lock        renew the exact versions in requirements/lock-*.txt"
+	@echo "make clean       remove .venv, .venv-* and what the demo wrote"
 
-$(VENV)/installed: requirements.txt requirements-common.txt
-	@test -n "$(BASE_PYTHON)" || { echo "make: error: needs Python 3.10 or 3.11, see README.md"; exit 1; }
+$(VENV)/installed: $(LOCK)
+	@test -n "$(BASE_PYTHON)" || { echo "make: error: for DEVICE=$(DEVICE) there is no Python" \
+	"3.10 to 3.$(NEWEST) with venv; name one with BASE_PYTHON=..."; exit 1; }
 	$(BASE_PYTHON) -m venv $(VENV)
-	$(PIP) -r requirements.txt
+	$(PIP) -r $(LOCK)
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed requirements-dev.txt
-	$(PIP) -r requirements-dev.txt
+$(VENV)/installed-dev: $(VENV)/installed requirements/lock-dev.txt
+	$(PIP) -r requirements/lock-dev.txt
 	@touch $@
 
-$(VENV)/installed-horovod: $(VENV)/installed requirements-horovod.txt
-	$(PIP) $$(sed -n '/^[co]/p' requirements-horovod.txt)
-	@ls $(WHEELS)/horovod-*.whl >/dev/null 2>&1 || echo "building Horovod, 2 to 4 minutes"
-	@ls $(WHEELS)/horovod-*.whl >/dev/null 2>&1 || PATH="$(CURDIR)/$(VENV)/bin:$$PATH" \
-	HOROVOD_WITH_MPI=1 HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 \
-	HOROVOD_WITHOUT_MXNET=1 $(RUN) -m pip wheel --quiet --no-build-isolation --no-deps \
-	--wheel-dir $(WHEELS) $$(grep '^horovod' requirements-horovod.txt)
-	$(PIP) --find-links $(WHEELS) -r requirements-horovod.txt
+$(VENV)/installed-horovod: $(VENV)/installed requirements/lock-horovod.txt requirements/horovod.sh
+	$(PIP) -r requirements/lock-horovod.txt
+	requirements/horovod.sh $(RUN) $(DEVICE)
 	@touch $@
 
 horovod: $(VENV)/installed-horovod
 
-install: $(VENV)/installed
+install: $(VENV)/installed $(if $(filter gaudi,$(DEVICE)),horovod)
 
 install-dev: $(VENV)/installed-dev
 
-demo: install
+demo: $(VENV)/installed
 	$(RUN) -m sample.demo
 
 lint: install-dev
@@ -67,28 +75,39 @@ format: install-dev
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-test: lint horovod
-	$(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
-	$(if $(PYTHON310),$(MAKE) test-gaudi,@echo "skipped: tests/gaudi, which need CPython 3.10")
+VERSIONS = $(RUN) -c 'import runtime, sys, tensorflow as tf; \
+	print("Python {}.{}.{}".format(*sys.version_info), "TensorFlow", tf.__version__)'
+PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-$(VENV)/installed-bench: $(VENV)/installed-dev requirements-bench.txt
-	$(PIP) -r requirements-bench.txt
+test: lint horovod
+	@$(VERSIONS)
+	$(PYTEST)
+	$(if $(PYTHON310)$(filter true,$(CI)),$(MAKE) test-gaudi,@echo \
+	"skipped: tests/gaudi, which need CPython 3.10")
+
+# As test-python-3.10, in an environment of its own.
+test-python-3.%:
+	$(MAKE) test-python VENV=.venv-3.$* BASE_PYTHON="$(call find-python,$*,$*)"
+
+test-python: install-dev horovod
+	@$(VERSIONS)
+	$(RUN) -m sample.demo --output_dir=demo_output/$(VENV)
+	$(PYTEST) -m each_python
+
+$(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
+	$(PIP) -r requirements/lock-bench.txt
 	@touch $@
 
 bench-features: $(VENV)/installed-bench
 	$(RUN) -m benchmarks.features $(FLAGS)
 
-# The bridge to Gaudi cards is for CPython 3.10; without one, `make test` leaves its tests out.
-PYTHON310 ?= $(shell for p in python3.10 $(HOME)/.pyenv/versions/3.10.*/bin/python3.10; do \
-	$$p -c 'import ensurepip' 2>/dev/null && echo $$p && break; done)
 GAUDI := .venv-gaudi
 
-$(GAUDI)/installed: requirements-gaudi.txt requirements-common.txt requirements-dev.txt
+$(GAUDI)/installed: requirements/lock-gaudi.txt requirements/lock-dev.txt
 	@test -n "$(PYTHON310)" || { echo "make: error: needs CPython 3.10: PYTHON310=..."; exit 1; }
 	$(PYTHON310) -m venv $(GAUDI)
 	$(GAUDI)/bin/python -m pip install --quiet --disable-pip-version-check \
-	$$(grep -hE '^(tensorflow|habana-tensorflow|pytest==)' requirements-gaudi.txt requirements-dev.txt) \
-	-r requirements-common.txt
+	-r requirements/lock-gaudi.txt -r requirements/lock-dev.txt
 	@touch $@
 
 test-gaudi: $(GAUDI)/installed
@@ -112,5 +131,19 @@ bench-precision: install
 bench-step: install-dev
 	$(RUN) -m benchmarks.step $(FLAGS)
 
+# What is locked stays as long as it fits; UPGRADE=--upgrade takes the newest that fits.
+UV = $(RUN) -m uv pip compile --quiet --no-header --generate-hashes --python-version 3.10.2 \
+	$(UPGRADE) -o requirements/lock
+lock: $(VENV)/installed
+	$(PIP) uv
+	$(UV)-cpu.txt requirements.txt -c requirements/tensorflow.txt --universal
+	$(UV)-gpu.txt requirements-gpu.txt -c requirements/lock-cpu.txt --universal
+	$(UV)-dev.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
+	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
+	-c requirements/lock-dev.txt --universal
+	$(UV)-bench.txt requirements/bench.txt -c requirements/lock-cpu.txt --universal
+	$(UV)-gaudi.txt requirements-gaudi.txt -c requirements/lock-dev.txt \
+	--python-platform x86_64-manylinux_2_28
+
 clean:
-	rm -rf $(VENV) $(GAUDI) demo_output build
+	rm -rf $(VENV) .venv-3.* $(GAUDI) demo_output build

@@ -21,7 +21,7 @@ from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from modeling import AlbertConfig
-from runtime import app, bf16_config, device, fused, precision
+from runtime import app, bf16_config, device, estimators, fused, precision
 from runtime.errors import UserError
 from runtime.flags import FLAGS
 from squad.model import v1_model_fn_builder
@@ -188,7 +188,7 @@ def training() -> dict[str, np.ndarray]:
         spec = model_fn(
             {name: tf.constant(array) for name, array in batch.items()},
             None,
-            tf.estimator.ModeKeys.TRAIN,
+            estimators.ModeKeys.TRAIN,
             {},
         )
         variables = tf.trainable_variables()

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, graph_keys
+from runtime import distributed, estimators, graph_keys
 from runtime.initialization import initialize_from_checkpoint
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
@@ -21,7 +21,7 @@ def training_spec(
     *schedule: Any,
     num_groups: int = 0,
     **options: Any,
-) -> tf.estimator.EstimatorSpec:
+) -> estimators.EstimatorSpec:
     """How every task's `model_fn` ends in training: first values, optimizer, specification.
 
     Args:
@@ -35,7 +35,7 @@ def training_spec(
     if init_checkpoint:
         initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint, num_groups).log()
     train_op = create_optimizer(loss, *schedule, num_tokens=tf.reduce_sum(input_mask), **options)
-    return tf.estimator.EstimatorSpec(tf.estimator.ModeKeys.TRAIN, loss=loss, train_op=train_op)
+    return estimators.EstimatorSpec(estimators.ModeKeys.TRAIN, loss=loss, train_op=train_op)
 
 
 def create_optimizer(

@@ -4,7 +4,7 @@
 
 Both train the same ALBERT with AdamW on the same batch, on all cores, in turns, so that what else
 the machine does falls on both. Printed are medians and their ratios. Without torch only this
-project's figures are printed.
+project's figures are printed. TF_BF16_CONVERSION applies to this project's side.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import modeling
+from runtime import bf16_config, estimators, precision
 from squad.model import v1_model_fn_builder
 
 
@@ -66,12 +67,15 @@ def albert_for_tensorflow(
     model_fn = v1_model_fn_builder(
         config, None, 1e-5, 1000, 100, False, False, False, None, mask_padding_in_loss=True
     )
+    in_bf16 = bf16_config.from_environment()
+    if in_bf16:
+        model_fn = precision.convert(model_fn, in_bf16)
     session = tf.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = {k: tf.placeholder(tf.int32, v.shape, k) for k, v in batch.items()}
         with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-            train = model_fn(features, None, tf.estimator.ModeKeys.TRAIN, {})
-            answer = model_fn(features, None, tf.estimator.ModeKeys.PREDICT, {})
+            train = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
+            answer = model_fn(features, None, estimators.ModeKeys.PREDICT, {})
         session.run(tf.global_variables_initializer())
     feed = {features[k]: v for k, v in batch.items()}
     return {

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import modeling
 import optimization
 from fine_tuning_utils import create_albert
+from runtime import estimators
 
 
 def create_model(
@@ -124,7 +125,7 @@ def model_fn_builder(
 
     def model_fn(features, labels, mode, params):
         del labels, params
-        is_training = mode == tf.estimator.ModeKeys.TRAIN
+        is_training = mode == estimators.ModeKeys.TRAIN
         loss, _, probabilities, logits, predictions = create_model(
             albert_config,
             is_training,
@@ -139,7 +140,7 @@ def model_fn_builder(
             use_einsum=use_einsum,
             dropout=dropout,
         )
-        if mode == tf.estimator.ModeKeys.PREDICT:
+        if mode == estimators.ModeKeys.PREDICT:
             outputs = {
                 "probabilities": probabilities,
                 "predictions": predictions,
@@ -147,10 +148,10 @@ def model_fn_builder(
             }
             exported = {**outputs, **({} if threshold is None else _constant(threshold))}
             given = {k: features[k] for k in ("label_ids", "is_real_example") if k in features}
-            return tf.estimator.EstimatorSpec(
+            return estimators.EstimatorSpec(
                 mode,
                 predictions={**outputs, **given},
-                export_outputs={_DEFAULT: tf.estimator.export.PredictOutput(exported)},
+                export_outputs={_DEFAULT: estimators.PredictOutput(exported)},
             )
         if not is_training:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 import optimization
+from runtime import estimators
 
 
 class Prediction(NamedTuple):
@@ -130,7 +131,7 @@ def model_fn_builder(
         del labels, params
         model = modeling.AlbertModel(
             albert_config,
-            mode == tf.estimator.ModeKeys.TRAIN,
+            mode == estimators.ModeKeys.TRAIN,
             features["input_ids"],
             features["input_mask"],
             features["segment_ids"],
@@ -150,9 +151,9 @@ def model_fn_builder(
             model.get_pooled_output(),
             tf.reshape(features["next_sentence_labels"], [-1]),
         )
-        if mode == tf.estimator.ModeKeys.PREDICT:
-            return tf.estimator.EstimatorSpec(mode, predictions=_sums(tokens, weights, order))
-        if mode != tf.estimator.ModeKeys.TRAIN:
+        if mode == estimators.ModeKeys.PREDICT:
+            return estimators.EstimatorSpec(mode, predictions=_sums(tokens, weights, order))
+        if mode != estimators.ModeKeys.TRAIN:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
         loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(order.losses)

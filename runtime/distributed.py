@@ -249,9 +249,22 @@ def _groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
         yield group
 
 
+class _StartAlike(tf.train.SessionRunHook):
+    """Gives every worker's variables the values of rank 0's when a session begins.
+
+    As Horovod's `BroadcastGlobalVariablesHook`, which it has up to TensorFlow 2.15 only.
+    """
+
+    def begin(self) -> None:
+        self._broadcast = _horovod.broadcast_global_variables(0)
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        session.run(self._broadcast)
+
+
 def starting_hooks() -> list[tf.train.SessionRunHook]:
     """Hooks that give every worker's variables the values of rank 0's when a session begins."""
-    return [_horovod.BroadcastGlobalVariablesHook(0)] if size() > 1 else []
+    return [_StartAlike()] if size() > 1 else []
 
 
 def share(value: Any) -> Any:

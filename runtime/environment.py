@@ -16,8 +16,8 @@ from runtime import device, distributed, habana
 from runtime.errors import UserError
 from runtime.flags import check_run_flags, require
 
-_PYTHONS = ((3, 10), (3, 11))
-_TENSORFLOW = "2.15."
+_OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
+_OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 15), (2, 21)
 
 
 class Row(NamedTuple):
@@ -91,8 +91,9 @@ def describe_environment(report: Report, required: Sequence[str]) -> None:
 
 def _describe_programs(report: Report) -> None:
     python = ".".join(map(str, sys.version_info[:3]))
-    report.add("Python", python, ok=sys.version_info[:2] in _PYTHONS)
-    report.add("TensorFlow", tf.__version__, ok=tf.__version__.startswith(_TENSORFLOW))
+    report.add("Python", python, _OLDEST_PYTHON <= sys.version_info[:2] <= _NEWEST_PYTHON)
+    tensorflow = tuple(map(int, tf.__version__.split(".")[:2]))
+    report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
     report.add("host", socket.gethostname())
     report.add("cores", len(os.sched_getaffinity(0)))
     mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))

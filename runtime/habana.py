@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from runtime import estimators
 from runtime.errors import UserError
 
 PACKAGE = "habana-tensorflow"
@@ -102,7 +103,7 @@ def load_operations() -> None:
             tf.RegisterGradient("HabanaDropout")(_dropout_gradient)
 
 
-def estimator_class() -> type[tf.estimator.Estimator]:
+def estimator_class() -> type[estimators.Estimator]:
     """Habana's estimator, which places the iterator of the input on the device."""
     from habana_frameworks.tensorflow import HabanaEstimator
 

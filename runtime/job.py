@@ -8,7 +8,7 @@ from typing import Protocol
 
 import tensorflow.compat.v1 as tf
 
-from runtime import bf16_config, device, distributed
+from runtime import bf16_config, device, distributed, estimators
 from runtime.available_memory import Memory, card_memory, host_memory
 from runtime.bf16_plan import Plan
 from runtime.checkpoints import list_checkpoints
@@ -26,7 +26,7 @@ from runtime.memory import checkpoint_bytes, estimate_memory, format_bytes, on_t
 from runtime.precision import plan_model
 from runtime.run import check_output_dir, checkpoint_to_use
 
-_TRAIN = tf.estimator.ModeKeys.TRAIN
+_TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (
     "lower --train_batch_size and raise --gradient_accumulation_steps for it, or shorten "
     "--max_seq_length"
@@ -217,6 +217,8 @@ def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
         tf.set_random_seed(FLAGS.seed)
         tf.train.get_or_create_global_step()
         features = _placeholders(job.batch(as_read=True))
-        planned = plan_model(job.model_fn(), features, None, _TRAIN, {}, config, device.kind())
+        planned = plan_model(
+            job.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
+        )
     report.add("plan", planned.plan.summary())
     return planned.plan

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from runtime import estimators
 from runtime.bf16_config import Bf16Config
 from runtime.bf16_plan import Plan, borders, plan
 from runtime.graph_copy import add_new, copy_of, counterpart
@@ -90,7 +91,7 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
         names = rewrite(graph_def, planned.plan)
         add_new(graph_def, built, names)
         parts = {field: getattr(spec, field) for field in _PARTS}
-        return tf.estimator.EstimatorSpec(
+        return estimators.EstimatorSpec(
             mode,
             **counterpart(parts, target, names),
             export_outputs=_counterparts_of_exports(spec, target, names),
@@ -103,7 +104,7 @@ class PlannedModel(NamedTuple):
     """A model in float32, in a graph of its own, and what is to be converted of it."""
 
     graph: tf.Graph
-    spec: tf.estimator.EstimatorSpec
+    spec: estimators.EstimatorSpec
     plan: Plan
 
 
@@ -132,7 +133,7 @@ def plan_model(
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
 
 
-def _check(spec: tf.estimator.EstimatorSpec) -> None:
+def _check(spec: estimators.EstimatorSpec) -> None:
     """Raises a `ValueError` if a part of a specification would be lost."""
     for field in _HOOKS:
         if getattr(spec, field):
@@ -143,7 +144,7 @@ def _check(spec: tf.estimator.EstimatorSpec) -> None:
 
 
 def _counterparts_of_exports(
-    spec: tf.estimator.EstimatorSpec, graph: tf.Graph, names: Mapping[str, str]
+    spec: estimators.EstimatorSpec, graph: tf.Graph, names: Mapping[str, str]
 ) -> dict | None:
     """The specification's outputs for export, with tensors of another graph."""
     outputs = {key: copy.copy(output) for key, output in (spec.export_outputs or {}).items()}
@@ -158,7 +159,7 @@ def _names(graph_def: tf.GraphDef) -> set[str]:
     return functions | {node.name for node in graph_def.node}
 
 
-def _outputs(spec: tf.estimator.EstimatorSpec, graph: tf.Graph) -> list[str]:
+def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
     """The names of the tensors that an estimator or a hook can see."""
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
     parts = [getattr(spec, field) for field in _PARTS]

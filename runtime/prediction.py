@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed
+from runtime import distributed, estimators
 from runtime.checkpoints import FitsModel, restoring
 from runtime.hooks import format_seconds, log_statistics, peak_memory_gb
 from runtime.progress import progress
@@ -28,7 +28,7 @@ class Predictor:
 
     def __init__(
         self,
-        estimator: tf.estimator.Estimator,
+        estimator: estimators.Estimator,
         input_fn: Callable,
         batch_size: int,
         num_examples: int,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import app, bf16_config, device, distributed, heartbeats, locks, precision
+from runtime import app, bf16_config, device, distributed, estimators, heartbeats, locks, precision
 from runtime.checkpoints import (
     BEST,
     keep_last,
@@ -213,14 +213,14 @@ class Run:
 
     def _estimator(
         self, num_train_steps: int | None, num_warmup_steps: int | None
-    ) -> tf.estimator.Estimator:
+    ) -> estimators.Estimator:
         model_fn = self._make_model_fn(num_train_steps, num_warmup_steps)
         # On the HPU the bridge reads the configuration and converts the graph itself.
         if self._bf16 and not device.is_hpu():
             model_fn = precision.convert(model_fn, self._bf16, device.kind())
         return self._make_estimator(model_fn)
 
-    def _make_estimator(self, model_fn: Callable) -> tf.estimator.Estimator:
+    def _make_estimator(self, model_fn: Callable) -> estimators.Estimator:
         return make_estimator(model_fn, FLAGS.output_dir, FLAGS.seed, FLAGS.enable_scoped_allocator)
 
 

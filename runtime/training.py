@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from runtime import device, distributed, graph_keys, habana, signals
+from runtime import device, distributed, estimators, graph_keys, habana, signals
 from runtime.checkpoints import newest_checkpoint
 from runtime.errors import UserError
 from runtime.hooks import SaveCheckpoints, TrainingLog
@@ -21,7 +21,7 @@ _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too lar
 
 def make_estimator(
     model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
-) -> tf.estimator.Estimator:
+) -> estimators.Estimator:
     """An estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
 
     Args:
@@ -33,7 +33,7 @@ def make_estimator(
     # The other ranks restore and write nothing there, where they may have a folder of their own.
     chief = distributed.is_chief()
     model_dir = output_dir if chief else os.path.join(output_dir, f"rank-{distributed.rank()}")
-    config = tf.estimator.RunConfig(
+    config = estimators.RunConfig(
         model_dir=model_dir,
         tf_random_seed=seed + distributed.rank(),
         save_summary_steps=None,
@@ -44,7 +44,7 @@ def make_estimator(
         session_config=_scoped_allocator_config() if scoped_allocator else None,
     )
     # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
-    estimator = habana.estimator_class() if device.is_hpu() else tf.estimator.Estimator
+    estimator = habana.estimator_class() if device.is_hpu() else estimators.Estimator
     return estimator(model_fn, config=config, params={"model_dir": model_dir})
 
 
@@ -87,7 +87,7 @@ class TrainingPlan(NamedTuple):
     save_checkpoints_minutes: float = 0.0
 
 
-def train(estimator: tf.estimator.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
+def train(estimator: estimators.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
     """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
 
     Rank 0 alone writes; the others start from its variables.

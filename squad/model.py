@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import modeling
 import optimization
 from fine_tuning_utils import create_albert
+from runtime import estimators
 
 # Added to the scores of padding where the loss is not to see it; finite in bfloat16 too.
 _PADDING_SCORE = -1e30
@@ -93,7 +94,7 @@ def v1_model_fn_builder(
         del labels, params
         start_logits, end_logits = create_v1_model(
             albert_config,
-            mode == tf.estimator.ModeKeys.TRAIN,
+            mode == estimators.ModeKeys.TRAIN,
             features["input_ids"],
             features["input_mask"],
             features["segment_ids"],
@@ -107,12 +108,12 @@ def v1_model_fn_builder(
             end_logits += padding * _PADDING_SCORE
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
-        if mode == tf.estimator.ModeKeys.PREDICT:
+        if mode == estimators.ModeKeys.PREDICT:
             predictions = {"start_log_prob": start_logits, "end_log_prob": end_logits}
             if "unique_ids" in features:
                 predictions["unique_ids"] = features["unique_ids"]
-            return tf.estimator.EstimatorSpec(mode, predictions=predictions)
-        if mode != tf.estimator.ModeKeys.TRAIN:
+            return estimators.EstimatorSpec(mode, predictions=predictions)
+        if mode != estimators.ModeKeys.TRAIN:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
         loss = 0.5 * (

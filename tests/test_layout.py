@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 
 import pytest
 
@@ -66,6 +67,12 @@ def test_imports_run_downward(path):
     if floor != "runtime":
         assert not imported(path) & {"horovod", "habana_frameworks"}
     assert not imported(path) & {"torch", "transformers", "six"}
+
+
+def test_estimators_come_from_one_module():
+    """`tf.estimator` is there up to TensorFlow 2.15 only."""
+    pattern = re.compile(r"\btf2?\.estimator\b|tensorflow_estimator")
+    assert [p.name for p in sources() if pattern.search(p.read_text())] == ["estimators.py"]
 
 
 @pytest.mark.parametrize(

@@ -183,15 +183,18 @@ def golden(shared):
 
 
 @pytest.mark.parametrize("output", ["embedding", "sequence"])
+@pytest.mark.each_python
 def test_golden_outputs_of_real_tokens(golden, output):
     real = golden.figures["input_mask"] == 1
     assert_close(getattr(golden, output)[real], golden.figures[f"{output}_output"][real], 1e-5)
 
 
+@pytest.mark.each_python
 def test_golden_pooled_output(golden):
     assert_close(golden.pooled, golden.figures["pooled_output"], 1e-5)
 
 
+@pytest.mark.each_python
 def test_golden_masked_lm_loss(golden):
     """The head, in float64, on the product's sequence output."""
     figures, scope = golden.figures, "cls/predictions/transform"
@@ -211,6 +214,7 @@ def test_golden_masked_lm_loss(golden):
     assert_close(loss, figures["masked_lm_loss"], 1e-5)
 
 
+@pytest.mark.each_python
 def test_golden_sentence_order_loss(golden):
     """The head, in float64, on the product's pooled output."""
     read = golden.reader.get_tensor
@@ -221,12 +225,14 @@ def test_golden_sentence_order_loss(golden):
     assert_close(losses.mean(), golden.figures["sentence_order_loss"], 1e-5)
 
 
+@pytest.mark.each_python
 def test_variables_are_those_of_the_golden_checkpoint(golden):
     """Names, with the default scope "bert", and shapes."""
     stored = golden.reader.get_variable_to_shape_map()
     assert golden.shapes == {n: s for n, s in stored.items() if n.startswith("bert/")}
 
 
+@pytest.mark.each_python
 def test_golden_summary(golden):
     summary = golden.summary
     assert sorted(summary.taken) == sorted(golden.shapes)
@@ -346,7 +352,8 @@ def test_unknown_batch_size_and_length_give_the_same_result():
             variable.load(expected.values[variable.op.name], session)
         output = session.run(model.get_sequence_output(), dict(zip(holders, inputs, strict=True)))
     assert model.get_pooled_output().shape.as_list() == [None, config.hidden_size]
-    assert_close(output, expected.sequence, 1e-6)
+    # Other kernels for other shapes: a few units in the last place of values up to 3.
+    assert_close(output, expected.sequence, 5e-6)
 
 
 def test_longest_sequence_is_accepted_and_a_longer_one_is_an_error():

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 import modeling
 import optimization
 import squad_utils
-from runtime import graph_keys
+from runtime import estimators, graph_keys
 
 BATCH = 8
 INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -63,7 +63,7 @@ def build_by_model_fn(folder, config, features, curve, optimizer):
         use_einsum=False,
         hub_module=None,
     )
-    spec = model_fn(features=features, labels=None, mode=tf.estimator.ModeKeys.TRAIN, params={})
+    spec = model_fn(features=features, labels=None, mode=estimators.ModeKeys.TRAIN, params={})
     graph = tf.get_default_graph()
     logits = [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
     return spec.loss, tf.stack(logits), spec.train_op
@@ -131,18 +131,21 @@ def assert_golden_logits(curve, run):
         np.testing.assert_allclose(logits, curve[f"{kind}_logits_step0"], rtol=0, atol=1e-5)
 
 
+@pytest.mark.each_python
 def test_golden_adamw(adamw_twice):
     curve, (run, _) = adamw_twice
     assert_golden(curve, run)
     assert_golden_logits(curve, run)
 
 
+@pytest.mark.each_python
 def test_golden_lamb(shared):
     curve, (run,) = golden_runs(shared, "lamb", build_by_hand)
     assert_golden(curve, run)
     assert_golden_logits(curve, run)
 
 
+@pytest.mark.each_python
 def test_golden_adamw_through_the_model_fn(shared):
     curve, (run,) = golden_runs(shared, "adamw", build_by_model_fn)
     assert_golden(curve, run)
@@ -156,6 +159,7 @@ def test_golden_first_step_has_the_schedules_first_rate(adamw_twice):
     assert run.rates[1] > 0
 
 
+@pytest.mark.each_python
 def test_two_runs_are_equal_to_the_bit(adamw_twice):
     _, (first, second) = adamw_twice
     assert first.losses == second.losses

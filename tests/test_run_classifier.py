@@ -200,9 +200,11 @@ class TestSeparable:
         assert result.returncode == 0, result.stderr
         return folder / "out"
 
+    @pytest.mark.each_python
     def test_is_learned(self, done):
         assert results(done)["eval_accuracy"] > 0.95
 
+    @pytest.mark.each_python
     def test_test_set_is_labelled(self, done):
         _, *rows = table(done / "submit_results.tsv")
         found = np.array([label for _, label in rows])
@@ -271,6 +273,7 @@ class TestSeparable:
         names = {path.stem for path in (tmp_path / "out").glob("model.ckpt-*.index")}
         assert {"model.ckpt-100", "model.ckpt-150", "model.ckpt-best"} <= names
 
+    @pytest.mark.each_python
     def test_export_gives_what_prediction_gives(self, done, folder):
         (exported,) = (folder / "export" / "saved_model").iterdir()
         keys = ("input_ids", "input_mask", "segment_ids")

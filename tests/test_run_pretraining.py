@@ -136,6 +136,7 @@ def assert_fails(result, code: int, *parts: str) -> None:
         assert part in line
 
 
+@pytest.mark.each_python
 def test_masked_tokens_are_predicted_from_their_neighbours(walk):
     """Far better than by the most frequent token, on text that was not trained on."""
     best = results(walk / "out")
@@ -144,6 +145,7 @@ def test_masked_tokens_are_predicted_from_their_neighbours(walk):
     assert best["masked_lm_accuracy"] > 2 * share
 
 
+@pytest.mark.each_python
 def test_files_have_the_reference_names(walk):
     names = set(os.listdir(walk / "out"))
     parts = ("index", "meta", "data-00000-of-00001")

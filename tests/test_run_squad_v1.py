@@ -51,6 +51,7 @@ def copy_of_trained(trained, tmp_path):
     return folder
 
 
+@pytest.mark.each_python
 class TestOutputs:
     def test_files(self, trained):
         names = set(os.listdir(trained))
@@ -114,6 +115,7 @@ class TestOutputs:
 
 
 class TestAgain:
+    @pytest.mark.each_python
     def test_the_same_command_ends_at_once(self, copy_of_trained, squad_dir):
         before = {f: f.stat().st_mtime_ns for f in copy_of_trained.rglob("*") if f.is_file()}
         result = run(squad_command(squad_dir, copy_of_trained))
@@ -272,6 +274,7 @@ class TestBfloat16:
     def run(self, conversion, command):
         return run(command, env={**os.environ, "TF_BF16_CONVERSION": conversion})
 
+    @pytest.mark.each_python
     def test_checkpoints_fit_float32_and_back(self, trained, squad_dir, tmp_path):
         flags = ["--train_steps=2", "--do_predict=False"]
         there = [*flags, f"--init_checkpoint={trained / 'model.ckpt-best'}"]
@@ -299,6 +302,7 @@ class TestBfloat16:
         assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.each_python
 class TestExport:
     @pytest.fixture(scope="class")
     def folder(self, trained, squad_dir, tmp_path_factory):

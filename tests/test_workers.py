@@ -51,6 +51,7 @@ def losses(folder: pathlib.Path) -> np.ndarray:
     return np.array([found[step] for step in sorted(found)])
 
 
+@pytest.mark.each_python
 class TestEqualResults:
     @pytest.fixture(scope="class")
     def golden(self, shared, tmp_path_factory):
@@ -115,6 +116,7 @@ class TestWholeRun:
         assert result.returncode == 0, result.stderr
         return folder, result
 
+    @pytest.mark.each_python
     def test_one_worker_writes(self, by_two, trained):
         folder, result = by_two
         names = {re.sub(r"tfevents.*", "tfevents", name) for name in os.listdir(folder)}
@@ -128,6 +130,7 @@ class TestWholeRun:
         assert weights(by_two[0])["global_step"] == 48 * 2 // 8
         assert weights(by_two[0]).keys() == weights(trained).keys()
 
+    @pytest.mark.each_python
     def test_predictions_have_the_bytes_of_one_worker(self, by_two, squad_dir, tmp_path):
         folder, _ = by_two
         checkpoint = f"--init_checkpoint={folder / 'model.ckpt-best'}"

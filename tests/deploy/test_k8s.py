@@ -281,5 +281,5 @@ def test_the_image_has_what_it_copies():
     sources = [
         source for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for source in line.split()
     ]
-    assert len(sources) == 3
+    assert len(sources) == 4
     assert all(list(Path(ROOT).glob(source)) for source in sources if source != ".")

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf  # isort: skip
 
 import modeling
 from glue.model import model_fn_builder
-from runtime import device, habana
+from runtime import device, estimators, habana
 from runtime.device import Device
 from runtime.training import make_estimator
 from squad.model import v1_model_fn_builder
@@ -28,7 +28,7 @@ from tests.conftest import ROOT, run, squad_command
 TASKS = ("squad", "mrpc")
 BATCH, LENGTH = 8, 384
 HPU = "/device:HPU:0"
-TRAIN = tf.estimator.ModeKeys.TRAIN
+TRAIN = estimators.ModeKeys.TRAIN
 LEGACY = {"Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub"}
 
 
@@ -86,12 +86,12 @@ def test_an_export_is_plain(monkeypatch):
     """It is for serving anywhere."""
     monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
     with device.as_cpu(), tf.Graph().as_default() as graph:
-        mode = tf.estimator.ModeKeys.PREDICT
+        mode = estimators.ModeKeys.PREDICT
         model_fn = make_model_fn("squad")
         model_fn(features=features_of("squad"), labels=None, mode=mode, params={})
         estimator = make_estimator(model_fn, "unused", 1, scoped_allocator=False)
     assert not [kind for kind in counts(graph) if kind.startswith("Habana")]
-    assert type(estimator) is tf.estimator.Estimator
+    assert type(estimator) is estimators.Estimator
     assert device.is_hpu()
 
 
@@ -228,7 +228,7 @@ def test_variables_are_those_of_the_cpu(training, checkpoints):
 
 @pytest.mark.parametrize("task", TASKS)
 def test_prediction_is_static_and_habanas(task):
-    graph = build(task, "hpu", tf.estimator.ModeKeys.PREDICT)
+    graph = build(task, "hpu", estimators.ModeKeys.PREDICT)
     found = counts(graph)
     assert found["HabanaLayerNorm"] == 25 and found["HabanaGelu"] == 12
     assert not found["HabanaDropout"] and not found["Rsqrt"]

@@ -6,9 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from classifier_utils import create_model, model_fn_builder
 from modeling import AlbertConfig, AlbertModel
-from runtime import graph_keys
+from runtime import estimators, graph_keys
 
-TRAIN, EVAL, PREDICT = (getattr(tf.estimator.ModeKeys, k) for k in ("TRAIN", "EVAL", "PREDICT"))
+TRAIN, EVAL, PREDICT = (getattr(estimators.ModeKeys, k) for k in ("TRAIN", "EVAL", "PREDICT"))
 CONFIG = AlbertConfig(
     vocab_size=60,
     embedding_size=8,

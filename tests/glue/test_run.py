@@ -12,6 +12,7 @@ from glue.feature_files import FeatureFile
 from glue.run import GlueRun, Prepared
 from glue.tasks import MrpcProcessor, StsbProcessor
 from modeling import AlbertConfig
+from runtime import estimators
 from runtime.derived import DerivedFile
 from runtime.errors import UserError
 
@@ -111,7 +112,7 @@ def test_a_deterministic_run_has_no_dropout_in_the_head(monkeypatch, determinist
         ids = tf.constant([[5, 6, 7], [8, 9, 10]])
         features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
         features["label_ids"] = tf.constant([0, 1])
-        spec = run.make_model_fn(config, 2, 10, 0)(features, None, tf.estimator.ModeKeys.TRAIN, {})
+        spec = run.make_model_fn(config, 2, 10, 0)(features, None, estimators.ModeKeys.TRAIN, {})
         session.run(tf.global_variables_initializer())
         first, _ = session.run([spec.loss, spec.train_op])
         # Nothing has been learnt at a rate of 0, so that only dropout can make a difference.

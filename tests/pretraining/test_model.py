@@ -10,6 +10,7 @@ import modeling
 from pretraining.input_pipeline import reading
 from pretraining.model import model_fn_builder
 from pretraining.scoring import scores_of
+from runtime import estimators
 from runtime.errors import UserError
 
 TINY = modeling.AlbertConfig(
@@ -65,7 +66,7 @@ def test_golden_loss_of_training(golden):
     folder, config, features, figures = golden
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     with tf.Graph().as_default(), tf.Session() as session:
-        spec = build(config, features, tf.estimator.ModeKeys.TRAIN, str(folder))
+        spec = build(config, features, estimators.ModeKeys.TRAIN, str(folder))
         session.run(tf.global_variables_initializer())
         loss = session.run(spec.loss)
     expected = float(figures["masked_lm_loss"]) + float(figures["sentence_order_loss"])
@@ -81,7 +82,7 @@ def test_values_out_of_range_are_an_error_of_the_files(key):
     features[key][1] = 999
     with tf.Graph().as_default(), tf.Session() as session:
         features = {k: tf.placeholder_with_default(v, v.shape) for k, v in features.items()}
-        spec = build(TINY, features, tf.estimator.ModeKeys.PREDICT)
+        spec = build(TINY, features, estimators.ModeKeys.PREDICT)
         session.run(tf.global_variables_initializer())
         with (
             pytest.raises(UserError, match="record of some file is damaged"),
@@ -93,7 +94,7 @@ def test_values_out_of_range_are_an_error_of_the_files(key):
 def test_golden_losses_of_prediction(golden):
     folder, config, features, figures = golden
     with tf.Graph().as_default(), tf.Session() as session:
-        spec = build(config, features, tf.estimator.ModeKeys.PREDICT)
+        spec = build(config, features, estimators.ModeKeys.PREDICT)
         modeling.initialize_from_checkpoint(tf.trainable_variables(), str(folder))
         session.run(tf.global_variables_initializer())
         sums = session.run(spec.predictions)
@@ -110,12 +111,12 @@ def test_variables_are_those_of_the_golden_checkpoint(golden):
     folder, config, features, _ = golden
     stored = tf.train.load_checkpoint(str(folder / "model.ckpt-best")).get_variable_to_shape_map()
     with tf.Graph().as_default():
-        build(config, features, tf.estimator.ModeKeys.PREDICT)
+        build(config, features, estimators.ModeKeys.PREDICT)
         ours = {v.op.name: v.shape.as_list() for v in tf.trainable_variables()}
     assert ours == {k: v for k, v in stored.items() if k != "global_step"}
 
 
-@pytest.mark.parametrize("mode", [tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.PREDICT])
+@pytest.mark.parametrize("mode", [estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT])
 def test_scores_over_the_vocabulary_are_of_masked_places_only(mode):
     """No tensor, of gradients neither, has the vocabulary times more rows than there are places."""
     with tf.Graph().as_default() as graph:
@@ -140,7 +141,7 @@ def test_places_without_weight_do_not_count():
         features["masked_lm_ids"][:, 3] = label
         with tf.Graph().as_default(), tf.Session() as session:
             tf.set_random_seed(1)
-            spec = build(TINY, features, tf.estimator.ModeKeys.PREDICT)
+            spec = build(TINY, features, estimators.ModeKeys.PREDICT)
             session.run(tf.global_variables_initializer())
             losses.append(session.run(spec.predictions["masked_lm_loss"]))
     np.testing.assert_array_equal(*losses)
@@ -150,12 +151,12 @@ def test_all_groups_start_from_the_first(tmp_path):
     """A checkpoint of one group serves both, with `init_from_group0`."""
     single = modeling.AlbertConfig.from_dict({**TINY.to_dict(), "num_hidden_groups": 1})
     with tf.Graph().as_default(), tf.Session() as session:
-        build(single, tiny_features(), tf.estimator.ModeKeys.PREDICT)
+        build(single, tiny_features(), estimators.ModeKeys.PREDICT)
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
     reader = tf.train.load_checkpoint(path)
     with tf.Graph().as_default(), tf.Session() as session:
-        build(TINY, tiny_features(), tf.estimator.ModeKeys.TRAIN, path, init_from_group0=True)
+        build(TINY, tiny_features(), estimators.ModeKeys.TRAIN, path, init_from_group0=True)
         session.run(tf.global_variables_initializer())
         for variable in tf.trainable_variables():
             source = variable.op.name.replace("group_1/inner", "group_0/inner")

@@ -86,11 +86,9 @@ class ForkingProcess:
 
 def serve() -> None:
     """Runs what standard input asks for and answers with the exit codes."""
-    # `runtime` first: it silences what TensorFlow prints when it is imported.
-    import runtime  # noqa: F401, I001
-    import tensorflow.compat.v1 as tf
+    from runtime import estimators
 
-    assert tf.estimator.Estimator, "imported when it is first used"
+    assert estimators.Estimator, "imported when it is first used"
     for line in sys.stdin:
         codes = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in start(**json.loads(line))]
         print(next(filter(None, codes), 0), flush=True)

@@ -111,7 +111,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ('{"allowlist": [\n"MatMul",]}', "is not JSON: .*: line 2 column 10"),
+            ('{"allowlist": [\n"MatMul" 1]}', "is not JSON: .*: line 2 column 10"),
             ("[]", "must be a JSON object with the keys allowlist"),
             ({"allow_list": []}, "unknown key 'allow_list'; did you mean 'allowlist'"),
             ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),

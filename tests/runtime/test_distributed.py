@@ -194,6 +194,22 @@ def test_mean_is_a_scope_of_its_own(monkeypatch):
     assert names[0] == names[1]
 
 
+def test_variables_get_rank_0s_values_when_a_session_begins(monkeypatch):
+    """Nothing is added to the graph then, which is final."""
+
+    def broadcast_global_variables(root):
+        return tf.group(*(variable.assign([root + 7.0]) for variable in tf.global_variables()))
+
+    horovod = types.SimpleNamespace(broadcast_global_variables=broadcast_global_variables)
+    monkeypatch.setattr(distributed, "_horovod", horovod)
+    monkeypatch.setattr(distributed, "_worker", Worker(1, 2, 1, 2, "mpirun"))
+    with tf.Graph().as_default():
+        variable = tf.get_variable("a", [1])
+        with tf.train.SingularMonitoredSession(hooks=distributed.starting_hooks()) as session:
+            assert session.run(variable) == [7.0]
+            assert session.graph.finalized
+
+
 @pytest.mark.usefixtures("mpirun")
 @pytest.mark.parametrize("size", [2, 3])
 def test_workers_together(tmp_path, size):

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from modeling import AlbertConfig
 from optimization import create_optimizer
+from runtime import estimators
 from runtime.memory import estimate_memory, on_the_cpu
 from squad.model import v1_model_fn_builder
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
@@ -69,7 +70,7 @@ def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, n
     shapes = {**dict.fromkeys(SEQUENCE_KEYS, [size, 64]), **dict.fromkeys(ANSWER_KEYS, [size])}
     features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
     tf.train.get_or_create_global_step()
-    step = model_fn(features, None, tf.estimator.ModeKeys.TRAIN, {}).train_op
+    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
     return step, {features[name]: np.ones(shape) for name, shape in shapes.items()}
 
 

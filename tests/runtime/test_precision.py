@@ -11,11 +11,11 @@ import tensorflow.compat.v1 as tf
 import squad_utils
 from modeling import AlbertConfig
 from pretraining.model import model_fn_builder as pretraining_model_fn
-from runtime import bf16_config, bf16_plan, distributed, graph_keys, precision
+from runtime import bf16_config, bf16_plan, distributed, estimators, graph_keys, precision
 from runtime.bf16_plan import plan
 from runtime.distributed import Worker
 
-TRAIN, PREDICT = tf.estimator.ModeKeys.TRAIN, tf.estimator.ModeKeys.PREDICT
+TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 CONFIG = AlbertConfig(
     vocab_size=60,
     embedding_size=8,
@@ -286,31 +286,30 @@ class TestModel:
     )
     def test_parts_that_would_be_lost_are_refused(self, field, make):
         def model_fn(features, labels, mode, params):
-            return tf.estimator.EstimatorSpec(mode, tf.ones([2]), **{field: make()})
+            return estimators.EstimatorSpec(mode, tf.ones([2]), **{field: make()})
 
         with tf.Graph().as_default(), pytest.raises(ValueError, match=f"a model_fn with {field}"):
             precision.convert(model_fn, bf16_config.load("1"))({}, None, PREDICT, {})
 
     def test_outputs_for_export_are_passed_on(self):
         """With their names, in float32 and in the graph that is exported."""
-        export = tf.estimator.export
 
         def model_fn(features, labels, mode, params):
             x = tf.ones([2, 2])
             outputs = {
-                "serving_default": export.PredictOutput({"a": tf.matmul(x, x), "b": x}),
-                "classes": export.ClassificationOutput(scores=tf.matmul(x, -x)),
-                "number": export.RegressionOutput(tf.matmul(-x, x)),
+                "serving_default": estimators.PredictOutput({"a": tf.matmul(x, x), "b": x}),
+                "classes": estimators.ClassificationOutput(scores=tf.matmul(x, -x)),
+                "number": estimators.RegressionOutput(tf.matmul(-x, x)),
             }
-            return tf.estimator.EstimatorSpec(mode, x, export_outputs=outputs)
+            return estimators.EstimatorSpec(mode, x, export_outputs=outputs)
 
         with tf.Graph().as_default() as graph, tf.Session() as session:
             spec = precision.convert(model_fn, bf16_config.load("basic"))({}, None, PREDICT, {})
             found = {key: type(output) for key, output in spec.export_outputs.items()}
             assert found == {
-                "serving_default": export.PredictOutput,
-                "classes": export.ClassificationOutput,
-                "number": export.RegressionOutput,
+                "serving_default": estimators.PredictOutput,
+                "classes": estimators.ClassificationOutput,
+                "number": estimators.RegressionOutput,
             }
             default, classes, number = spec.export_outputs.values()
             tensors = [default.outputs["a"], default.outputs["b"], classes.scores, number.value]
@@ -405,9 +404,9 @@ def train(folder, value, steps, **options):
         **{**CONFIG.to_dict(), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     )
     losses = Losses()
-    tf.estimator.Estimator(
+    estimators.Estimator(
         make_model_fn(value, config, **options),
-        config=tf.estimator.RunConfig(
+        config=estimators.RunConfig(
             str(folder), tf_random_seed=3, save_checkpoints_steps=8, log_step_count_steps=None
         ),
         params={},
@@ -460,7 +459,7 @@ class TestTraining:
             ),
             bf16_config.load("1"),
         )
-        tf.estimator.Estimator(model_fn, str(tmp_path), params={}).train(input_fn, max_steps=1)
+        estimators.Estimator(model_fn, str(tmp_path), params={}).train(input_fn, max_steps=1)
         name = "bert/pooler/dense/kernel"
         start, trained = (tf.train.load_variable(str(f), name) for f in (tmp_path, checkpoint))
         assert np.array_equal(start, trained)

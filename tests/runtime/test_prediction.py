@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, prediction
+from runtime import distributed, estimators, prediction
 from runtime.distributed import Worker
 from runtime.prediction import Predictor
 
@@ -19,7 +19,7 @@ from runtime.prediction import Predictor
 def model_fn(features, labels, mode, params):
     weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
     tf.train.get_or_create_global_step()
-    return tf.estimator.EstimatorSpec(mode, predictions={"product": features * weight})
+    return estimators.EstimatorSpec(mode, predictions={"product": features * weight})
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def predictor(tmp_path, monkeypatch):
     def input_fn():
         return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
 
-    return Predictor(tf.estimator.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
+    return Predictor(estimators.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
 
 
 @pytest.fixture

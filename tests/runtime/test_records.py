@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import graph_keys
+from runtime import estimators, graph_keys
 from runtime.errors import UserError
 from runtime.prediction import Predictor
 from runtime.records import RecordFile, parsed_batches, reading_records
@@ -153,7 +153,7 @@ def linear_model_fn(features, labels, mode, params):
     for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
         tf.add_to_collection(key, loss)
     update = tf.group(tf.assign_add(weight, 1.0), tf.assign_add(step, 1))
-    return tf.estimator.EstimatorSpec(mode, {"y": outputs}, loss, update)
+    return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update)
 
 
 def test_damage_while_a_run_is_on(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, fused, graph_keys
+from runtime import distributed, estimators, fused, graph_keys
 from runtime.distributed import Worker
 from runtime.training import make_estimator, reason_for_people
 
@@ -56,7 +56,7 @@ def test_every_worker_draws_dropout_of_its_own(monkeypatch, tmp_path):
     def model_fn(features, labels, mode, params):
         tf.train.get_or_create_global_step()
         mask = fused.dropout(features, 0.5)
-        return tf.estimator.EstimatorSpec(mode, predictions={"mask": mask})
+        return estimators.EstimatorSpec(mode, predictions={"mask": mask})
 
     def mask_of(rank: int, seed: int) -> bytes:
         monkeypatch.setattr(distributed, "_worker", Worker(rank, 3, rank, 3, "mpirun"))
