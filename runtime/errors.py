@@ -17,11 +17,16 @@ class FlagError(UserError):
     exit_code = 2
 
 
+def in_message(error: UserError) -> str:
+    """Returns what a graph says of an error, so that `user_error_in` finds it."""
+    return f"{UserError.__name__}: {error}"
+
+
 def user_error_in(message: str) -> UserError | None:
-    """Returns the `UserError` that a Python function in a graph has raised, None if none has.
+    """Returns the `UserError` that a graph speaks of, None if it is of something else.
 
     Args:
-      message: of TensorFlow's error, in which that one has a line with its name.
+      message: of the error of an assertion with `in_message` as its data.
     """
-    found = re.search(rf"^{UserError.__name__}: (.+)", message, re.MULTILINE)
+    found = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
     return UserError(found[1]) if found else None

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from runtime import distributed
-from runtime.errors import UserError, user_error_in
+from runtime.errors import UserError, in_message, user_error_in
 
 # A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that. A
 # checksum is a CRC-32C, turned to the right by 15 bits, plus a constant.
@@ -256,15 +256,22 @@ def parsed_batches(
     count = end if max_batches is None else min(end, max_batches)
     full = shuffle_seed is not None or drop_remainder or pad_remainder
 
-    def read(batch: np.ndarray) -> np.ndarray:
-        # Added here, so that the graph of a resumed run is the same to the byte.
-        content = records.read(numbers(start_batch + int(batch)))
+    def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
+        try:
+            # Added here, so that the graph of a resumed run is the same to the byte.
+            content = records.read(numbers(start_batch + int(batch)))
+        except UserError as e:
+            return np.array([], object), in_message(e).encode()
         if pad_remainder:
             content += content[-1:] * (batch_size - len(content))
-        return np.array(content, object)
+        return np.array(content, object), b""
 
     def read_op(batch: tf.Tensor) -> tf.Tensor:
-        content = tf.numpy_function(read, [batch], tf.string, stateful=False)
+        types = [tf.string, tf.string]
+        content, fault = tf.numpy_function(read, [batch], types, stateful=False)
+        # Of an error of `read` itself TensorFlow would log where in Python it came from.
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(fault, ""), [fault])]):
+            content = tf.identity(content)
         content.set_shape([batch_size if full else None])
         return content
 
