@@ -237,11 +237,11 @@ class TestFaults:
                 found[int(rank.split(b"=")[1])] = int(folder.name)
         return [found[rank] for rank in sorted(found)]
 
-    def end_of(self, squad_dir, folder, fault, rank) -> tuple[list[str], int, str]:
+    def end_of(self, squad_dir, folder, fault, rank, step=25) -> tuple[list[str], int, str]:
         """The command of a worker, exit code and output of a job of two workers, to one of which
-        something happens at step 25."""
+        something happens at a step."""
         command = squad_command(squad_dir, folder, "--use_horovod=true", *self.STEPS)
-        broken = at_step(fault, 25, command, rank)
+        broken = at_step(fault, step, command, rank)
         result = run(under_mpirun(2, broken))
         seconds = time.time() - (folder / "model.ckpt-20.index").stat().st_mtime
         assert seconds < LIMIT
@@ -263,7 +263,8 @@ class TestFaults:
 
     def test_a_worker_that_raises_ends_the_job(self, squad_dir, tmp_path):
         """The disk of rank 0 fills up, in that its checkpoint cannot be written any more."""
-        _, code, output = self.end_of(squad_dir, tmp_path, "fill_disk", 0)
+        # Right before one is due: curves are written every two minutes, and then fail too.
+        _, code, output = self.end_of(squad_dir, tmp_path, "fill_disk", 0, step=29)
         assert code == 1
         said = r"error: rank 0 of 2 on \S+: .*cannot be written.*File too large"
         assert re.search(said, output), output

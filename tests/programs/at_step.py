@@ -37,8 +37,8 @@ def stall() -> None:
 
 
 def fill_disk() -> None:
-    """No file may grow beyond a size that curves do not reach and a tiny checkpoint exceeds."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+    """No file may grow beyond a size that no checkpoint has."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
 FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk}
