@@ -62,11 +62,8 @@ def test_the_device_is_found(file, lock, tmp_path):
 
 def test_without_a_python_that_fits(tmp_path):
     result = make("install", "BASE_PYTHON=", f"VENV={tmp_path}", "DEVICE=gaudi")
-    assert (
-        "no Python 3.10 to 3.10 with venv; name one with BASE_PYTHON="
-        in result.stderr + result.stdout
-    )
     assert result.returncode != 0
+    assert "there is no Python 3.10 with venv; name one with BASE_PYTHON=..." in result.stdout
 
 
 def make(*arguments, **kwargs):
