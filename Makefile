@@ -44,7 +44,7 @@ help:
 
 $(VENV)/installed: $(LOCK)
 	@test -n "$(BASE_PYTHON)" || { echo "make: error: for DEVICE=$(DEVICE) there is no Python" \
-	"3.10 to 3.$(NEWEST) with venv; name one with BASE_PYTHON=..."; exit 1; }
+	"3.10$(if $(filter 13,$(NEWEST)), to 3.13) with venv; name one with BASE_PYTHON=..."; exit 1; }
 	$(BASE_PYTHON) -m venv $(VENV)
 	$(PIP) -r $(LOCK)
 	@touch $@
