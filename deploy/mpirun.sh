@@ -43,8 +43,8 @@ are Gaudi cards, every worker must have one that is in operation.
 mpirun is the one in PATH, or else that of .venv (make horovod). What else Open MPI should
 do is told by variables, as ever: OMPI_MCA_btl_tcp_if_include=eth0 for a certain network.
 
-SIGTERM, SIGINT (Ctrl-C) and SIGHUP are passed on to the workers of this host, of which
-one is enough for a training to stop on all. A second signal, or the end of -t, kills them.
+After SIGTERM, SIGINT (Ctrl-C) or SIGHUP the workers get SIGUSR1, on all hosts, by which a
+training stops. A second signal, or the end of -t, kills them.
 
 Exit code: that of the first worker that failed; 143, 130 or 129 after SIGTERM, SIGINT or
 SIGHUP; 2 for a wrong option; 1 for the rest.
@@ -157,13 +157,6 @@ place() {  # WORKERS_A_HOST
   fi
 }
 
-# Whether this host is one of those of -H.
-is_one_of_them() {
-  local names
-  names=$(printf '%s\n' localhost 127.0.0.1 "$HOSTNAME" "${HOSTNAME%%.*}"; hostname -I | xargs -n 1)
-  tr ',' '\n' <<<"$hosts" | cut -d : -f 1 | grep -qxF "$names"
-}
-
 # Sets `workers` if -n has not, and `most`, the workers on one host.
 count_workers() {  # CARDS
   local slots=''
@@ -199,8 +192,6 @@ compose() {
     # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
     job+=(-H "$hosts" --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5
       --mca oob_tcp_keepalive_probes 3)
-    # What no worker here can be told, mpirun tells; stop_workers.sh says how it does that.
-    is_one_of_them || job+=(--mca odls_base_sigkill_timeout 20)
   fi
   # shellcheck disable=SC2206  # words are what is wanted
   job+=($placing -np "$workers")
@@ -210,24 +201,23 @@ compose() {
   job+=(${passed[@]+"${passed[@]}"} "${command[@]}")
 }
 
-# Passes a signal on; a second one kills.
+# Tells the workers to stop; a second signal ends them at once.
 # shellcheck disable=SC2329  # a trap calls it
 stop() {  # SIGNAL NUMBER
   if [[ -z $stopped ]]; then
-    stopped=$((128 + $2))
+    stopped=$((128 + $2)) deadline=$((SECONDS + grace))
     echo "$NAME: SIG$1: the workers have $grace seconds to end; a second signal kills them"
-    # Where no worker is on this host, or some had to be killed, mpirun ends the rest.
-    { "$FOLDER/stop_workers.sh" "$1" "$grace" "$pid" || { kill -TERM "$pid" && exit 1; }; } &
-    stopper=$!
+    # mpirun passes this one on at once, to all hosts. At SIGTERM it kills a second later; the time
+    # that odls_base_sigkill_timeout gives passes before SIGTERM, too, and if all have ended already.
+    kill -USR1 "$pid"
   else
-    forced=true
-    "$FOLDER/stop_workers.sh" KILL "$grace" "$pid" || kill -TERM "$pid"
+    deadline=$SECONDS
   fi
 }
 
 # Runs `job` to its end and exits with its code.
 run_job() {
-  local pid stopper='' stopped='' forced=false code
+  local pid stopped='' deadline=0 code
   # In a session of its own: else Ctrl-C would reach mpirun besides what is passed on, and be the
   # second signal. Not without this shell: mpirun ends the workers if it is killed.
   setsid setpriv --pdeathsig TERM "${job[@]}" <&0 &
@@ -239,10 +229,13 @@ run_job() {
   while :; do
     wait "$pid" && code=0 || code=$?
     kill -0 "$pid" 2>/dev/null || break
+    while ((SECONDS < deadline)) && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    kill -TERM "$pid" 2>/dev/null || true
   done
-  [[ -z $stopper ]] || wait "$stopper" || forced=true
-  # What mpirun says of workers that it killed is no code of theirs.
-  ! $forced || ((code == 0)) || code=$stopped
+  # What mpirun says of workers that it has killed, or that SIGUSR1 has ended, is not what this got.
+  if [[ -n $stopped ]] && { ((code && SECONDS >= deadline)) || ((code == 143 || code == 138)); }; then
+    code=$stopped
+  fi
   exit "$code"
 }
 

@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 
-# SIGUSR1 is what mpirun passes on to all workers at once, without killing them soon after.
+# SIGUSR1 is what mpirun passes on to all workers at once, without killing them soon after: the way
+# in which a launcher asks for what SIGTERM asks for.
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 # A terminal and a launcher may each pass the same signal on: within this time it is one.
 _SAME_SECONDS = 0.5
@@ -42,7 +43,7 @@ class Stopped(BaseException):
 
 def exit_code(number: int) -> int:
     """Returns what a program that ends by a signal exits with, as shells have it."""
-    return 128 + number
+    return 128 + (signal.SIGTERM if number == signal.SIGUSR1 else number)
 
 
 class _State:

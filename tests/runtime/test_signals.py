@@ -69,7 +69,7 @@ def end(process: subprocess.Popen, *numbers: int, apart: float = 0.7) -> tuple[i
 
 @pytest.mark.parametrize(
     ("number", "code"),
-    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)],
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGUSR1, 143)],
 )
 def test_before_the_program_can_clean_up(number, code):
     result = end(start("ready(); work()"), number)
