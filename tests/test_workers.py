@@ -213,7 +213,7 @@ def two_workers(*commands: list[str]) -> list[str]:
 
 
 class TestFaults:
-    STEPS = ("--train_steps=40", "--save_checkpoints_steps=10", "--do_predict=False", "--seed=5")
+    STEPS = ("--train_steps=100", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
 
     @pytest.fixture(scope="class")
     def whole(self, squad_dir, tmp_path_factory):
@@ -237,13 +237,13 @@ class TestFaults:
                 found[int(rank.split(b"=")[1])] = int(folder.name)
         return [found[rank] for rank in sorted(found)]
 
-    def end_of(self, squad_dir, folder, fault, rank, step=25) -> tuple[list[str], int, str]:
+    def end_of(self, squad_dir, folder, fault, rank) -> tuple[list[str], int, str]:
         """The command of a worker, exit code and output of a job of two workers, to one of which
-        something happens at a step."""
+        something happens at step 50."""
         command = squad_command(squad_dir, folder, "--use_horovod=true", *self.STEPS)
-        broken = at_step(fault, step, command, rank)
+        broken = at_step(fault, 50, command, rank)
         result = run(under_mpirun(2, broken))
-        seconds = time.time() - (folder / "model.ckpt-20.index").stat().st_mtime
+        seconds = time.time() - (folder / "model.ckpt-40.index").stat().st_mtime
         assert seconds < LIMIT
         assert not self.pids(broken), "workers are left behind"
         return command, result.returncode, result.stdout + result.stderr
@@ -256,15 +256,14 @@ class TestFaults:
         assert code != 0
         result = run(under_mpirun(2, command))
         assert result.returncode == 0, result.stderr
-        assert "Training from step 20 to 40" in result.stderr
-        expected, actual = weights(whole, "model.ckpt-40"), weights(tmp_path, "model.ckpt-40")
+        assert "Training from step 40 to 100" in result.stderr
+        expected, actual = weights(whole, "model.ckpt-100"), weights(tmp_path, "model.ckpt-100")
         for name, value in expected.items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
     def test_a_worker_that_raises_ends_the_job(self, squad_dir, tmp_path):
         """The disk of rank 0 fills up, in that its checkpoint cannot be written any more."""
-        # Right before one is due: curves are written every two minutes, and then fail too.
-        _, code, output = self.end_of(squad_dir, tmp_path, "fill_disk", 0, step=29)
+        _, code, output = self.end_of(squad_dir, tmp_path, "fill_disk", 0)
         assert code == 1
         said = r"error: rank 0 of 2 on \S+: .*cannot be written.*File too large"
         assert re.search(said, output), output
