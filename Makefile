@@ -5,11 +5,13 @@ WORKERS ?= 2
 
 # What TensorFlow is installed for: cpu, gpu or gaudi, by the drivers that are loaded.
 SYSROOT ?=
-DEVICE ?= $(shell \
+ifndef DEVICE
+DEVICE := $(shell \
 	if ls -d $(SYSROOT)/sys/module/habanalabs $(SYSROOT)/sys/class/accel/accel*/device/driver_ver \
 	2>/dev/null | grep -q .; then echo gaudi; \
 	elif [ -e $(SYSROOT)/dev/nvidia0 ] || nvidia-smi -L 2>/dev/null | grep -q GPU; \
 	then echo gpu; else echo cpu; fi)
+endif
 LOCK = requirements/lock-$(DEVICE).txt
 
 # The first Python that this project supports; another with `make BASE_PYTHON=...`. Not PYTHON, by

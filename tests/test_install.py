@@ -67,7 +67,9 @@ def test_without_a_python_that_fits(tmp_path):
 
 
 def make(*arguments, **kwargs):
-    environment = {k: v for k, v in kwargs.get("env", os.environ).items() if k != "MAKEFLAGS"}
+    # Without what a `make test DEVICE=...` around this says.
+    outer = ("MAKEFLAGS", "DEVICE", "BASE_PYTHON")
+    environment = {k: v for k, v in kwargs.get("env", os.environ).items() if k not in outer}
     return subprocess.run(
         ["make", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
     )

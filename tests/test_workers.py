@@ -97,7 +97,10 @@ class TestEqualResults:
         np.testing.assert_allclose(result[0], alone[0], rtol=0, atol=1e-5)
         assert result[1].keys() == alone[1].keys(), "sums of gradients belong to no checkpoint"
         for name, value in alone[1].items():
-            np.testing.assert_allclose(result[1][name], value, rtol=0, atol=1e-5, err_msg=name)
+            # The loss does not depend on this bias: its gradients are rounding, which Adam scales
+            # up to whole steps.
+            if name != "cls/squad/output_bias":
+                np.testing.assert_allclose(result[1][name], value, rtol=0, atol=1e-5, err_msg=name)
 
     def test_float16_on_the_wire(self, golden, alone, tmp_path):
         flags = ["--batch_size=4", "--wire=float16"]

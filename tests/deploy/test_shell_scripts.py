@@ -19,7 +19,7 @@ SCRIPTS = sorted(
 
 @pytest.fixture(scope="module")
 def shellcheck() -> str:
-    """The program that requirements-dev.txt installs."""
+    """The program that requirements/dev.txt installs."""
     folder = Path(sys.executable).parent
     return (
         shutil.which("shellcheck", path=folder)
