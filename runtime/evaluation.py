@@ -19,6 +19,7 @@ from runtime.checkpoints import (
     list_checkpoints,
     resolve_checkpoint,
 )
+from runtime.curves import Curves
 from runtime.errors import UserError
 from runtime.files import open_atomically, sha256_of, write_json
 from runtime.json_input import read_json
@@ -215,14 +216,7 @@ class Evaluation:
             yield f"{name} = {entry[name]}"
 
     def _write_curves(self, entry: dict) -> None:
-        values = [
-            tf.Summary.Value(tag=name, simple_value=value)
-            for name, value in entry.items()
-            if isinstance(value, float)
-        ]
-        with tf.Graph().as_default():
-            # File names have the second in them: without the suffix one would replace another.
-            folder, suffix = os.path.join(self._folder, "eval"), f".{entry['checkpoint']}"
-            writer = tf.summary.FileWriter(folder, filename_suffix=suffix)
-            writer.add_summary(tf.Summary(value=values), entry["global_step"])
-            writer.close()
+        values = {name: value for name, value in entry.items() if isinstance(value, float)}
+        curves = Curves(os.path.join(self._folder, "eval"), suffix=f".{entry['checkpoint']}")
+        curves.add(entry["global_step"], **values)
+        curves.close()

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed, graph_keys, signals
 from runtime.checkpoints import RESULT, RESUME, keep_last, save_checkpoint
+from runtime.curves import Curves
 
 # A signal waits for the end of a step for so long, and for the time that steps take besides.
 _PATIENCE_SECONDS = 15.0
@@ -163,7 +164,7 @@ class TrainingLog(tf.train.SessionRunHook):
             for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
         }
         self._global_step = tf.train.get_global_step()
-        self._writer = tf.summary.FileWriterCache.get(self._folder) if self._folder else None
+        self._curves = Curves(self._folder) if self._folder else None
 
     def after_create_session(self, session, coord) -> None:
         self._first_step = session.run(self._global_step)
@@ -204,8 +205,8 @@ class TrainingLog(tf.train.SessionRunHook):
             self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
 
     def end(self, session) -> None:
-        if self._writer:
-            self._writer.flush()
+        if self._curves:
+            self._curves.close()
         total, later = self._done, self._done - self._after_first
         if not total.steps:
             return
@@ -245,9 +246,8 @@ class TrainingLog(tf.train.SessionRunHook):
         self._logged = self._done
 
     def _add_to_curves(self, step: int, **values: float) -> None:
-        if self._writer:
-            points = [tf.Summary.Value(tag=t, simple_value=v) for t, v in values.items()]
-            self._writer.add_summary(tf.Summary(value=points), step)
+        if self._curves:
+            self._curves.add(step, **values)
 
 
 def log_statistics(title: str, rows: Mapping[str, object]) -> None:

@@ -27,7 +27,9 @@ def test_a_full_disk():
     # TensorFlow's hint, of whatever is exhausted.
     assert "OOM" in error.message
     reason = reason_for_people(error, "out", 7)
-    assert reason.startswith("out: a checkpoint cannot be written (No space left on device)")
+    assert reason.startswith(
+        "out: a checkpoint or a curve cannot be written (No space left on device)"
+    )
 
 
 def test_out_of_memory():
