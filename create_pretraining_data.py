@@ -28,7 +28,7 @@ from pretraining.text import matching_files
 from runtime import app
 from runtime.errors import FlagError
 from runtime.files import check_readable
-from runtime.flags import FLAGS, LONGEST_SEQUENCE, require
+from runtime.flags import FLAGS, LONGEST_SEQUENCE, WITHOUT_USE, require
 
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
@@ -117,7 +117,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_bool("parallel", False, "Make the n-th output file of the n-th input file.")
     flags.DEFINE_string(
-        "input_file_mode", "r", "Of the reference; ignored.", module_name=app.WITHOUT_USE
+        "input_file_mode", "r", "Of the reference; ignored.", module_name=WITHOUT_USE
     )
 
 

@@ -16,10 +16,8 @@ from absl import app, flags
 
 from runtime import distributed, locks, signals
 from runtime.errors import FlagError, UserError
-from runtime.flags import NO_UTF8, check_values
+from runtime.flags import NO_UTF8, WITHOUT_USE, check_values
 
-# Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
-WITHOUT_USE = "without use here, accepted for compatibility"
 # Seconds that other ranks wait with an error.
 _REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]

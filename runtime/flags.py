@@ -9,11 +9,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import app, bf16_config, device, distributed
+from runtime import bf16_config, device, distributed
 from runtime.errors import FlagError
 from runtime.training import TrainingPlan
 
 FLAGS = flags.FLAGS
+# Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
+WITHOUT_USE = "without use here, accepted for compatibility"
 # By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
 _OF_PATTERNS = frozenset("*?[\\")
 NO_UTF8 = (
@@ -163,7 +165,7 @@ def define_run_flags() -> None:
 
 def define_ignored_flags() -> None:
     """Flags of the reference that have no use here; accepted so that its commands work."""
-    of_tpus, where = "Of the reference's TPU support; ignored.", {"module_name": app.WITHOUT_USE}
+    of_tpus, where = "Of the reference's TPU support; ignored.", {"module_name": WITHOUT_USE}
     flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.", **where)
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
         flags.DEFINE_string(name, None, of_tpus, **where)

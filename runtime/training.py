@@ -154,8 +154,8 @@ def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str |
     for reason in _CANNOT_WRITE:
         if reason in message:
             return (
-                f"{folder}: a checkpoint or a curve cannot be written ({reason}); make room and run "
-                "the same command again to resume"
+                f"{folder}: a checkpoint or a curve cannot be written ({reason}); make room and "
+                "run the same command again to resume"
             )
     # Not "OOM" alone: a hint with that word comes with every resource that is exhausted.
     if "OOM when allocating" in message:

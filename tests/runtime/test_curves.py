@@ -19,7 +19,8 @@ def test_tensorboard_reads_them(tmp_path):
         curves.close()
     assert len(list((tmp_path / "new").glob("events.out.tfevents.*"))) == 2
     found = EventAccumulator(str(tmp_path / "new")).Reload()
-    assert [(e.step, e.value) for e in found.Scalars("loss")] == [(1, 1.5), (2, 0), (3, 1.5), (4, 2)]
+    losses = [(e.step, e.value) for e in found.Scalars("loss")]
+    assert losses == [(1, 1.5), (2, 0), (3, 1.5), (4, 2)]
     assert [(e.step, e.value) for e in found.Scalars("learning_rate")] == [(1, 0.25), (3, 0.25)]
 
 
