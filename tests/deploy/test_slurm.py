@@ -13,7 +13,8 @@ SCRIPT = ROOT / "deploy" / "slurm" / "squad.sbatch"
 RECORD = """#!/bin/bash
 printf '%s\\n' "${0##*/}" "$@" > "$CALL"
 env | grep -E '^(PMIX|OMPI)_MCA' > "$CALL.variables"
-[[ -z ${SIGNAL-} ]] || kill -s "$SIGNAL" "$PPID"
+# Not while the job's shell is only about to wait: it would see the signal afterwards.
+[[ -z ${SIGNAL-} ]] || { sleep 0.5; kill -s "$SIGNAL" "$PPID"; }
 [[ -z ${WAIT_FOR-} ]] || until [[ -e $WAIT_FOR ]]; do sleep 0.05; done
 exit "${CODE:-0}"
 """
@@ -25,6 +26,7 @@ printf '%s\\n' "${0##*/} $*" >> "$CALL.told"
 # A launcher that ends with 143 when it gets SIGUSR1, after it has sent that to the job's shell.
 MPIRUN = """#!/bin/bash
 trap 'exit 143' USR1
+sleep 0.5
 kill -USR1 $PPID
 while :; do sleep 0.05; done
 """
