@@ -27,7 +27,7 @@ from tests.programs.forking import LONGEST
 
 SOURCE = pathlib.Path(__file__).with_name("kill_at.c")
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
-FLAGS = ("--train_steps=24", "--save_checkpoints_steps=6", "--log_steps=6", "--seed=3")
+FLAGS = ("--train_steps=16", "--save_checkpoints_steps=8", "--seed=3")
 
 
 class Job(NamedTuple):
