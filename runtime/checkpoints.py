@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
-from runtime.files import copy_atomically, flush
+from runtime.files import copy_atomically, flush, open_atomically
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
@@ -144,15 +144,27 @@ def point_to_newest(folder: str) -> int:
     state = os.path.join(folder, "checkpoint")
     try:
         if newest:
-            tf.train.update_checkpoint_state(folder, os.path.basename(newest[1]))
+            _point_to(newest[1])
         elif os.path.lexists(state):
             os.remove(state)
-    except (OSError, tf.errors.OpError) as e:
+    except OSError as e:
         raise UserError(
-            f"{state} cannot be written ({getattr(e, 'strerror', None) or _first_line(e)}); move "
-            "away what has this name"
+            f"{state} cannot be written ({e.strerror}); move away what has this name"
         ) from e
     return newest[0] if newest else 0
+
+
+def _point_to(prefix: str) -> None:
+    """Writes the file `checkpoint`, unless it says the same already."""
+    folder, name = os.path.split(prefix)
+    path = os.path.join(folder, "checkpoint")
+    content = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            if file.read() == content.encode():
+                return
+    with open_atomically(path) as file:
+        file.write(content)
 
 
 def save_checkpoint(session: tf.Session, folder: str, name: str, step: int) -> str:
@@ -177,7 +189,7 @@ def save_checkpoint(session: tf.Session, folder: str, name: str, step: int) -> s
     for file in files:
         os.replace(file, target + file[len(written) :])
     os.rmdir(saving)
-    tf.train.update_checkpoint_state(folder, os.path.basename(target))
+    _point_to(target)
     for prefix in list_checkpoints(folder, RESUME).values():
         if prefix != target:
             remove_checkpoint(prefix)

@@ -50,6 +50,8 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
     """The last program of ours that a command starts, and the program's flags."""
     for number, word in reversed(list(enumerate(words))):
         flags = [flag for flag in words[number + 1 :] if not PLACEHOLDER.fullmatch(flag)]
+        if word == "-m" and words[number + 1] == "pip":
+            return None
         if word == "-m":
             return words[number + 1].replace(".", "/") + ".py", flags[1:]
         if PROGRAM.fullmatch(word):
@@ -92,7 +94,8 @@ def check(program: str, flags: list[str]) -> None:
     if "runtime import app" in (ROOT / program).read_text(encoding="utf-8"):
         # Values too, and files of flags.
         command = [sys.executable, str(ROOT / program), *flags, "--only_check_args"]
-        result = run([word.replace("$part", "part") for word in command], cwd=ROOT)
+        command = [word.replace("$part", "part").replace("$DEVICE", "cpu") for word in command]
+        result = run(command, cwd=ROOT)
         assert result.returncode == 0, result.stderr
     else:
         known = set(re.findall(r"--[\w-]+", help_of(program)))

@@ -15,7 +15,12 @@ import tensorflow.compat.v1 as tf
 from tests.conftest import squad_command, under_mpirun
 from tests.programs.forking import LONGEST
 
-FLAGS = ("--train_steps=5000", "--save_checkpoints_steps=20", "--do_predict=False")
+FLAGS = (
+    "--train_steps=5000",
+    "--save_checkpoints_steps=20",
+    "--do_predict=False",
+    "--from_scratch",
+)
 
 
 def training(command: list[str], folder: pathlib.Path) -> subprocess.Popen:

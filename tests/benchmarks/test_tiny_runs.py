@@ -8,9 +8,18 @@ import re
 import shutil
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from benchmarks import features, precision, pretraining_data, scaling, step
 from runtime import distributed
+
+
+@pytest.fixture(autouse=True)
+def usual_log():
+    """Benchmarks log errors only; this process goes on with other tests."""
+    level = tf.get_logger().level
+    yield
+    tf.get_logger().setLevel(level)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ class TestCardsThatCannotBeUsed:
         report = Report()
         monkeypatch.setattr(environment, "check_run_flags", lambda: device.choose("auto"))
         environment.describe_environment(report, required=())
-        assert ("cards", "NVIDIA cards", "2", True) in report.rows
+        assert ("cards", "NVIDIA cards", "2", True, False) in report.rows
         (failed,) = [row for row in report.rows if not row.ok]
         assert (failed.part, failed.item) == ("job", "error")
         assert "--device=auto: NVIDIA cards here (2) cannot be used" in failed.value
