@@ -116,9 +116,22 @@ def make_squad(seed: int, articles: int) -> dict:
 @pytest.fixture(scope="session")
 def squad_dir(tmp_path_factory) -> pathlib.Path:
     """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, albert.json."""
-    folder = tmp_path_factory.mktemp("squad")
-    make_squad_files(folder)
-    return folder
+    return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
+
+
+def copy_of_shared(
+    tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[pathlib.Path], None]
+) -> pathlib.Path:
+    """A folder of one's own with what the first of pytest's processes that needs it makes."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"{name}-for-all"
+    is_made = shared.with_suffix(".made")
+    with filelock.FileLock(f"{shared}.lock"):
+        if not is_made.exists():
+            shared.mkdir()
+            make(shared)
+            is_made.touch()
+    return shutil.copytree(shared, tmp_path_factory.mktemp(name), dirs_exist_ok=True)
 
 
 def make_squad_files(folder: pathlib.Path) -> None:
@@ -248,19 +261,15 @@ def mpirun() -> None:
 
 @pytest.fixture(scope="session")
 def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
-    """The output folder of a tiny run that trained 12 steps and scored its checkpoints.
+    """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""
 
-    The first of pytest's processes that needs it makes it; each has a copy of its own.
-    """
-    base = tmp_path_factory.getbasetemp()
-    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "trained-for-all"
-    with filelock.FileLock(f"{made}.lock"):
-        if not (made / "eval_results.json").exists():
-            # In a process of its own, as users have it.
-            command = squad_command(squad_dir, made)
-            result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
-            assert result.returncode == 0, result.stderr
-    return shutil.copytree(made, tmp_path_factory.mktemp("trained"), dirs_exist_ok=True)
+    def make(folder: pathlib.Path) -> None:
+        # In a process of its own, as users have it.
+        command = squad_command(squad_dir, folder)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+        assert result.returncode == 0, result.stderr
+
+    return copy_of_shared(tmp_path_factory, "trained", make)
 
 
 def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
