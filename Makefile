@@ -3,12 +3,12 @@ RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 
-# What TensorFlow is installed for: cpu, gpu or gaudi, by the drivers that are loaded.
+# What TensorFlow is installed for: cpu, gpu or gaudi, by the cards that are there.
 SYSROOT ?=
 ifndef DEVICE
 DEVICE := $(shell \
-	if ls -d $(SYSROOT)/sys/module/habanalabs $(SYSROOT)/sys/class/accel/accel*/device/driver_ver \
-	2>/dev/null | grep -q .; then echo gaudi; \
+	if [ -e $(SYSROOT)/dev/hl0 ] || { [ -e $(SYSROOT)/dev/accel/accel0 ] && \
+	[ -d $(SYSROOT)/sys/module/habanalabs ]; }; then echo gaudi; \
 	elif [ -e $(SYSROOT)/dev/nvidia0 ] || nvidia-smi -L 2>/dev/null | grep -q GPU; \
 	then echo gpu; else echo cpu; fi)
 endif

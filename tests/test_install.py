@@ -43,8 +43,9 @@ def pinned(name, python):
     ("file", "lock"),
     [
         ("dev/nvidia0", "requirements/lock-gpu.txt"),
-        ("sys/module/habanalabs/version", "requirements/lock-gaudi.txt"),
-        ("sys/class/accel/accel0/device/driver_ver", "requirements/lock-gaudi.txt"),
+        ("dev/hl0", "requirements/lock-gaudi.txt"),
+        # As in a container that has no card.
+        ("sys/module/habanalabs/version", "requirements/lock-cpu.txt"),
         ("dev/null", "requirements/lock-cpu.txt"),
     ],
 )
