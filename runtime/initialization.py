@@ -123,14 +123,15 @@ def compare_with_checkpoint(
             f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
         )
     wanted = {v.op.name: v.shape.as_list() for v in tvars}
+    dtypes = tf.train.load_checkpoint(checkpoint).get_variable_to_dtype_map()
     differ = [
-        f"{name} {shapes[source]} (the model has {wanted[name]})"
+        f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {wanted[name]})"
         for source, name in pairs
-        if list(shapes[source]) != wanted[name]
+        if list(shapes[source]) != wanted[name] or dtypes[source] != tf.float32
     ]
     if differ:
         raise UserError(
-            f"{checkpoint}: {len(differ)} variables have other shapes than the configuration: "
+            f"{checkpoint}: {len(differ)} variables have other shapes or types than the model: "
             + ", ".join(differ[:3])
         )
     slots = ("/adam_m", "/adam_v")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -163,11 +164,16 @@ def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str |
     if isinstance(error, tf.errors.DataLossError):
         newest = newest_checkpoint(folder)
         return (
-            f"{newest[1] if newest else '--init_checkpoint'} is damaged "
-            f"({message.splitlines()[0]}); "
+            f"{newest[1] if newest else '--init_checkpoint'} is damaged ({_cause_in(message)}); "
             + ("remove it to resume from the one before" if newest else "fetch it again")
         )
     return None
+
+
+def _cause_in(message: str) -> str:
+    """The line of TensorFlow's message that says what is wrong with a file."""
+    found = re.search(r".*checksum.*", message, re.IGNORECASE)
+    return found.group() if found else message.splitlines()[0]
 
 
 def _not_finite_message(folder: str, step: int) -> str:

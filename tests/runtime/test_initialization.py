@@ -182,3 +182,14 @@ def test_initialize_from_other_shapes_names_them(tmp_path):
 def test_initialize_from_a_missing_checkpoint_is_an_error(tmp_path):
     with tf.Graph().as_default(), pytest.raises(UserError, match="nowhere"):
         modeling.initialize_from_checkpoint(make_variables(MODEL), str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f8"])
+def test_another_type_is_an_error(tmp_path, dtype):
+    prefix = write_checkpoint(
+        tmp_path / "ckpt", {"w": np.ones([2], dtype), "b": np.ones([3], "f4")}
+    )
+    with tf.Graph().as_default():
+        variables = make_variables({"w": [2], "b": [3]})
+        with pytest.raises(UserError, match=r"1 variables have .* types .*w float\d\d \[2\]"):
+            modeling.initialize_from_checkpoint(variables, prefix)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -44,6 +46,29 @@ def test_not_finite(tmp_path):
     )
     reason = reason_for_people(error, str(tmp_path), 7)
     assert "NaN or infinite at step 7" in reason and "no checkpoint was written yet" in reason
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_a_byte_of_a_checkpoint_that_is_another(tmp_path, is_newest):
+    """In the folder of the run it is where the training goes on, elsewhere --init_checkpoint."""
+    folder = tmp_path if is_newest else tmp_path / "elsewhere"
+    prefix = str(folder / "model.ckpt-7")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable("w", initializer=tf.ones([100]))
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, prefix)
+    data = bytearray((folder / "model.ckpt-7.data-00000-of-00001").read_bytes())
+    data[50] ^= 4
+    (folder / "model.ckpt-7.data-00000-of-00001").write_bytes(data)
+    error = error_of(
+        lambda: tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=["w"], shape_and_slices=[""], dtypes=[tf.float32]
+        )
+    )
+    reason = reason_for_people(error, str(tmp_path), 7)
+    named = prefix if is_newest else "--init_checkpoint"
+    assert re.match(rf"{re.escape(named)} is damaged \(.*Checksum does not match.*\); ", reason)
+    assert "\n" not in reason
 
 
 def test_anything_else_is_a_bug():
