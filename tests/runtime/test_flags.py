@@ -53,3 +53,23 @@ def test_what_no_value_may_be(parse, flag, message):
 def test_what_values_may_be(parse):
     parse()
     parse("--number=-1e300", f"--count={2**31 - 1}", "--noswitch", "--path=ä/😀", "--paths=")
+
+
+@pytest.mark.parametrize(
+    ("do_eval", "kept"),
+    [(True, 0), (False, 3)],
+    ids=["all are scored first", "as training goes on"],
+)
+def test_old_checkpoints_go_when_nobody_needs_them(monkeypatch, do_eval, kept):
+    values = flags.FlagValues()
+    flags.DEFINE_bool("do_eval", do_eval, "Score.", flag_values=values)
+    flags.DEFINE_integer("keep_checkpoint_max", 3, "Keep.", flag_values=values)
+    for name in ("train_batch_size", "gradient_accumulation_steps", "save_checkpoints_steps"):
+        flags.DEFINE_integer(name, 2, "A number.", flag_values=values)
+    for name in ("save_summary_steps", "log_steps", "save_checkpoints_minutes"):
+        flags.DEFINE_integer(name, 7, "A number.", flag_values=values)
+    values(["program"])
+    monkeypatch.setattr(run_flags, "FLAGS", values)
+    plan = run_flags.training_plan(100)
+    assert plan.keep_checkpoints == kept
+    assert plan.save_checkpoints_minutes == 7

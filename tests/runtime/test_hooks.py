@@ -114,6 +114,10 @@ class TestSaveCheckpoints:
         names = [re.search(r"model.ckpt-\d+$", line).group() for line in log()]
         assert names == ["model.ckpt-2", "model.ckpt-4"]
 
+    def test_only_the_last_stay(self, tmp_path):
+        train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 2, keep=2), Clock(), [0] * 9)
+        assert saved(tmp_path) == [8, 9]
+
     def test_no_step_no_checkpoint(self, tmp_path):
         run_steps(tmp_path, 0, 3)
         assert saved(tmp_path) == []
