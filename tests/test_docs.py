@@ -16,9 +16,9 @@ from tests.conftest import ROOT, run
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SCRIPTS = sorted((ROOT / "deploy").rglob("*.sbatch"))
-# What stands for something else: FLAGS-OF-THE-JOB, "...", [--an-option].
+# What stands for something else, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
 PROGRAM = re.compile(r"[\w/.-]+\.(py|sh|sbatch)")
-PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@")
+PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
