@@ -144,8 +144,9 @@ lock: $(VENV)/installed
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
 	$(UV)-bench.txt requirements/bench.txt -c requirements/lock-cpu.txt --universal
+# habana-horovod is built, apart from the rest: horovod.sh.
 	$(UV)-gaudi.txt requirements-gaudi.txt -c requirements/lock-dev.txt \
-	--python-platform x86_64-manylinux_2_28
+	--python-platform x86_64-manylinux_2_28 --no-emit-package habana-horovod
 
 clean:
 	rm -rf $(VENV) .venv-3.* $(GAUDI) demo_output build
