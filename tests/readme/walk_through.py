@@ -24,7 +24,6 @@ NOT_RUN = {
     "FLAGS-OF-THE-JOB": "stands for any job",
     "compare_devices.py --device=hpu": "needs a card",
     "run_squad_v1.py ...": "stands for any job",
-    "sbatch ": "needs Slurm",
 }
 # Of the blocks that are run: so small that it takes seconds, and nothing is learned.
 SMALLER = {
