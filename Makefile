@@ -143,8 +143,7 @@ lock: $(VENV)/installed
 	$(UV)-dev.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
-	$(UV)-bench.txt requirements/bench.txt -c requirements/lock-cpu.txt \
-	-c requirements/lock-dev.txt --universal
+	$(UV)-bench.txt requirements/bench.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
 # habana-horovod is built, apart from the rest: horovod.sh.
 	$(UV)-gaudi.txt requirements-gaudi.txt -c requirements/lock-dev.txt \
 	--python-platform x86_64-manylinux_2_28 --no-emit-package habana-horovod
