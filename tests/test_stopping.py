@@ -72,7 +72,8 @@ def test_a_training_ends_after_its_step(squad_dir, tmp_path):
     process = training(squad_command(squad_dir, tmp_path, *FLAGS), tmp_path)
     process.send_signal(signal.SIGINT)
     code, error = ended(process)
-    assert code == 130 and error.count("\n") == 1
+    # Newer TensorFlows say something of themselves.
+    assert code == 130 and error.count("run_squad_v1.py: ") == 1
     assert_saved(tmp_path, error, "SIGINT")
 
 

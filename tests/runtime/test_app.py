@@ -47,7 +47,9 @@ def test_help_that_nobody_reads_ends_quietly():
     command = [sys.executable, str(ROOT / "check_setup.py"), "--help"]
     with os.fdopen(writer, "w") as closed:
         result = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    # Newer TensorFlows say something of themselves.
+    assert result.returncode == 0
+    assert not re.search(": error: |Broken|Traceback", result.stderr)
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])

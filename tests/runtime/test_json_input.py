@@ -27,7 +27,7 @@ def test_a_byte_order_mark_does_not_count(write, encoding):
     ("content", "message"),
     [
         ("", "is not JSON: Expecting value: line 1 column 1"),
-        ("[1,\n]", "is not JSON: Expecting value: line 2 column 1"),
+        ("[1,\n2 3]", "is not JSON: Expecting ',' delimiter: line 2 column 3"),
         (b'["\xff"]', "is not UTF-8: byte 2"),
         ("9" * 9999, "is not JSON: Exceeds the limit"),
         ("[" * 100_000, "is not JSON that can be read: nested too deeply"),

@@ -47,7 +47,7 @@ finally:
 def start(program: str, **options) -> subprocess.Popen:
     """A program that has said that it is ready for a signal."""
     process = subprocess.Popen(
-        [sys.executable, "-c", BEGINNING + program],
+        [sys.executable, "-W", "ignore", "-c", BEGINNING + program],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
