@@ -23,12 +23,12 @@ from glue.flags import define_glue_flags
 from glue.setup import GlueJob
 from pretraining.flags import define_pretraining_flags
 from pretraining.setup import PretrainingJob
-from runtime import app, device, distributed
-from runtime.available_memory import parse_size
-from runtime.bf16_plan import Plan
-from runtime.environment import Report, Row, describe_environment
+from runtime import app, distributed
+from runtime.bf16.rules import Plan
+from runtime.devices import device
 from runtime.flags import FLAGS, define_ignored_flags, define_run_flags
-from runtime.job import (
+from runtime.preflight.available_memory import parse_size
+from runtime.preflight.checks import (
     Job,
     describe_bf16,
     describe_checkpoints,
@@ -37,6 +37,7 @@ from runtime.job import (
     describe_variables,
     training_step,
 )
+from runtime.preflight.report import Report, Row, describe_environment
 from squad.flags import define_squad_flags
 from squad.setup import SquadJob
 

@@ -21,7 +21,9 @@ from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from modeling import AlbertConfig
-from runtime import app, bf16_config, device, estimators, fused, precision
+from runtime import app, estimators
+from runtime.bf16 import configuration, conversion
+from runtime.devices import device, ops
 from runtime.errors import UserError
 from runtime.flags import FLAGS
 from squad.model import v1_model_fn_builder
@@ -80,7 +82,7 @@ def main(argv: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = values_of(FLAGS.device, folder, {})
         # The configuration is for the device that is tried, not for the measure.
-        expected = values_of("cpu", folder, {bf16_config.VARIABLE: "0"})
+        expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
     report(list(differences(expected, found)), FLAGS.tolerance)
 
 
@@ -131,7 +133,7 @@ def operations() -> dict[str, np.ndarray]:
     gamma, beta = rng.normal(size=(2, _SHAPE[2])).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = [tf.constant(array) for array in (3 * x, gamma, beta)]
-        normalized, activated = fused.layer_norm(*inputs, 1e-12), fused.gelu(inputs[0])
+        normalized, activated = ops.layer_norm(*inputs, 1e-12), ops.gelu(inputs[0])
         fetches = {
             "layer norm": normalized,
             "GELU": activated,
@@ -149,7 +151,7 @@ def dropout() -> dict[str, np.ndarray]:
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         x = tf.ones([1000, 1000])
-        y = fused.dropout(x, _RATE)
+        y = ops.dropout(x, _RATE)
         gradient = tf.gradients(y, x)[0]
         session.run(tf.global_variables_initializer())
         kept, gradient = session.run([y, gradient])
@@ -179,9 +181,9 @@ def training() -> dict[str, np.ndarray]:
         use_einsum=False,
         hub_module=None,
     )
-    config = bf16_config.from_environment()
+    config = configuration.from_environment()
     if config and not device.is_hpu():
-        model_fn = precision.convert(model_fn, config, device.kind())
+        model_fn = conversion.convert(model_fn, config, device.kind())
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(3)
         tf.train.get_or_create_global_step()

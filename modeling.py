@@ -35,12 +35,12 @@ from modeling_layers import (  # noqa: F401  The reference has all of them here.
     reshape_to_matrix,
     split_heads,
 )
-from runtime.errors import UserError
-from runtime.fused import gelu  # The reference has it here.
-from runtime.initialization import (  # noqa: F401  The reference has them here.
+from runtime.checkpoints.initialization import (  # noqa: F401  The reference has them here.
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
 )
+from runtime.devices.ops import gelu  # The reference has it here.
+from runtime.errors import UserError
 from runtime.json_input import read_json
 
 # Positive integers, and what they may be at most: far beyond any model, and few enough that a graph

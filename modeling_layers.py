@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import fused
+from runtime.devices import ops
 from runtime.errors import UserError
 
 # Added to the attention scores of masked positions, as the reference does: exp(-10000) is 0 in
@@ -233,7 +233,7 @@ def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
     with tf.variable_scope(name, default_name="LayerNorm"):
         beta = tf.get_variable("beta", [width], initializer=tf.zeros_initializer())
         gamma = tf.get_variable("gamma", [width], initializer=tf.ones_initializer())
-        return fused.layer_norm(input_tensor, gamma, beta, _LAYER_NORM_EPSILON)
+        return ops.layer_norm(input_tensor, gamma, beta, _LAYER_NORM_EPSILON)
 
 
 def layer_norm_and_dropout(
@@ -244,8 +244,8 @@ def layer_norm_and_dropout(
 
 
 def dropout(input_tensor: tf.Tensor, dropout_prob: float | None) -> tf.Tensor:
-    """`fused.dropout`; nothing where the probability is 0 or None."""
-    return fused.dropout(input_tensor, dropout_prob) if dropout_prob else input_tensor
+    """`ops.dropout`; nothing where the probability is 0 or None."""
+    return ops.dropout(input_tensor, dropout_prob) if dropout_prob else input_tensor
 
 
 def create_initializer(initializer_range: float = 0.02):

@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, estimators, graph_keys
-from runtime.initialization import initialize_from_checkpoint
+from runtime import distributed, estimators
+from runtime.checkpoints.initialization import initialize_from_checkpoint
+from runtime.training import graph_keys
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 

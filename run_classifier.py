@@ -15,7 +15,7 @@ from glue.flags import define_glue_flags
 from glue.run import GlueRun
 from runtime import app, distributed
 from runtime.flags import FLAGS, check_run_flags, define_ignored_flags, define_run_flags, require
-from runtime.run import connect
+from runtime.training.run import connect
 
 define_run_flags()
 define_glue_flags()

@@ -15,7 +15,7 @@ from pretraining.flags import define_pretraining_flags
 from pretraining.run import PretrainingRun
 from runtime import app
 from runtime.flags import FLAGS, check_run_flags, define_ignored_flags, define_run_flags, require
-from runtime.run import connect
+from runtime.training.run import connect
 
 define_run_flags()
 define_pretraining_flags()

@@ -17,7 +17,6 @@ import numpy as np
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from runtime import app, distributed
-from runtime.evaluation import Scored
 from runtime.files import write_json
 from runtime.flags import (
     FLAGS,
@@ -26,7 +25,8 @@ from runtime.flags import (
     define_run_flags,
     require,
 )
-from runtime.run import connect
+from runtime.training.evaluation import Scored
+from runtime.training.run import connect
 from squad.examples import SquadExample
 from squad.flags import check_is_v1, define_squad_flags, wanted_tasks
 from squad.left import PredictionFeature

@@ -17,7 +17,7 @@ from absl import flags
 from pretraining.pieces import PieceOptions, train_model, write_vocab
 from pretraining.text import matching_files
 from runtime import app
-from runtime.derived import DerivedFile
+from runtime.data.cached_file import CachedFile
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.flags import FLAGS, require
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
     options = PieceOptions(*(getattr(FLAGS, name) for name in PieceOptions._fields))
     source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}
     model_path, vocab_path = FLAGS.model_prefix + ".model", FLAGS.model_prefix + ".vocab"
-    derived = DerivedFile(model_path, source, [vocab_path])
+    derived = CachedFile(model_path, source, [vocab_path])
     with derived.lock():
         if derived.reusable() is not None:
             return

@@ -18,7 +18,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import modeling
-from runtime import bf16_config, estimators, precision
+from runtime import estimators
+from runtime.bf16 import configuration, conversion
 from squad.model import v1_model_fn_builder
 
 
@@ -67,9 +68,9 @@ def albert_for_tensorflow(
     model_fn = v1_model_fn_builder(
         config, None, 1e-5, 1000, 100, False, False, False, None, mask_padding_in_loss=True
     )
-    in_bf16 = bf16_config.from_environment()
+    in_bf16 = configuration.from_environment()
     if in_bf16:
-        model_fn = precision.convert(model_fn, in_bf16)
+        model_fn = conversion.convert(model_fn, in_bf16)
     session = tf.Session(graph=tf.Graph())
     with session.graph.as_default():
         features = {k: tf.placeholder(tf.int32, v.shape, k) for k, v in batch.items()}

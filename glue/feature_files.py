@@ -12,12 +12,12 @@ import tokenization
 from glue.examples import DataProcessor
 from glue.features import FeatureMaker
 from glue.input_pipeline import feature_spec
-from runtime.derived import DerivedFile, Snapshot
+from runtime.data.cached_file import CachedFile, Snapshot
+from runtime.data.process_pool import ordered_map
+from runtime.data.records import count_foreign_records
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
-from runtime.records import count_foreign_records
-from runtime.workers import ordered_map
 
 # Examples that are converted at a time; enough to make sending them to a worker worth while.
 _CHUNK = 512
@@ -92,8 +92,8 @@ class FeatureFiles:
         derived = self._derived(part, input_file, feature_file)
         return derived.state(lambda: self._count_foreign(feature_file))
 
-    def _derived(self, part: str, input_file: str, feature_file: str) -> DerivedFile:
-        return DerivedFile(feature_file, self._source(part, input_file), numbers=["num_examples"])
+    def _derived(self, part: str, input_file: str, feature_file: str) -> CachedFile:
+        return CachedFile(feature_file, self._source(part, input_file), numbers=["num_examples"])
 
     def _source(self, part: str, input_file: str) -> dict:
         """Everything that features are a function of."""
@@ -111,7 +111,7 @@ class FeatureFiles:
             "do_lower_case": self._processor.do_lower_case,
         }
 
-    def _build(self, derived: DerivedFile, part: str, input_file: str) -> dict:
+    def _build(self, derived: CachedFile, part: str, input_file: str) -> dict:
         """Writes the records and returns the facts."""
         examples = self._processor.read_examples(input_file, part)
         started = time.perf_counter()

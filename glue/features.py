@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import tokenization
 from glue.examples import InputExample, PaddingInputExample
-from runtime import tf_example
+from runtime.data import tf_example
 from runtime.errors import UserError
 
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")

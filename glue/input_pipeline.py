@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from glue.features import SEQUENCE_KEYS, InputFeatures
-from runtime.records import parsed_batches
+from runtime.data.records import parsed_batches
 
 
 def input_fn_builder(
@@ -76,7 +76,7 @@ def file_based_input_fn_builder(
     """Returns an `input_fn` that reads feature files.
 
     In training the records come shuffled and without end, else once and in file order; see
-    `runtime.records.parsed_batches`.
+    `runtime.data.records.parsed_batches`.
 
     Args:
       input_file: a TFRecord file of features, or several.

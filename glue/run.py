@@ -26,13 +26,14 @@ from glue.model import model_fn_builder
 from glue.predictions import write_predictions
 from model_flags import load_config, load_tokenizer, model_fn_options
 from modeling import AlbertConfig
-from runtime import device, distributed
-from runtime.derived import DerivedFile
+from runtime import distributed
+from runtime.data.cached_file import CachedFile
+from runtime.devices import device
 from runtime.errors import UserError
-from runtime.evaluation import Scored
 from runtime.flags import FLAGS
-from runtime.prediction import Output
-from runtime.run import (
+from runtime.training.evaluation import Scored
+from runtime.training.prediction import Output
+from runtime.training.run import (
     Run,
     checkpoint_to_use,
     content_of,
@@ -40,7 +41,7 @@ from runtime.run import (
     scoring_settings,
     training_settings,
 )
-from runtime.run_record import recorded_settings
+from runtime.training.run_record import recorded_settings
 
 # Files of test predictions; beside the first is their header.
 _RESULTS = ("test_results.tsv", "submit_results.tsv")
@@ -179,7 +180,7 @@ class GlueRun:
         if self._processor.submission:
             tf.logging.info("In a submission to GLUE the second is %s", self._processor.submission)
 
-    def _write(self, results: DerivedFile, part: Prepared, outputs: list[Output]) -> None:
+    def _write(self, results: CachedFile, part: Prepared, outputs: list[Output]) -> None:
         outputs = [output for output in outputs if output["is_real_example"]]
         examples = self._processor.read_examples(part.input_file, TEST)
         if len(examples) != len(outputs):
@@ -310,7 +311,7 @@ def check_results() -> None:
         )
 
 
-def _results(source: dict) -> DerivedFile:
+def _results(source: dict) -> CachedFile:
     """The files of test predictions, made from a source."""
     first, second = (os.path.join(FLAGS.output_dir, name) for name in _RESULTS)
-    return DerivedFile(first, source, [second])
+    return CachedFile(first, source, [second])

@@ -12,14 +12,15 @@ from glue.features import SEQUENCE_KEYS
 from glue.flags import feature_path, num_train_steps, num_warmup_steps
 from glue.run import check_results, glue_training_settings, load_processor, make_model_fn
 from model_flags import load_config, load_tokenizer
-from runtime import device, distributed
-from runtime.environment import Report
+from runtime import distributed
+from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
+from runtime.devices import device
 from runtime.flags import FLAGS
-from runtime.initialization import Initialized, compare_with_checkpoint
+from runtime.preflight.report import Report
 
 
 class GlueJob:
-    """A job of run_classifier.py under the flags, see `runtime.job.Job`."""
+    """A job of run_classifier.py under the flags, see `runtime.preflight.checks.Job`."""
 
     def __init__(self, report: Report):
         """Loads the configuration, the tokenizer and the labels.

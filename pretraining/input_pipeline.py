@@ -15,10 +15,11 @@ from pretraining.masking import Masker
 from pretraining.records import feature_spec
 from pretraining.sequences import Layout
 from pretraining.text import matching_files
-from runtime import device, distributed
-from runtime.derived import is_intact
+from runtime import distributed
+from runtime.data.cached_file import is_intact
+from runtime.data.records import fault, parsed_batches
+from runtime.devices import device
 from runtime.errors import UserError
-from runtime.records import fault, parsed_batches
 
 # The first records of a file, so many, are looked at before a run, then every so-many-th one.
 _LOOKED_AT = 100
@@ -153,8 +154,8 @@ def input_fn_builder(
 ) -> Callable[[], tf.data.Dataset]:
     """Returns an `input_fn` that reads record files.
 
-    The order is that of `runtime.records.parsed_batches`. Masks that are drawn are a function of
-    `mask_seed` and a batch's number.
+    The order is that of `runtime.data.records.parsed_batches`. Masks that are drawn are a function
+    of `mask_seed` and a batch's number.
 
     Args:
       input_files: the files.

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from pretraining.masking import Masked
 from pretraining.sequences import SequenceBatch
-from runtime import tf_example
+from runtime.data import tf_example
 
 
 class RecordMaker:

@@ -13,10 +13,16 @@ from pretraining.input_pipeline import check_files, input_fn_builder, reading, r
 from pretraining.model import model_fn_builder
 from pretraining.scoring import KEY_SCORE, scores_of
 from runtime import distributed
-from runtime.evaluation import Scored
+from runtime.data.records import RecordFile
 from runtime.flags import FLAGS
-from runtime.records import RecordFile
-from runtime.run import Run, content_of, content_of_records, scoring_settings, training_settings
+from runtime.training.evaluation import Scored
+from runtime.training.run import (
+    Run,
+    content_of,
+    content_of_records,
+    scoring_settings,
+    training_settings,
+)
 
 _TRAINING_FLAGS = (
     "max_seq_length",

@@ -17,14 +17,14 @@ from pretraining.run import (
     pretraining_settings,
     training_files,
 )
-from runtime.environment import Report
+from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
+from runtime.data.records import RecordFile
 from runtime.flags import FLAGS, global_batch_size
-from runtime.initialization import Initialized, compare_with_checkpoint
-from runtime.records import RecordFile
+from runtime.preflight.report import Report
 
 
 class PretrainingJob:
-    """A job of run_pretraining.py under the flags, see `runtime.job.Job`."""
+    """A job of run_pretraining.py under the flags, see `runtime.preflight.checks.Job`."""
 
     def __init__(self, report: Report):
         """Loads the configuration.

@@ -20,12 +20,12 @@ import tokenization
 from pretraining.blocks import BlockMaker, BlockRecords, DataOptions
 from pretraining.documents import Encoder
 from pretraining.text import Block, plan_blocks
-from runtime.derived import DerivedFile
+from runtime.data.cached_file import CachedFile
+from runtime.data.process_pool import ordered_map
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.locks import one_at_a_time
 from runtime.progress import progress_bar
-from runtime.workers import ordered_map
 
 # Records take a little more room than their text, `dupe_factor` times. This much text over that
 # bounds what a worker sends; more than the least, so that documents of a block meet others.
@@ -118,7 +118,7 @@ class ShardMaker:
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         derived = [
-            DerivedFile(shard.path, self._source(hashes, plan, shard), numbers=_COUNTS)
+            CachedFile(shard.path, self._source(hashes, plan, shard), numbers=_COUNTS)
             for shard in plan.shards
         ]
         with one_at_a_time(plan.shards[0].path):
@@ -150,7 +150,7 @@ class ShardMaker:
         }
 
     def _make(
-        self, plan: Plan, shards: Sequence[Shard], files: Sequence[DerivedFile]
+        self, plan: Plan, shards: Sequence[Shard], files: Sequence[CachedFile]
     ) -> Iterator[dict]:
         """Makes shards one after the other; yields the facts of each."""
         maker = BlockMaker(plan.blocks, self._encoder, self._options)

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime.derived import files_of_header
+from runtime.data.cached_file import files_of_header
 from runtime.errors import UserError
 
 # A document is cut at the end of a line where it goes on for more than this beyond a block.

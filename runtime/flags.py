@@ -9,9 +9,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import bf16_config, device, distributed
+from runtime import distributed
+from runtime.bf16 import configuration
+from runtime.devices import device
 from runtime.errors import FlagError
-from runtime.training import TrainingPlan
+from runtime.training.loop import TrainingPlan
 
 FLAGS = flags.FLAGS
 # Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
@@ -207,7 +209,7 @@ def check_run_flags() -> None:
         )
     distributed.start(FLAGS.use_horovod)
     # A fault of it is to show before any work.
-    bf16_config.from_environment()
+    configuration.from_environment()
 
 
 def _check_is_no_pattern(name: str) -> None:

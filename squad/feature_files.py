@@ -10,12 +10,12 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 import tokenization
-from runtime.derived import DerivedFile, Snapshot
+from runtime.data.cached_file import CachedFile, Snapshot
+from runtime.data.process_pool import ordered_map
+from runtime.data.records import RecordFile, count_foreign_records
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
-from runtime.records import RecordFile, count_foreign_records
-from runtime.workers import ordered_map
 from squad import left
 from squad.examples import SquadExample, load_squad, read_examples
 from squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
@@ -156,10 +156,10 @@ class FeatureMaker:
 
         return derived.state(check)
 
-    def _derived(self, input_file: str, feature_file: str, *left_file: str) -> DerivedFile:
+    def _derived(self, input_file: str, feature_file: str, *left_file: str) -> CachedFile:
         """The features of a SQuAD file: with a left file to predict it, else to train on it."""
         source = self._source(input_file, is_training=not left_file)
-        return DerivedFile(feature_file, source, left_file, _NUMBERS)
+        return CachedFile(feature_file, source, left_file, _NUMBERS)
 
     def _source(self, input_file: str, is_training: bool) -> dict:
         """Everything that features are a function of."""
@@ -176,7 +176,7 @@ class FeatureMaker:
         }
 
     def _made_once(
-        self, derived: DerivedFile, read: Callable[[], tuple[list[SquadExample], dict]]
+        self, derived: CachedFile, read: Callable[[], tuple[list[SquadExample], dict]]
     ) -> FeatureFile:
         """The file, reused, or made of what `read` returns: examples, and left out by reason."""
 
@@ -199,7 +199,7 @@ class FeatureMaker:
         )
         return file
 
-    def _build(self, derived: DerivedFile, examples: list[SquadExample], left_out: dict) -> dict:
+    def _build(self, derived: CachedFile, examples: list[SquadExample], left_out: dict) -> dict:
         """Writes the records, and the left file if there is to be one; returns the facts."""
         started = time.perf_counter()
         is_training, with_left = derived.source["is_training"], len(derived.paths) > 1
@@ -242,7 +242,7 @@ class FeatureMaker:
         records = [self._records.entries(window, is_training) for window in windows]
         return _Chunk(len(chunk), records, left.columns_of(windows) if with_left else None)
 
-    def _count_foreign(self, derived: DerivedFile) -> int:
+    def _count_foreign(self, derived: CachedFile) -> int:
         """The records of a file without our header, whose keys, length and ids must be right."""
         seq_length = self._options.max_seq_length
         spec = feature_spec(seq_length, derived.source["is_training"], with_p_mask=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime.records import parsed_batches
+from runtime.data.records import parsed_batches
 from squad.records import feature_spec
 
 
@@ -29,7 +29,7 @@ def input_fn_builder(
     """Returns an `input_fn` that reads feature files.
 
     In training the records come shuffled and without end, in prediction once and in file order;
-    see `runtime.records.parsed_batches`.
+    see `runtime.data.records.parsed_batches`.
 
     Args:
       input_file: a TFRecord file of features, or several.

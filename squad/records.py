@@ -6,7 +6,7 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from runtime import tf_example
+from runtime.data import tf_example
 from squad.alignment import Tokens
 from squad.features import FIRST_UNIQUE_ID, InputFeatures, Window, WindowMaker
 

@@ -12,10 +12,11 @@ import tensorflow.compat.v1 as tf
 
 from model_flags import load_config, load_tokenizer, model_fn_options, steps_of_epochs
 from modeling import AlbertConfig
-from runtime import device, distributed
-from runtime.evaluation import Scored
+from runtime import distributed
+from runtime.devices import device
 from runtime.flags import FLAGS
-from runtime.run import (
+from runtime.training.evaluation import Scored
+from runtime.training.run import (
     Run,
     content_of,
     content_of_records,

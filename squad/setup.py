@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from model_flags import load_config, load_tokenizer
-from runtime.environment import Report
+from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
 from runtime.flags import FLAGS
-from runtime.initialization import Initialized, compare_with_checkpoint
+from runtime.preflight.report import Report
 from squad.examples import load_squad, read_examples
 from squad.feature_files import FeatureMaker
 from squad.flags import (
@@ -31,7 +31,7 @@ from squad.run import (
 
 
 class SquadJob:
-    """A job of run_squad_v1.py under the flags, see `runtime.job.Job`."""
+    """A job of run_squad_v1.py under the flags, see `runtime.preflight.checks.Job`."""
 
     def __init__(self, report: Report):
         """Loads the configuration and the tokenizer.

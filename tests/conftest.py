@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -27,6 +28,10 @@ hypothesis.settings.register_profile(
     "tests", deadline=None, derandomize=os.environ.get("CI") == "true"
 )
 hypothesis.settings.load_profile("tests")
+
+# Whoever runs the tests in the background (`nohup`, `&` in a script) may have these ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

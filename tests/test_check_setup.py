@@ -10,7 +10,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from runtime import habana
+from runtime.devices import habana
 from tests.conftest import ROOT, run, squad_command, under_mpirun
 
 

@@ -12,7 +12,8 @@ import tensorflow.compat.v1 as tf
 import modeling
 import optimization
 import squad_utils
-from runtime import estimators, graph_keys
+from runtime import estimators
+from runtime.training import graph_keys
 
 BATCH = 8
 INPUTS = ("input_ids", "input_mask", "segment_ids")

@@ -17,14 +17,14 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-import runtime.run
+import runtime.training.run
 from check_setup import PROGRAMS
 from glue.run import GlueRun
 from pretraining import run as pretraining_run
 from pretraining.run import PretrainingRun
 from runtime import distributed, locks
 from runtime.flags import define_ignored_flags, define_run_flags
-from runtime.run import Run
+from runtime.training.run import Run
 from squad.run import SquadRun, make_v1_model_fn
 from tests.glue.samples import write_all
 
@@ -271,7 +271,7 @@ def case(request, shaped, monkeypatch) -> tuple[Callable[..., dict], dict, set]:
     # The records are of no use but to be told from others.
     monkeypatch.setattr(pretraining_run, "check_files", lambda paths, options: None)
     # Other tests in this process are not to be.
-    monkeypatch.setattr(runtime.run, "make_deterministic", lambda: None)
+    monkeypatch.setattr(runtime.training.run, "make_deterministic", lambda: None)
     prepare, table, no_result = CASES[request.param]
     arguments = OF_PROGRAM[request.param]
     return lambda *more: shaped(request.param, prepare, *arguments, *more), table, no_result

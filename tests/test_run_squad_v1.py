@@ -270,7 +270,7 @@ class TestNotFinite:
 
 
 class TestBfloat16:
-    """TF_BF16_CONVERSION; what it converts is tested in tests/runtime/test_precision.py."""
+    """TF_BF16_CONVERSION; what it converts is tested in tests/runtime/bf16/test_conversion.py."""
 
     def run(self, conversion, command):
         return run(command, env={**os.environ, "TF_BF16_CONVERSION": conversion})

@@ -18,9 +18,10 @@ import tensorflow.compat.v1 as tf  # isort: skip
 
 import modeling
 from glue.model import model_fn_builder
-from runtime import device, estimators, habana
-from runtime.device import Device
-from runtime.training import make_estimator
+from runtime import estimators
+from runtime.devices import device, habana
+from runtime.devices.device import Device
+from runtime.training.loop import make_estimator
 from squad.model import v1_model_fn_builder
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
 from tests.conftest import ROOT, run, squad_command
@@ -241,9 +242,9 @@ import sys
 import runtime
 import tensorflow.compat.v1 as tf
 from pretraining.input_pipeline import RecordOptions, check_files
-from runtime import habana
+from runtime.devices import habana
 from runtime.errors import UserError
-from runtime.records import count_foreign_records
+from runtime.data.records import count_foreign_records
 feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2, 3]))
 example = tf.train.Example(features=tf.train.Features(feature={"input_ids": feature}))
 with tf.io.TFRecordWriter(sys.argv[1]) as writer:

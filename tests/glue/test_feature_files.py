@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 import tokenization
 from classifier_utils import ColaProcessor, file_based_convert_examples_to_features
 from glue.feature_files import FeatureFiles
-from runtime import derived
+from runtime.data import cached_file
 from runtime.errors import UserError
 from tests.conftest import ROOT, change_header, run
 
@@ -174,7 +174,7 @@ def test_ids_of_another_vocabulary(make, foreign):
 
 
 def test_a_file_of_the_reference_needs_no_lock(make, foreign, monkeypatch):
-    monkeypatch.setattr(derived, "one_at_a_time", None)
+    monkeypatch.setattr(cached_file, "one_at_a_time", None)
     assert make().num_examples == 7
 
 

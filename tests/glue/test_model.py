@@ -6,7 +6,8 @@ import tensorflow.compat.v1 as tf
 
 from classifier_utils import create_model, model_fn_builder
 from modeling import AlbertConfig, AlbertModel
-from runtime import estimators, graph_keys
+from runtime import estimators
+from runtime.training import graph_keys
 
 TRAIN, EVAL, PREDICT = (getattr(estimators.ModeKeys, k) for k in ("TRAIN", "EVAL", "PREDICT"))
 CONFIG = AlbertConfig(

@@ -13,7 +13,7 @@ from glue.run import GlueRun, Prepared
 from glue.tasks import MrpcProcessor, StsbProcessor
 from modeling import AlbertConfig
 from runtime import estimators
-from runtime.derived import DerivedFile
+from runtime.data.cached_file import CachedFile
 from runtime.errors import UserError
 
 
@@ -54,7 +54,7 @@ class TestFilling:
         test_set.write_text(header + "".join(f"{n}\t1\t2\ta\tb\n" for n in range(4)))
         files = [tmp_path / "results.tsv", tmp_path / "submission.tsv"]
         part = Prepared(str(test_set), FeatureFile("test.tf_record", 5, None))
-        results = DerivedFile(str(files[0]), {}, [str(files[1])])
+        results = CachedFile(str(files[0]), {}, [str(files[1])])
         mrpc._write(results, part, FILLED_UP)
         assert files[1].read_text() == "index\tprediction\n0\t1\n1\t1\n2\t0\n3\t1\n"
         with pytest.raises(UserError, match=r"test\.tf_record has 3 features, .* 4 examples"):
@@ -75,7 +75,7 @@ def test_numbers_in_a_submission_are_within_the_tasks_limits(tmp_path):
     ]
     files = [tmp_path / "results.tsv", tmp_path / "submission.tsv"]
     part = Prepared(str(test_set), FeatureFile("test.tf_record", 3, None))
-    stsb._write(DerivedFile(str(files[0]), {}, [str(files[1])]), part, numbers)
+    stsb._write(CachedFile(str(files[0]), {}, [str(files[1])]), part, numbers)
     assert files[0].read_text().split() == ["5.75", "-0.5", "2.5"]
     rows = [line.split("\t") for line in files[1].read_text().splitlines()[1:]]
     assert [float(number) for _, number in rows] == [5.0, 0.0, 2.5]

@@ -23,8 +23,8 @@ from pretraining.masking import Masker, MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from runtime import distributed
+from runtime.data.records import RecordFile
 from runtime.errors import UserError
-from runtime.records import RecordFile
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from pretraining import setup
-from runtime.environment import Report
+from runtime.preflight.report import Report
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from pretraining import text
 from pretraining.text import Span, matching_files, plan_blocks, read_lines
-from runtime.derived import DerivedFile
+from runtime.data.cached_file import CachedFile
 from runtime.errors import UserError
 
 
@@ -114,7 +114,7 @@ class TestMatchingFiles:
     @pytest.fixture
     def made(self, tmp_path):
         """A folder with a text, what a program has made of it, and what others have left."""
-        derived = DerivedFile(str(tmp_path / "made"), {}, [str(tmp_path / "companion")])
+        derived = CachedFile(str(tmp_path / "made"), {}, [str(tmp_path / "companion")])
         with derived.building() as (names, _):
             for name in names:
                 pathlib.Path(name).write_text("x")

@@ -24,7 +24,7 @@ import modeling
 import squad_utils
 from runtime import distributed
 from runtime.app import quieten_tensorflow
-from runtime.training import TrainingPlan, make_estimator, train
+from runtime.training.loop import TrainingPlan, make_estimator, train
 
 GOLDEN_BATCH = 8
 NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")

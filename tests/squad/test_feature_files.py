@@ -18,9 +18,10 @@ import tensorflow.compat.v1 as tf
 
 import squad_utils
 import tokenization
-from runtime import derived, distributed
+from runtime import distributed
+from runtime.data import cached_file
+from runtime.data.tf_example import serialize
 from runtime.errors import UserError
-from runtime.tf_example import serialize
 from squad import feature_files
 from squad.feature_files import FeatureMaker, FeatureOptions
 from squad.features import WindowMaker
@@ -449,7 +450,7 @@ class TestForeignFile:
 
     def test_is_used_in_a_folder_that_cannot_be_written(self, place, monkeypatch):
         place.write_as_the_reference()
-        monkeypatch.setattr(derived, "one_at_a_time", None)
+        monkeypatch.setattr(cached_file, "one_at_a_time", None)
         assert place.make()[0].is_foreign
 
     def test_is_checked_without_a_session(self, place, monkeypatch):

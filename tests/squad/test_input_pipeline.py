@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime.records import shuffled_numbers
-from runtime.tf_example import serialize
+from runtime.data.records import shuffled_numbers
+from runtime.data.tf_example import serialize
 from squad_utils import input_fn_builder
 
 LENGTH = 64

@@ -6,7 +6,8 @@ import tensorflow.compat.v1 as tf
 
 import squad_utils
 from modeling import AlbertConfig
-from runtime import estimators, graph_keys
+from runtime import estimators
+from runtime.training import graph_keys
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 CONFIG = AlbertConfig(

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime.tf_example import serialize
+from runtime.data.tf_example import serialize
 from squad.records import feature_spec
 from squad_utils import FeatureWriter, InputFeatures
 

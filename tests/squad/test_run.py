@@ -6,9 +6,9 @@ import types
 
 import tensorflow.compat.v1 as tf
 
-from runtime.derived import Snapshot
-from runtime.records import shuffled_numbers
-from runtime.tf_example import serialize
+from runtime.data.cached_file import Snapshot
+from runtime.data.records import shuffled_numbers
+from runtime.data.tf_example import serialize
 from squad import run
 from squad.feature_files import FeatureFile
 

@@ -1,0 +1,351 @@
+"""Files derived from others, reused only while they are what would be derived again.
+
+Beside a derived file `NAME` lies a header `NAME.json`: format version, what it was made from, facts
+about it, hashes of its content and its companions', and a hash of all that. The header is written
+before the files take their names, so that after a crash it never vouches for a file it does not
+describe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed
+from runtime.errors import UserError
+from runtime.files import remove_temporary_files, sha256_of, temporary_name, write_json
+from runtime.locks import one_at_a_time
+
+_FORMAT, _VERSION = "albert-derived-file", 1
+# How every header begins, also one whose end was lost.
+_BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
+_PARTS = ("source", "facts", "files")
+# The hash of the rest of a header. Earlier headers have none, and are read as well.
+_OWN_HASH = "header_sha256"
+# Seconds in which a launcher certainly ends a job after one of its processes has failed.
+_END_OF_JOB = 10.0
+
+
+class Snapshot(NamedTuple):
+    """What files are at a moment, to be told later whether they are still the same.
+
+    Attributes:
+      states: of every file that is there, what `_state` gives.
+    """
+
+    states: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, paths: Sequence[str]) -> Snapshot:
+        """What these files are now; those that are not there are not looked at later either."""
+        return cls({path: state for path in paths if (state := _state(path))})
+
+    def check(self) -> None:
+        """To be called after the files were opened or read.
+
+        Raises:
+          UserError: a file is another one now, or gone.
+        """
+        for path, state in self.states.items():
+            if _state(path) != state:
+                raise UserError(
+                    f"{path} was replaced while this job ran; give each job a feature file of its "
+                    "own"
+                )
+
+    def checking(
+        self, input_fn: Callable[[dict], tf.data.Dataset]
+    ) -> Callable[[dict], tf.data.Dataset]:
+        """An `input_fn` that checks the files once it has opened them."""
+
+        def checked(params: dict) -> tf.data.Dataset:
+            dataset = input_fn(params)
+            self.check()
+            return dataset
+
+        return checked
+
+
+def _state(path: str) -> tuple[int, ...] | None:
+    """What tells a file from another at the same name; None if there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+class _OvertakenError(UserError):
+    """Another process has taken this one for dead and removed what it was writing."""
+
+
+class CachedFile:
+    """A file and its companions, made from a source.
+
+    Attributes:
+      paths: the file and its companions.
+      source: JSON object, everything that the content is a function of.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        source: dict,
+        companions: Sequence[str] = (),
+        numbers: Sequence[str] = (),
+    ):
+        """Describes the file; `numbers` are the facts that whoever reuses it counts on."""
+        self.paths = [path, *companions]
+        self.source = source
+        self._numbers = numbers
+        self._header_path = path + ".json"
+
+    def reusable(self, explain: bool = True) -> dict | None:
+        """The facts of the files if they are whole and made from the source, else None.
+
+        Where files of ours are there that cannot be used, a log line says why (`explain`).
+        """
+        header = self._header()
+        if header is None:
+            return None
+        reason = self._why_not(header)
+        if reason is None:
+            tf.logging.info("Reusing %s", " and ".join(self.paths))
+            return header["facts"]
+        if explain:
+            tf.logging.info("%s is made anew: %s", self.paths[0], reason)
+        return None
+
+    def state(self, check: Callable[[], object]) -> str:
+        """Whether `made_once` would find the files ready, for people; nothing is changed.
+
+        Args:
+          check: checks a file that this program did not write.
+
+        Raises:
+          UserError: as `made_once` and `check` would.
+        """
+        header = self._header()
+        reason = self._why_not(header) if header is not None else None
+        if header is not None and reason is None:
+            return "reused"
+        if self.is_foreign():
+            check()
+            return "there, without a header of ours"
+        return "to be made" if reason is None else f"to be made anew: {reason}"
+
+    def made_once(
+        self, build: Callable[[], dict], check: Callable[[], dict]
+    ) -> tuple[dict, Snapshot]:
+        """The files, made by `build` if they are not there to be used.
+
+        Of several processes that need the same files one makes them and the others wait; of the
+        workers of a job preferably the one whose log is shown. Files that are there are only read,
+        by all processes at the same time.
+
+        Args:
+          build: makes the files and returns their facts.
+          check: checks a file that this program did not write, and returns its facts.
+
+        Returns:
+          The facts, and what the files are that they were found or made as.
+
+        Raises:
+          UserError: something stands in the way, or a file cannot be written.
+        """
+        found = self._found(check)
+        if found is None:
+            distributed.let_rank_0_go_first()
+            found = self._made(build, check) or self._made(build, check, again=True)
+        return found
+
+    def _found(
+        self, check: Callable[[], dict], explain: bool = True
+    ) -> tuple[dict, Snapshot] | None:
+        # Taken first, so that a file that changes while it is looked at is another one later.
+        snapshot = Snapshot.of(self.paths)
+        facts = self.reusable(explain)
+        if facts is None and self.is_foreign():
+            facts = check()
+        return None if facts is None else (facts, snapshot)
+
+    def _made(
+        self, build: Callable[[], dict], check: Callable[[], dict], again: bool = False
+    ) -> tuple[dict, Snapshot] | None:
+        """Builds unless another process has; None if that must be tried `again`."""
+        is_of_job = bool(distributed.label())
+        if again and is_of_job:
+            # The one that had the lock has failed. The job is ended now, this process with it, and
+            # had better do nothing meanwhile: on a full disk it would leave half a file.
+            time.sleep(_END_OF_JOB)
+        with self.lock() as waited:
+            found = self._found(check, explain=False)
+            if found or (waited and is_of_job and not again):
+                return found
+            try:
+                return build(), Snapshot.of(self.paths)
+            except _OvertakenError:
+                if again:
+                    raise
+                return None
+
+    def lock(self) -> contextlib.AbstractContextManager[bool]:
+        """To be held from asking whether the file is reusable to having built it."""
+        return one_at_a_time(self.paths[0])
+
+    def is_foreign(self) -> bool:
+        """Whether something stands at the file's own name that this program did not write.
+
+        Raises:
+          UserError: it is no file, or something foreign stands at a companion's or the header's
+            name.
+        """
+        for path in self.paths:
+            if os.path.lexists(path) and not os.path.isfile(path):
+                raise UserError(f"{path} is not a file; give another name")
+        # Looked at before the header is read: they may be about to appear, after the header.
+        there = [path for path in (*self.paths, self._header_path) if os.path.lexists(path)]
+        header = self._header()
+        path, *companions = self.paths
+        for companion in companions:
+            if companion in there and not self._is_of(header, companion):
+                raise UserError(
+                    f"{companion} exists and was not written by this program for {path}; it is "
+                    "neither read nor replaced: give another name or remove it"
+                )
+        if path in there:
+            return not self._is_of(header, path)
+        if self._header_path in there and header is None:
+            raise UserError(
+                f"{self._header_path} exists and is no header of {path}; it is not replaced: give "
+                "another name or remove it"
+            )
+        return False
+
+    @contextlib.contextmanager
+    def building(self) -> Iterator[tuple[list[str], dict]]:
+        """Yields names to write (for `paths`, in order) and a dictionary to put the facts in.
+
+        The lock is to be held: what builders that were killed have left is removed.
+
+        Raises:
+          UserError: the disk is full or a folder cannot be written.
+        """
+        facts = {}
+        for path in (*self.paths, self._header_path):
+            remove_temporary_files(path)
+        with contextlib.ExitStack() as stack:
+            names = [stack.enter_context(temporary_name(path)) for path in self.paths]
+            try:
+                yield names, facts
+                hashes = {
+                    self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
+                }
+                # After the hashes, which take longest, and before the header vouches for them.
+                self._check_not_overtaken(names)
+            except (OSError, tf.errors.OpError) as e:
+                self._check_not_overtaken(names)
+                reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
+                raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
+            header = {"format": _FORMAT, "version": _VERSION, "source": self.source}
+            header |= {"facts": facts, "files": hashes}
+            write_json(self._header_path, {**header, _OWN_HASH: _hash(header)})
+
+    def _check_not_overtaken(self, names: Sequence[str]) -> None:
+        if not all(map(os.path.exists, names)):
+            raise _OvertakenError(
+                f"{self.paths[0]} cannot be written: another process has removed what was written "
+                "of it, as it does when this one was paused; try again"
+            )
+
+    def _header(self) -> dict | None:
+        """The header if there is one of ours, whatever its version; {} if it is damaged."""
+        try:
+            with open(self._header_path, "rb") as file:
+                content = file.read()
+        except OSError:
+            return None
+        # By its beginning or by its end: either may be damaged.
+        is_ours = content.startswith(_BEGINNING) or f'"{_OWN_HASH}"'.encode() in content
+        try:
+            header = json.loads(content)
+        except (ValueError, RecursionError):
+            return {} if is_ours else None
+        is_ours = isinstance(header, dict) and (is_ours or header.get("format") == _FORMAT)
+        return header if is_ours else None
+
+    def _is_of(self, header: dict | None, path: str) -> bool:
+        """Whether a file is one that the header describes, or that a damaged one may describe."""
+        if header is None:
+            return False
+        files = header.get("files")
+        is_damaged = _OWN_HASH in header and not self._is_sound(header)
+        return is_damaged or not isinstance(files, dict) or self._key(path) in files
+
+    def _why_not(self, header: dict) -> str | None:
+        """Why the files that this header describes cannot be reused, or None."""
+        damaged = f"its header {self._header_path} is damaged"
+        if "version" not in header:
+            return damaged
+        if header["version"] != _VERSION:
+            return f"its header is version {header['version']}, this program writes {_VERSION}"
+        if not self._is_sound(header):
+            return damaged
+        for key, value in self.source.items():
+            if header["source"].get(key) != value:
+                return f"it was made with {key} {header['source'].get(key)}, now it is {value}"
+        for path in self.paths:
+            if not os.path.isfile(path):
+                return f"{path} is missing"
+            if sha256_of(path) != header["files"].get(self._key(path)):
+                return f"the content of {path} is not what was written"
+        return None
+
+    def _is_sound(self, header: dict) -> bool:
+        """Whether a header of this version is what was written, as far as it can be told."""
+        rest = dict(header)
+        own_hash = rest.pop(_OWN_HASH, None)
+        return (
+            rest.keys() == {"format", "version", *_PARTS}
+            and all(isinstance(rest[part], dict) for part in _PARTS)
+            and all(type(rest["facts"].get(name)) is int for name in self._numbers)
+            and (_OWN_HASH not in header or own_hash == _hash(rest))
+        )
+
+    def _key(self, path: str) -> str:
+        """The name of a file in the header: relative, so that the folder may be moved."""
+        return os.path.relpath(path, os.path.dirname(self._header_path) or ".")
+
+
+def _hash(header: dict) -> str:
+    """The SHA-256 of a header without its own hash; JSON keeps the order of keys."""
+    return hashlib.sha256(json.dumps(header).encode()).hexdigest()
+
+
+def files_of_header(path: str) -> list[str]:
+    """The file that a header of ours belongs to, and its companions; none if it is no such header.
+
+    Args:
+      path: of the header, with .json at its end.
+    """
+    own = path.removesuffix(".json")
+    header = CachedFile(own, {})._header()
+    if header is None:
+        return []
+    files = header.get("files")
+    names = files if isinstance(files, dict) else ()
+    return [own, *(os.path.join(os.path.dirname(path), name) for name in names)]
+
+
+def is_intact(path: str) -> bool | None:
+    """Whether a file is what was written, whatever from; None if it has no header of ours."""
+    file = CachedFile(path, {})
+    header = file._header()
+    return None if header is None else file._why_not(header) is None

@@ -1,0 +1,52 @@
+"""Operations of which some devices have a fused form; the one place that chooses between them.
+
+The variables and their names are the caller's, so that checkpoints do not depend on the device.
+"""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow.compat.v1 as tf
+
+from runtime.devices import device, habana
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Layer normalization over the last axis (https://arxiv.org/abs/1607.06450).
+
+    Args:
+      x: float [..., W].
+      gamma, beta: float [W], scale and shift.
+      epsilon: added to the variance.
+    """
+    if device.is_hpu():
+        return habana.layer_norm(x, gamma, beta, epsilon)
+    centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
+    return centered * tf.rsqrt(variance + epsilon) * gamma + beta
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Gaussian Error Linear Unit, the tanh form of https://arxiv.org/abs/1606.08415."""
+    if device.is_hpu():
+        return habana.gelu(x)
+    # x * x * x: a general power costs many times more, forward and backward.
+    return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+
+def dropout(x: tf.Tensor, rate: float) -> tf.Tensor:
+    """Sets elements to 0 with probability `rate` and scales the others by 1 / (1 - rate).
+
+    In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the place
+    in the graph and of the global step alone, so that a resumed run draws what an uninterrupted
+    one would have drawn. On the HPU it is drawn by the device, and does not follow the step.
+    """
+    if device.is_hpu():
+        return habana.dropout(x, rate)
+    graph_seed, op_seed = tf.get_seed(None)
+    if graph_seed is None:
+        return tf.nn.dropout(x, rate=rate)
+    step = tf.cast(tf.train.get_or_create_global_step(), tf.int32)
+    seed = tf.stack([(graph_seed * 1000003 + op_seed) % (2**31 - 1), step])
+    return tf.nn.experimental.stateless_dropout(x, rate=rate, seed=seed)

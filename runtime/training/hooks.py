@@ -1,0 +1,273 @@
+"""What happens between training steps: the log, the curves, the checkpoints."""
+
+from __future__ import annotations
+
+import math
+import resource
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed, signals
+from runtime.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
+from runtime.training import graph_keys
+from runtime.training.curves import Curves
+
+# A signal waits for the end of a step for so long, and for the time that steps take besides.
+_PATIENCE_SECONDS = 15.0
+# Nobody knows how long the first run takes.
+_FIRST_RUN_SECONDS = 60.0
+
+
+class SaveCheckpoints(tf.train.SessionRunHook):
+    """Saves checkpoints, and ends the training after the step in which a signal has come.
+
+    `model.ckpt-N` every so many steps and after the last, never at the beginning; `resume.ckpt-N`
+    besides, which is no result, where minutes have passed since the last one of either kind, or a
+    signal ends the training. All workers have this hook, so that they learn in the same step that
+    rank 0's clock or anybody's signal asks for one. Rank 0 writes.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        last_step: int,
+        every_steps: int,
+        every_minutes: float = 0,
+        runs_a_step: int = 1,
+        keep: int = 0,
+    ):
+        """Saves into `folder` at every step that is a multiple of `every_steps`.
+
+        Args:
+          folder: of the checkpoints.
+          last_step: of the training.
+          every_steps: steps between two of them.
+          every_minutes: longest time without one, up to the end of a step; 0 for no limit.
+          runs_a_step: runs of the session until a step is done.
+          keep: how many `model.ckpt-N` stay, the last ones; 0 for all.
+        """
+        self._folder = folder
+        self._last_step = last_step
+        self._every = every_steps
+        self._seconds = every_minutes * 60 or math.inf
+        self._runs_a_step = runs_a_step
+        self._keep = keep
+
+    def begin(self) -> None:
+        self._global_step = tf.train.get_global_step()
+        # How many workers want a checkpoint, and how many to stop.
+        self._own_wishes = tf.placeholder(tf.float32, [2], "wishes")
+        self._wishes = distributed.total(self._own_wishes)
+
+    def after_create_session(self, session, coord) -> None:
+        self._step = session.run(self._global_step)
+        self._runs = 0
+        self._longest_run = 0.0
+        self._saved_at = time.perf_counter()
+        signals.note(_FIRST_RUN_SECONDS if distributed.size() > 1 else math.inf)
+
+    def before_run(self, run_context):
+        self._began = time.perf_counter()
+        if (self._runs + 1) % self._runs_a_step:
+            return None
+        is_due = distributed.is_chief() and self._began - self._saved_at >= self._seconds
+        wishes = [float(is_due), float(signals.noted() is not None)]
+        return tf.train.SessionRunArgs(self._wishes, {self._own_wishes: wishes})
+
+    def after_run(self, run_context, run_values) -> None:
+        self._longest_run = max(self._longest_run, time.perf_counter() - self._began)
+        signals.note(self._patience())
+        self._runs += 1
+        if self._runs % self._runs_a_step:
+            return
+        self._step += 1
+        wants_checkpoint, wants_stop = map(bool, run_values.results)
+        if distributed.size() == 1:
+            # Without waiting for a step of which nobody else has to know.
+            wants_stop = signals.noted() is not None
+        if wants_stop:
+            signals.take_up()
+            run_context.request_stop()
+        if self._step % self._every == 0 or self._step == self._last_step:
+            self._save(run_context.session, RESULT)
+        elif wants_checkpoint or wants_stop:
+            self._save(run_context.session, RESUME)
+
+    def _patience(self) -> float:
+        """Seconds that a signal waits for the end of a step, which others may never let come."""
+        if distributed.size() == 1:
+            return math.inf
+        return _PATIENCE_SECONDS + 2 * self._runs_a_step * self._longest_run
+
+    def _save(self, session, name: str) -> None:
+        if distributed.is_chief():
+            path = save_checkpoint(session, self._folder, name, self._step)
+            tf.logging.info("Saved %s", path)
+            keep_last(self._folder, self._keep)
+        self._saved_at = time.perf_counter()
+
+
+class Throughput(NamedTuple):
+    """How much was done in some time."""
+
+    steps: int
+    tokens: int
+    seconds: float
+
+    def __sub__(self, other: Throughput) -> Throughput:
+        return Throughput(*(a - b for a, b in zip(self, other, strict=True)))
+
+    def per_second(self, batch_size: int) -> float:
+        """Examples per second."""
+        return self.steps * batch_size / max(self.seconds, 1e-9)
+
+
+class TrainingLog(tf.train.SessionRunHook):
+    """Logs progress every so many steps and half-minutely, writes curves, and logs statistics."""
+
+    # Seconds after which a step is logged at the latest: slow ones would say nothing for long.
+    _LONGEST_SILENCE = 30.0
+
+    def __init__(
+        self,
+        folder: str | None,
+        total_steps: int,
+        batch_size: int,
+        every_steps: int,
+        summary_steps: int = 1,
+        runs_a_step: int = 1,
+    ):
+        """Prepares the log of a training.
+
+        Args:
+          folder: of the curves; None for none.
+          total_steps: the last step.
+          batch_size: examples a step, of all workers together.
+          every_steps: steps between log lines.
+          summary_steps: steps between two points of the curves.
+          runs_a_step: runs of the session until a step is done, the last of which has its figures.
+        """
+        self._folder = folder
+        self._total = total_steps
+        self._batch_size = batch_size
+        self._every = every_steps
+        self._summary_every = summary_steps
+        self._runs_a_step = runs_a_step
+        # Where the training fails before its first step.
+        self._first_step, self._done = 0, Throughput(0, 0, 0.0)
+
+    def begin(self) -> None:
+        self._fetches = {
+            name: tf.get_collection(name)[0]
+            for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
+        }
+        self._global_step = tf.train.get_global_step()
+        self._curves = Curves(self._folder) if self._folder else None
+
+    def after_create_session(self, session, coord) -> None:
+        self._first_step = session.run(self._global_step)
+        self._done = self._logged = self._after_first = Throughput(0, 0, 0.0)
+        self._runs = 0
+        self._started = time.perf_counter()
+
+    @property
+    def step(self) -> int:
+        """The step that is being run, or was the last."""
+        return self._first_step + self._done.steps
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values) -> None:
+        self._runs += 1
+        if self._runs % self._runs_a_step:
+            return
+        values = run_values.results
+        self._done = Throughput(
+            self._done.steps + 1,
+            self._done.tokens + int(values[graph_keys.TOKENS]),
+            time.perf_counter() - self._started,
+        )
+        if self._done.steps == 1:
+            self._after_first = self._done
+        step = self.step
+        if step % self._summary_every == 0:
+            self._add_to_curves(
+                step,
+                loss=values[graph_keys.LOSS],
+                learning_rate=values[graph_keys.LEARNING_RATE],
+            )
+        silence = self._done.seconds - self._logged.seconds
+        is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
+        if is_due or step >= self._total or self._done.steps == 1:
+            self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
+
+    def end(self, session) -> None:
+        if self._curves:
+            self._curves.close()
+        total, later = self._done, self._done - self._after_first
+        if not total.steps:
+            return
+        rows = {
+            "steps": total.steps,
+            "global batch": self._batch_size,
+            "time": format_seconds(total.seconds),
+            "first step": format_seconds(self._after_first.seconds),
+            "examples/s, mean": f"{total.per_second(self._batch_size):.2f}",
+            "examples/s, without the first step": f"{later.per_second(self._batch_size):.2f}",
+            "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
+            "peak memory": f"{peak_memory_gb():.2f} GB",
+        }
+        log_statistics("Training statistics", rows)
+
+    def _log(self, step: int, loss: float, learning_rate: float) -> None:
+        recent = self._done - self._logged
+        steady = self._done - self._after_first
+        mean = steady if steady.steps else self._done
+        left = (self._total - step) * mean.seconds / mean.steps
+        rate = recent.per_second(self._batch_size)
+        tf.logging.info(
+            "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
+            "%.0f tokens/s  peak memory %.2f GB  %s left",
+            step,
+            self._total,
+            100.0 * step / self._total,
+            loss,
+            learning_rate,
+            rate,
+            mean.per_second(self._batch_size),
+            recent.tokens / max(recent.seconds, 1e-9),
+            peak_memory_gb(),
+            format_seconds(left),
+        )
+        self._add_to_curves(step, examples_per_second=rate)
+        self._logged = self._done
+
+    def _add_to_curves(self, step: int, **values: float) -> None:
+        if self._curves:
+            self._curves.add(step, **values)
+
+
+def log_statistics(title: str, rows: Mapping[str, object]) -> None:
+    """Logs a block of names and values, which ends a part of a run."""
+    tf.logging.info(title)
+    for name, value in rows.items():
+        tf.logging.info("  %-36s %s", name, value)
+
+
+def peak_memory_gb() -> float:
+    """The largest resident memory this process has had, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,193 @@
+"""Training with an `Estimator`: what all programs have in common."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed, estimators, signals
+from runtime.checkpoints.checkpoint_files import newest_checkpoint
+from runtime.data.records import reading_records
+from runtime.devices import device, habana
+from runtime.errors import UserError
+from runtime.training import graph_keys
+from runtime.training.hooks import SaveCheckpoints, TrainingLog
+
+# How the operating system's reasons read in TensorFlow's messages.
+_CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+def make_estimator(
+    model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
+) -> estimators.Estimator:
+    """An estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
+
+    Args:
+      model_fn: the model.
+      output_dir: folder of checkpoints and curves.
+      seed: of weights and dropout; every worker's dropout is another.
+      scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
+    """
+    # The other ranks restore and write nothing there, where they may have a folder of their own.
+    chief = distributed.is_chief()
+    model_dir = output_dir if chief else os.path.join(output_dir, f"rank-{distributed.rank()}")
+    config = estimators.RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=seed + distributed.rank(),
+        save_summary_steps=None,
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
+        keep_checkpoint_max=0,
+        log_step_count_steps=None,
+        session_config=_scoped_allocator_config() if scoped_allocator else None,
+    )
+    # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
+    estimator = habana.estimator_class() if device.is_hpu() else estimators.Estimator
+    return estimator(model_fn, config=config, params={"model_dir": model_dir})
+
+
+def _scoped_allocator_config() -> tf.ConfigProto | None:
+    """As in Habana's fork; Horovod's own all-reduce cannot do what the optimizer asks of it."""
+    if not distributed.is_habanas():
+        tf.logging.info(
+            "--enable_scoped_allocator has no effect with this Horovod, only with "
+            "habana-horovod; gradients are sent as one vector anyway"
+        )
+        return None
+    config = tf.ConfigProto(allow_soft_placement=True)
+    rewrites = config.graph_options.rewrite_options
+    rewrites.scoped_allocator_optimization = type(rewrites).ON
+    rewrites.scoped_allocator_opts.enable_op.append("HorovodAllreduce")
+    return config
+
+
+class TrainingPlan(NamedTuple):
+    """How long to train, and what to do on the way.
+
+    Attributes:
+      num_steps: the last step.
+      global_batch_size: examples a step, of all workers and accumulated batches together.
+      runs_a_step: batches of a worker whose gradients are summed before an update.
+      save_checkpoints_steps: steps between checkpoints.
+      save_summary_steps: steps between two points of the curves.
+      log_steps: steps between log lines.
+      keep_checkpoints: how many to keep, the last ones; 0 for all.
+      save_checkpoints_minutes: longest time without one; 0 for no limit.
+    """
+
+    num_steps: int
+    global_batch_size: int
+    runs_a_step: int
+    save_checkpoints_steps: int
+    save_summary_steps: int
+    log_steps: int
+    keep_checkpoints: int = 0
+    save_checkpoints_minutes: float = 0.0
+
+
+def train(estimator: estimators.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
+    """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
+
+    Rank 0 alone writes; the others start from its variables.
+
+    Args:
+      estimator: from `make_estimator`.
+      input_fn: this worker's training data from the step that training is at on.
+      plan: how long, and what to do on the way.
+
+    Raises:
+      UserError: the loss is not finite any more, the disk is full, or a checkpoint is damaged.
+      signals.Stopped: a signal has ended the training; the step at which it did is saved.
+    """
+    folder = estimator.model_dir
+    log = TrainingLog(
+        folder if distributed.is_chief() else None,
+        plan.num_steps,
+        plan.global_batch_size,
+        plan.log_steps,
+        summary_steps=plan.save_summary_steps,
+        runs_a_step=plan.runs_a_step,
+    )
+    save = SaveCheckpoints(
+        folder,
+        plan.num_steps,
+        plan.save_checkpoints_steps,
+        plan.save_checkpoints_minutes,
+        plan.runs_a_step,
+        plan.keep_checkpoints,
+    )
+    try:
+        hooks = [*distributed.starting_hooks(), log, save]
+        with reading_records():
+            estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
+        _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
+    except tf.errors.OpError as e:
+        reason = reason_for_people(e, folder, log.step)
+        if reason is None:
+            raise
+        raise UserError(reason) from e
+    finally:
+        signals.raise_stopped()
+
+
+def _stop_together(where: str) -> None:
+    """Ends all workers if one has got a signal; none of them before all have come here."""
+    noted = [number for number in distributed.gather_json(signals.noted()) if number]
+    if noted:
+        signals.take_up()
+        raise signals.Stopped(noted[0], where, by_all_workers=True)
+
+
+def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str | None:
+    """What TensorFlow's error means for a user, and what to do; None if that is not known.
+
+    Args:
+      error: in training.
+      folder: of the checkpoints.
+      step: at which it came up.
+    """
+    message = error.message
+    if graph_keys.NOT_FINITE in message:
+        return _not_finite_message(folder, step)
+    for reason in _CANNOT_WRITE:
+        if reason in message:
+            return (
+                f"{folder}: a checkpoint or a curve cannot be written ({reason}); make room and "
+                "run the same command again to resume"
+            )
+    # Not "OOM" alone: a hint with that word comes with every resource that is exhausted.
+    if "OOM when allocating" in message:
+        return "the device is out of memory; try a lower --train_batch_size"
+    if isinstance(error, tf.errors.DataLossError):
+        newest = newest_checkpoint(folder)
+        return (
+            f"{newest[1] if newest else '--init_checkpoint'} is damaged ({_cause_in(message)}); "
+            + ("remove it to resume from the one before" if newest else "fetch it again")
+        )
+    return None
+
+
+def _cause_in(message: str) -> str:
+    """The line of TensorFlow's message that says what is wrong with a file."""
+    found = re.search(r".*checksum.*", message, re.IGNORECASE)
+    return found.group() if found else message.splitlines()[0]
+
+
+def _not_finite_message(folder: str, step: int) -> str:
+    newest = newest_checkpoint(folder)
+    kept = f"the last good checkpoint is {newest[1]}" if newest else "no checkpoint was written yet"
+    return (
+        f"the loss or its gradients are NaN or infinite at step {step}; nothing was updated with "
+        f"them, {kept}; try a lower --learning_rate or a longer warmup in another "
+        "--output_dir"
+    )
+
+
+def make_deterministic() -> None:
+    """Makes TensorFlow use operations only that give the same bits every time."""
+    tf2.config.experimental.enable_op_determinism()

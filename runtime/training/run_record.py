@@ -1,0 +1,127 @@
+"""`run.json`: what shaped the training in a folder, so that it is resumed by the same only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from runtime.errors import FlagError, UserError
+from runtime.files import write_json
+from runtime.json_input import read_json
+from runtime.training.output_files import (
+    OF_EVERY_RUN,
+    RECORD,
+    clear_litter,
+    has_checkpoints,
+    remove_outputs,
+)
+
+# Version 1 did not list what the run writes.
+_VERSION = 2
+_WORKERS = "number of workers"
+
+
+def begin_run(
+    output_dir: str, settings: dict, outputs: Sequence[str] = (), overwrite: bool = False
+) -> None:
+    """Records a training run.
+
+    Args:
+      output_dir: the folder.
+      settings: JSON values by flag name, or by words for what is not a flag.
+      outputs: names of the files that the task writes there.
+      overwrite: remove what an earlier run left in the folder; else it must be the same run.
+
+    Raises:
+      FlagError: another run is in the folder.
+      UserError: the record is damaged.
+    """
+    if overwrite:
+        removed = remove_outputs(output_dir, _written(output_dir, outputs))
+        if removed:
+            tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
+    check_run(output_dir, settings)
+    path = os.path.join(output_dir, RECORD)
+    if not os.path.exists(path):
+        record = {"version": _VERSION, "settings": settings}
+        write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
+
+
+def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
+    """Removes what killed runs have left of files that they wrote; the folder is to be locked.
+
+    Args:
+      output_dir: the folder.
+      outputs: names of the files that the task writes there.
+    """
+    removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
+    if removed:
+        tf.logging.info("Removed what killed runs left in %s: %d", output_dir, removed)
+
+
+def check_run(output_dir: str, settings: dict) -> None:
+    """Checks the settings against those of a run in the folder, if there is one.
+
+    Raises:
+      FlagError, UserError: as in `begin_run`.
+    """
+    recorded = recorded_settings(output_dir)
+    if recorded is None:
+        if has_checkpoints(output_dir):
+            raise FlagError(
+                f"--output_dir {output_dir} has checkpoints but no {RECORD}, so that nothing tells "
+                f"what they were trained on; {_WAYS_OUT}"
+            )
+        return
+    names = sorted(recorded.keys() | settings.keys())
+    pairs = {name: (recorded.get(name), settings.get(name)) for name in names}
+    differ = {name: (was, now) for name, (was, now) in pairs.items() if was != now}
+    if differ:
+        listed = ", ".join(
+            f"{'--' if name.isidentifier() else ''}{name} (was {was}, is {now})"
+            for name, (was, now) in differ.items()
+        )
+        workers = differ.get(_WORKERS)
+        ways = _ways_out_of_workers(output_dir, *workers) if workers else _WAYS_OUT
+        raise FlagError(f"--output_dir {output_dir} holds a run with other flags: {listed}; {ways}")
+
+
+_WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it and start anew"
+
+
+def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
+    """Where the number of workers differs: mostly, one card came first and then all of them."""
+    folder = os.path.normpath(output_dir)
+    return (
+        f"start {was} to resume it, or give the run with {now} a folder of its own, for example "
+        f"--output_dir={folder}-{now}, or --overwrite_output_dir to remove what is there and start "
+        "anew"
+    )
+
+
+def recorded_settings(folder: str) -> dict | None:
+    """What `begin_run` recorded in a folder, None if there is no run.
+
+    Raises:
+      UserError: the record is damaged.
+    """
+    path = os.path.join(folder, RECORD)
+    if not os.path.exists(path):
+        return None
+    try:
+        return dict(read_json(path, "the record of the run")["settings"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
+
+
+def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
+    """What the run in the folder writes: what its record lists, else what runs like this one do."""
+    try:
+        names = read_json(os.path.join(output_dir, RECORD), "the record of the run")["outputs"]
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    except (ValueError, KeyError, TypeError):
+        pass
+    return [*OF_EVERY_RUN, *outputs]

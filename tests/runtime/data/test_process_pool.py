@@ -1,0 +1,109 @@
+"""Work in processes: order, errors, and what a dead worker leaves."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from runtime.data import process_pool
+from runtime.data.process_pool import ordered_map
+from runtime.errors import UserError
+from tests.conftest import ROOT
+
+# Prints the ids of two worker processes, which then have nothing to do or are at work.
+WORK = """
+import os, time
+from runtime.data.process_pool import ordered_map
+def work(task):
+    time.sleep(1000 if task > 3 else 0.1)
+    return os.getpid()
+results = ordered_map(work, range(6 if {busy} else 4), 2)
+print(*{{next(results) for _ in range(4)}}, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("tasks", [0, 1, 20])
+def test_results_are_in_order(workers, tasks):
+    factor = 7
+
+    def slow_first(task):
+        time.sleep(0.02 if task == 0 else 0)
+        return task * factor
+
+    assert list(ordered_map(slow_first, range(tasks), workers)) == [7 * t for t in range(tasks)]
+
+
+def test_the_work_is_done_in_other_processes():
+    where = set(ordered_map(lambda _: (time.sleep(0.02), os.getpid())[1], range(8), 2))
+    assert len(where) == 2
+    assert os.getpid() not in where
+    assert set(ordered_map(lambda _: os.getpid(), range(8), 1)) == {os.getpid()}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_errors_arrive(workers):
+    def fail_at_three(task):
+        if task == 3:
+            raise UserError("three is no good")
+        return task
+
+    results = ordered_map(fail_at_three, range(6), workers)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(UserError, match="three is no good"):
+        next(results)
+
+
+def test_a_dead_worker_is_an_error_in_one_line():
+    def die(task):
+        os.kill(os.getpid(), 9)
+
+    with pytest.raises(UserError, match="worker process died.*--preprocess_workers=1"):
+        list(ordered_map(die, range(4), 2))
+
+
+def test_results_that_wait_are_bounded(tmp_path):
+    """Of many tasks only a few are ahead of what was taken."""
+
+    def touch(task):
+        (tmp_path / str(task)).touch()
+
+    results = ordered_map(touch, range(500), 2)
+    next(results)
+    time.sleep(0.3)
+    assert len(list(tmp_path.iterdir())) < 20
+    results.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("busy", [True, False])
+def test_workers_end_with_the_process_that_started_them(number, busy):
+    """However it ends; else they would hold their memory, and its output open, for ever."""
+    command = [sys.executable, "-c", WORK.format(busy=busy)]
+    parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    folders = [pathlib.Path("/proc") / pid for pid in parent.stdout.readline().split()]
+    assert len(folders) == 2 and all(folder.exists() for folder in folders)
+    parent.send_signal(number)
+    parent.communicate(timeout=10)  # which waits for the end of everybody's output
+    assert parent.returncode == -number
+    deadline = time.monotonic() + 10
+    while any(folder.exists() for folder in folders):
+        assert time.monotonic() < deadline, "workers are left behind"
+        time.sleep(0.02)
+
+
+def test_a_worker_whose_parent_is_gone_already_ends():
+    child = os.fork()
+    if not child:
+        try:
+            process_pool._begin(parent=os.getpid())
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

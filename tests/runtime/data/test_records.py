@@ -1,0 +1,190 @@
+"""Random access to records. Batches of them: `tests/squad/test_input_pipeline.py`."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from runtime import estimators
+from runtime.data.records import RecordFile, parsed_batches, reading_records
+from runtime.data.tf_example import serialize
+from runtime.errors import UserError
+from runtime.training.loop import TrainingPlan, graph_keys, make_estimator, train
+from runtime.training.prediction import Predictor
+
+
+def write_records(path, records):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)
+
+
+@pytest.fixture
+def records():
+    """Contents of records of many lengths, 0 among them."""
+    rng = np.random.default_rng(1)
+    return [rng.bytes(int(length)) for length in [5, 0, 1, 300, 70000, 12, 16, *range(2, 30)]]
+
+
+class TestRecordFile:
+    def test_random_access_gives_what_reading_in_order_gives(self, tmp_path, records):
+        path = write_records(tmp_path / "f", records)
+        assert list(tf.io.tf_record_iterator(path)) == records
+        file = RecordFile([path])
+        assert len(file) == len(records)
+        order = np.random.default_rng(2).integers(0, len(records), 200)
+        assert file.read(order) == [records[i] for i in order]
+
+    def test_several_files_are_one(self, tmp_path, records):
+        paths = [
+            write_records(tmp_path / "a", records[:3]),
+            write_records(tmp_path / "empty", []),
+            write_records(tmp_path / "b", records[3:]),
+        ]
+        file = RecordFile(paths)
+        assert len(file) == len(records)
+        assert file.read(np.arange(len(records))) == records
+
+    def test_no_records(self, tmp_path):
+        assert len(RecordFile([write_records(tmp_path / "empty", [])])) == 0
+        assert len(RecordFile([])) == 0
+
+    def test_number_out_of_range(self, tmp_path, records):
+        with pytest.raises(IndexError):
+            RecordFile([write_records(tmp_path / "f", records)]).read([len(records)])
+
+    def test_truncated_anywhere(self, tmp_path):
+        path = write_records(tmp_path / "f", [b"four", b"", b"a longer one"])
+        content = (tmp_path / "f").read_bytes()
+        whole = {0: 0, 20: 1, 36: 2, len(content): 3}  # lengths at which a record ends
+        for length in range(len(content) + 1):
+            (tmp_path / "f").write_bytes(content[:length])
+            if length in whole:
+                assert len(RecordFile([path])) == whole[length]
+            else:
+                with pytest.raises(UserError, match=r"f ends inside record [012];") as caught:
+                    RecordFile([path])
+                last = max(n for end, n in whole.items() if end <= length)
+                assert f"inside record {last};" in str(caught.value)
+
+    @pytest.mark.parametrize("content", [b"\xff" * 40, b"plain text, and not a short one" * 9])
+    def test_file_of_something_else(self, tmp_path, content):
+        (tmp_path / "f").write_bytes(content)
+        with pytest.raises(ValueError, match="ends inside record 0"):
+            RecordFile([str(tmp_path / "f")])
+
+    def test_missing_file(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            RecordFile([str(tmp_path / "none")])
+
+
+def flip(path, position, bit=0):
+    """Changes a bit of a file in place; its size and times stay."""
+    before = os.stat(path)
+    with open(path, "r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+class TestDamage:
+    """Every byte counts: that of a length, of a content, and of the checksum of each."""
+
+    @pytest.fixture
+    def paths(self, tmp_path):
+        """Two files of three records each, the first of them with contents of 4, 0 and 9 bytes."""
+        contents = [b"four", b"", b"nine byte"]
+        return [write_records(tmp_path / name, contents) for name in "ab"]
+
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_any_byte_before_it_is_opened(self, paths, which):
+        ends = [20, 36, 61]
+        for position in range(ends[-1]):
+            flip(paths[which], position, bit=position % 8)
+            number = sum(end <= position for end in ends)
+            reason = rf"(: record {number} is damaged|ends inside record {number};)"
+            with pytest.raises(UserError, match=paths[which] + ".*" + reason):
+                RecordFile(paths).read(range(6))
+            flip(paths[which], position, bit=position % 8)
+        assert len(RecordFile(paths).read(range(6))) == 6
+
+    def test_a_byte_that_changes_after_it_was_opened(self, paths):
+        file = RecordFile(paths)
+        assert file.read([4, 5]) == [b"", b"nine byte"]
+        flip(paths[1], 36 + 12 + 8)
+        assert file.read([2, 4]) == [b"nine byte", b""]
+        with pytest.raises(UserError) as caught:
+            file.read([0, 5])
+        assert str(caught.value) == (
+            f"{paths[1]}: record 2 is damaged, by its checksum; make the file anew"
+        )
+
+    def test_in_batches_it_is_the_same_error(self, tmp_path):
+        """It comes out of TensorFlow as one of its own, which is turned back."""
+        records = [serialize({"x": [number]}) for number in range(8)]
+        path = write_records(tmp_path / "f", records)
+        spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
+        with tf.Graph().as_default(), tf.Session() as session:
+            batches = parsed_batches([path], spec, 2, shuffle_seed=None)
+            batch = tf.data.make_one_shot_iterator(batches).get_next()
+            flip(path, os.path.getsize(path) - 5)
+            message = rf"^{path}: record 7 is damaged, [^\n]*$"
+            with pytest.raises(UserError, match=message), reading_records():
+                for k in range(4):
+                    assert session.run(batch)["x"].tolist() == [2 * k, 2 * k + 1]
+
+    def test_other_errors_of_tensorflow_stay_what_they_are(self):
+        error = tf.errors.InvalidArgumentError(None, None, "StringToNumberOp could not convert")
+        with pytest.raises(tf.errors.InvalidArgumentError) as caught, reading_records():
+            raise error
+        assert caught.value is error
+
+
+def linear_model_fn(features, labels, mode, params):
+    """One weight, in the form that the runtime trains and predicts with."""
+    weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+    step = tf.train.get_or_create_global_step()
+    outputs = weight * tf.cast(features["x"], tf.float32)
+    loss = tf.reduce_sum(outputs)
+    for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
+        tf.add_to_collection(key, loss)
+    update = tf.group(tf.assign_add(weight, 1.0), tf.assign_add(step, 1))
+    return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update)
+
+
+def test_damage_while_a_run_is_on(tmp_path, capfd):
+    """In training and in prediction, after the file was opened."""
+    path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
+    spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
+    estimator = make_estimator(linear_model_fn, str(tmp_path / "out"), 1, False)
+
+    def input_fn(damage):
+        batches = parsed_batches([path], spec, 1, shuffle_seed=None)
+        if damage:
+            flip(path, os.path.getsize(path) - 5)
+        return batches
+
+    def plan(steps):
+        return TrainingPlan(
+            steps,
+            global_batch_size=1,
+            runs_a_step=1,
+            save_checkpoints_steps=1000,
+            save_summary_steps=1000,
+            log_steps=1000,
+        )
+
+    train(estimator, lambda: input_fn(False), plan(1))
+    message = f"^{path}: record 99 is damaged, by its checksum; make the file anew$"
+    with pytest.raises(UserError, match=message):
+        train(estimator, lambda: input_fn(True), plan(101))
+    flip(path, os.path.getsize(path) - 5)
+    predictor = Predictor(estimator, lambda: input_fn(True), 1, 100)
+    with pytest.raises(UserError, match=message):
+        predictor.outputs(str(tmp_path / "out" / "model.ckpt-1"))
+    # TensorFlow's core writes past Python.
+    assert "Traceback" not in capfd.readouterr().err

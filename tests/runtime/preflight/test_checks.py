@@ -1,0 +1,88 @@
+"""What check_setup.py says of a step's memory, on machines with cards and workers."""
+
+from __future__ import annotations
+
+import re
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from optimization import create_optimizer
+from runtime import distributed
+from runtime.devices import device
+from runtime.preflight import checks
+from runtime.preflight.available_memory import Memory
+from runtime.preflight.report import Report
+from runtime.preflight.step_memory import estimate_memory
+
+JOB = types.SimpleNamespace(steps=lambda: (10, 0))
+GB = 10**9
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A step of a single weight matrix of 40 MB: 0.2 GB with all that belongs to it."""
+    with tf.Graph().as_default():
+        weights = tf.get_variable("weights", [1000, 10000])
+        loss = tf.reduce_sum(tf.matmul(tf.placeholder(tf.float32, [8, 1000]), weights))
+        return create_optimizer(loss, 1e-3, 10, 0, False)
+
+
+@pytest.fixture
+def rows(step, monkeypatch):
+    """Describes the step for a machine; returns the rows by item."""
+
+    def describe(kind="cpu", card=None, host=None, workers=1, rank=0, device_memory=None):
+        monkeypatch.setattr(device, "kind", lambda: kind)
+        monkeypatch.setattr(checks, "card_memory", lambda kind: card)
+        monkeypatch.setattr(checks, "host_memory", lambda in_use: host)
+        monkeypatch.setattr(checks, "peak_memory_gb", lambda: 0.5)
+        monkeypatch.setattr(distributed, "local_size", lambda: workers)
+        monkeypatch.setattr(distributed, "local_rank", lambda: rank)
+        report = Report()
+        with report.part("memory"):
+            checks.describe_memory(report, JOB, step, device_memory)
+        return {row.item: row for row in report.rows}
+
+    return describe
+
+
+def needed(row):
+    """The gigabytes that a row says are needed."""
+    return float(re.match(r"([\d.]+) GB needed", row.value)[1])
+
+
+def test_a_card(rows, step):
+    size = estimate_memory(step)["in all"]
+    for room, fits in ((size, True), (size - 1, False)):
+        row = rows("gpu", Memory(room, "on a card, as nvidia-smi says"))["device memory"]
+        assert row.ok == fits
+        assert needed(row) == pytest.approx(size / GB, abs=0.01)
+        assert ("lower --train_batch_size" in row.value) != fits
+
+
+def test_a_card_that_says_nothing(rows):
+    row = rows("hpu")["device memory"]
+    assert row.ok and row.value.startswith("not known; --device_memory=32GB")
+
+
+def test_workers_share_the_host(rows):
+    one = needed(rows(host=Memory(10 * GB, "here"))["host memory"])
+    four = rows(host=Memory(int(3.9 * one * GB), "here"), workers=4)["host memory"]
+    assert needed(four) == pytest.approx(4 * one, abs=0.03)
+    assert not four.ok and "needed by 4 workers, " in four.value
+    assert "host memory" not in rows(host=Memory(1, "here"), workers=4, rank=1)
+
+
+def test_beside_a_card_the_host_holds_the_program_and_a_checkpoint(rows):
+    """Weights and their two moments, 0.12 GB, and the program of half a gigabyte."""
+    row = rows("hpu", host=Memory(10 * GB, "here"))["host memory"]
+    assert needed(row) == pytest.approx(0.62, abs=0.02)
+
+
+def test_another_machine_has_another_host(rows):
+    found = rows("gpu", Memory(1, "here"), Memory(1, "here"), device_memory=32 * GB)
+    assert all(row.ok for row in found.values())
+    assert found["device memory"].value.endswith("32.00 GB given by --device_memory")
+    assert "host memory" not in found

@@ -1,0 +1,102 @@
+"""The memory of a training step: counted by hand for a small graph, and as TensorFlow traces it."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from modeling import AlbertConfig
+from optimization import create_optimizer
+from runtime import estimators
+from runtime.preflight.step_memory import estimate_memory, on_the_cpu
+from squad.model import v1_model_fn_builder
+from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
+
+
+def small_step(**options) -> tf.Operation:
+    """8 x 5 inputs through two weight matrices with a tanh between them."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [8, 5])
+        first = tf.get_variable("first", [5, 7])
+        second = tf.get_variable("second", [7, 3])
+        loss = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, first)), second))
+        return create_optimizer(loss, 1e-3, 10, 0, False, **options)
+
+
+def test_parts():
+    parts = estimate_memory(small_step())
+    weights = 4 * (5 * 7 + 7 * 3)
+    assert parts["parameters"] == weights
+    assert parts["optimizer state"] == 2 * weights
+    # The input and the tanh.
+    assert parts["activations"] - 4 * (8 * 5 + 8 * 7) in range(0, 64)
+    # The gradient of the product and of the tanh, and what the update takes of the variables.
+    assert parts["gradients and updates"] in range(3 * weights, 6 * weights)
+    assert parts["in all"] == sum(v for k, v in parts.items() if k != "in all")
+    assert "accumulated gradients" not in parts
+
+
+def test_accumulated_gradients():
+    parts = estimate_memory(small_step(gradient_accumulation_steps=2))
+    # Three facts of the step and the counter besides.
+    assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3 + 4
+
+
+def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
+    """A step of a small ALBERT in the current graph, and what to feed."""
+    config = AlbertConfig(
+        vocab_size=300,
+        embedding_size=32,
+        hidden_size=64,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=256,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    model_fn = v1_model_fn_builder(
+        config,
+        init_checkpoint=None,
+        learning_rate=1e-3,
+        num_train_steps=10,
+        num_warmup_steps=0,
+        use_tpu=False,
+        use_one_hot_embeddings=False,
+        use_einsum=False,
+        hub_module=None,
+    )
+    shapes = {**dict.fromkeys(SEQUENCE_KEYS, [size, 64]), **dict.fromkeys(ANSWER_KEYS, [size])}
+    features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
+    tf.train.get_or_create_global_step()
+    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+    return step, {features[name]: np.ones(shape) for name, shape in shapes.items()}
+
+
+def traced_peak(step: tf.Operation, feed: dict) -> int:
+    """The most bytes that TensorFlow has allocated at a time in a step, by its own records."""
+    trace = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step, feed)
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        session.run(step, feed, options=options, run_metadata=trace)
+    records = [
+        (record.alloc_micros, record.alloc_bytes)
+        for device in trace.step_stats.dev_stats
+        for node in device.node_stats
+        for memory in node.memory
+        for record in memory.allocation_records
+    ]
+    return max(itertools.accumulate(size for _, size in sorted(records)))
+
+
+@pytest.mark.parametrize(("layers", "size"), [(2, 16), (6, 4)])
+def test_a_step_takes_as_much_as_tensorflow_traces(layers, size):
+    with tf.Graph().as_default():
+        step, feed = albert_step(layers, size)
+        parts = estimate_memory(step)
+        tensors = parts["activations"] + parts["gradients and updates"]
+        assert tensors == pytest.approx(traced_peak(step, feed), rel=0.1)
+    assert on_the_cpu(parts) > parts["in all"]

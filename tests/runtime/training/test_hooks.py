@@ -1,0 +1,342 @@
+"""What happens between training steps: checkpoints, log lines, curves."""
+
+import logging
+import re
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from runtime.training import graph_keys, hooks
+from runtime.training.hooks import (
+    SaveCheckpoints,
+    Throughput,
+    TrainingLog,
+    format_seconds,
+    peak_memory_gb,
+)
+
+
+class Clock:
+    """Time that passes on order only."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(hooks, "time", types.SimpleNamespace(perf_counter=clock))
+    return clock
+
+
+@pytest.fixture
+def log(caplog, monkeypatch):
+    """The hooks' log lines so far; clears them."""
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    caplog.set_level(logging.INFO, tf.get_logger().name)
+
+    def lines():
+        messages = [r.getMessage() for r in caplog.records if r.filename == "hooks.py"]
+        caplog.clear()
+        return messages
+
+    return lines
+
+
+def train(folder, hook, clock, durations, fail_at=None):
+    """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
+
+    The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
+    100 + k tokens.
+    """
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        before = tf.cast(step.read_value(), tf.float32)
+        tf.add_to_collection(graph_keys.LOSS, 1 / (before + 1))
+        tf.add_to_collection(graph_keys.LEARNING_RATE, before / 1000)
+        tf.add_to_collection(graph_keys.TOKENS, 100 + tf.cast(before, tf.int32))
+        fetched = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
+        with tf.control_dependencies([*fetched, tf.get_collection(graph_keys.LEARNING_RATE)[0]]):
+            increment = tf.assign_add(step, 1)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder),
+            hooks=[hook],
+            save_checkpoint_secs=None,
+            save_checkpoint_steps=None,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            log_step_count_steps=None,
+        ) as session:
+            for number, duration in enumerate(durations):
+                if number == fail_at:
+                    raise RuntimeError("stopped")
+                if session.should_stop():
+                    break
+                clock.now += duration
+                session.run(increment)
+
+
+def run_steps(folder, count, every, last=None, **options):
+    """Runs `count` steps of a training up to step `last`."""
+    hook = SaveCheckpoints(str(folder), last or count, every)
+    train(folder, hook, Clock(), [0] * count, **options)
+
+
+def saved(folder):
+    """The steps of the checkpoints there, which must hold the step of their name."""
+    steps = sorted(int(f.name[11:-6]) for f in folder.glob("model.ckpt-*.index"))
+    for step in steps:
+        assert tf.train.load_variable(str(folder / f"model.ckpt-{step}"), "global_step") == step
+    return steps
+
+
+class TestSaveCheckpoints:
+    @pytest.mark.parametrize(
+        ("count", "every", "steps"),
+        [
+            (8, 3, [3, 6, 8]),
+            (6, 3, [3, 6]),
+            (2, 1, [1, 2]),
+            (4, 100, [4]),
+            (13, 2, [2, 4, 6, 8, 10, 12, 13]),
+        ],
+    )
+    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log, count, every, steps):
+        run_steps(tmp_path, count, every)
+        assert saved(tmp_path) == steps
+        assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
+        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-{count}"
+
+    def test_several_runs_a_step(self, tmp_path, log):
+        """The step counter of a real run moves in the last run of a step only."""
+        hook = SaveCheckpoints(str(tmp_path), 100, 2, runs_a_step=3)
+        train(tmp_path, hook, Clock(), [0] * 14)
+        names = [re.search(r"model.ckpt-\d+$", line).group() for line in log()]
+        assert names == ["model.ckpt-2", "model.ckpt-4"]
+
+    def test_only_the_last_stay(self, tmp_path):
+        train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 2, keep=2), Clock(), [0] * 9)
+        assert saved(tmp_path) == [8, 9]
+
+    def test_no_step_no_checkpoint(self, tmp_path):
+        run_steps(tmp_path, 0, 3)
+        assert saved(tmp_path) == []
+
+    def test_resumed_between_multiples(self, tmp_path, log):
+        run_steps(tmp_path, 4, 3)
+        log()
+        run_steps(tmp_path, 6, 3, last=10)
+        assert saved(tmp_path) == [3, 4, 6, 9, 10]
+        assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in (6, 9, 10)]
+
+    def test_resumed_and_ended_at_once(self, tmp_path, log):
+        run_steps(tmp_path, 4, 3)
+        log()
+        run_steps(tmp_path, 0, 3)
+        assert log() == [] and saved(tmp_path) == [3, 4]
+
+    def test_an_error_saves_nothing_more(self, tmp_path):
+        with pytest.raises(RuntimeError, match="stopped"):
+            run_steps(tmp_path, 9, 3, fail_at=5)
+        assert saved(tmp_path) == [3]
+
+    def resumes(self, folder):
+        return sorted(f.name for f in folder.glob("resume.ckpt-*.index"))
+
+    def test_a_signal_ends_the_step_and_saves_it(self, tmp_path, clock, monkeypatch):
+        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
+        train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 3), clock, [1] * 9)
+        assert saved(tmp_path) == [3] and self.resumes(tmp_path) == ["resume.ckpt-4.index"]
+        newest = f"{tmp_path}/resume.ckpt-4"
+        assert tf.train.latest_checkpoint(str(tmp_path)) == newest
+        assert tf.train.load_variable(newest, "global_step") == 4
+
+    @pytest.mark.parametrize("step", [3, 5])
+    def test_a_signal_in_a_step_that_is_saved_anyway(self, tmp_path, clock, monkeypatch, step):
+        monkeypatch.setattr(
+            hooks.signals, "noted", lambda: 15 if clock.now >= 1000 + step else None
+        )
+        train(tmp_path, SaveCheckpoints(str(tmp_path), 5, 3), clock, [1] * 9)
+        assert saved(tmp_path)[-1] == step and self.resumes(tmp_path) == []
+
+    def test_a_signal_among_accumulated_batches(self, tmp_path, clock, monkeypatch):
+        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
+        hook = SaveCheckpoints(str(tmp_path), 9, 9, runs_a_step=3)
+        train(tmp_path, hook, clock, [1] * 20)
+        assert self.resumes(tmp_path) == ["resume.ckpt-2.index"]
+
+    def test_minutes(self, tmp_path, clock, log):
+        """Besides the steps; what only serves resuming goes when there is something newer."""
+        hook = SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
+        train(tmp_path, hook, clock, [20] * 12)
+        names = [re.search(r"\w+.ckpt-\d+$", line).group() for line in log()]
+        assert names == ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
+        assert saved(tmp_path) == [5, 10] and self.resumes(tmp_path) == []
+
+    def test_a_checkpoint_takes_its_name_when_it_is_whole(self, tmp_path, monkeypatch):
+        """Whatever a saver writes, and in which order, until it returns."""
+
+        class Disturbed(tf.train.Saver):
+            def save(self, session, path, **options):
+                assert not list(tmp_path.glob("model.ckpt-*")), "nothing has the name yet"
+                super().save(session, path, **options)
+                raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+        monkeypatch.setattr(tf.train, "Saver", Disturbed)
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            run_steps(tmp_path, 3, 1)
+        assert not list(tmp_path.glob("model.ckpt-*"))
+        monkeypatch.undo()
+        run_steps(tmp_path, 3, 1)
+        assert saved(tmp_path) == [1, 2, 3] and not list(tmp_path.glob(".saving*"))
+
+
+LINE = re.compile(
+    r"step (\d+)/(\d+) \(([\d.]+)%\)  loss ([\d.]+)  learning rate (\S+)  "
+    r"([\d.]+) examples/s \(mean ([\d.]+)\)  (\d+) tokens/s  peak memory [\d.]+ GB  (.+) left"
+)
+
+
+def parsed(lines):
+    """The figures of the lines about steps."""
+    matches = [LINE.fullmatch(line) for line in lines if line.startswith("step ")]
+    assert all(matches), lines
+    return [match.groups() for match in matches]
+
+
+def statistics(lines):
+    """The rows of the block at the end."""
+    rows = lines[lines.index("Training statistics") + 1 :]
+    return dict(re.fullmatch(r"  (\S.*?)  +(\S.*)", row).groups() for row in rows)
+
+
+class TestTrainingLog:
+    def test_lines(self, tmp_path, clock, log):
+        """The first step takes 2 s, the others 0.5 s, but those from the sixth on 1 s."""
+        hook = TrainingLog(str(tmp_path), total_steps=10, batch_size=8, every_steps=4)
+        train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5)
+        assert parsed(log()) == [
+            ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
+            # Three steps in 1.5 s, of 101 to 103 tokens.
+            ("4", "10", "40.0", "0.2500", "0.003", "16.00", "16.00", "204", "3.0 s"),
+            # Four in 3.5 s; since the first seven in 5 s, so that two take 1.43 s.
+            ("8", "10", "80.0", "0.1250", "0.007", "9.14", "11.20", "121", "1.4 s"),
+            ("10", "10", "100.0", "0.1000", "0.009", "8.00", "10.29", "108", "0.0 s"),
+        ]
+
+    def test_of_a_resumed_run(self, tmp_path, clock, log):
+        run_steps(tmp_path, 6, 100)
+        log()
+        hook = TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
+        train(tmp_path, hook, clock, [3] + [9] * 6)
+        lines = log()
+        assert parsed(lines) == [
+            ("7", "100", "7.0", "0.1429", "0.006", "0.67", "0.67", "35", "4 min 39 s"),
+            ("10", "100", "10.0", "0.1000", "0.009", "0.22", "0.22", "12", "13 min 30 s"),
+        ]
+        assert statistics(lines)["steps"] == "7"
+        assert hook.step == 13
+
+    def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
+        hook = TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
+        train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
+        # The first; 30 s after it; every sixth; the steps that end 60 s and again 30 s later; the
+        # last.
+        assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
+
+    def test_statistics(self, tmp_path, clock, log):
+        hook = TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=100)
+        train(tmp_path, hook, clock, [60, 5, 5, 5, 5])
+        rows = statistics(log())
+        memory = rows.pop("peak memory")
+        assert re.fullmatch(r"\d+\.\d\d GB", memory)
+        assert rows == {
+            "steps": "5",
+            "global batch": "8",
+            "time": "1 min 20 s",
+            "first step": "1 min 00 s",
+            "examples/s, mean": "0.50",
+            "examples/s, without the first step": "1.60",
+            "tokens/s, mean": "6",  # 100 + 101 + 102 + 103 + 104 in 80 s
+        }
+
+    def test_one_step(self, tmp_path, clock, log):
+        hook = TrainingLog(str(tmp_path), total_steps=1, batch_size=8, every_steps=1)
+        train(tmp_path, hook, clock, [2])
+        lines = log()
+        assert parsed(lines) == [("1", "1", "100.0", "1.0000", "0", "4.00", "4.00", "50", "0.0 s")]
+        assert statistics(lines)["examples/s, mean"] == "4.00"
+
+    def test_no_step(self, tmp_path, clock, log):
+        hook = TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=1)
+        train(tmp_path, hook, clock, [])
+        assert log() == []
+
+    def test_curve(self, tmp_path, clock):
+        hook = TrainingLog(str(tmp_path), 6, batch_size=8, every_steps=3, summary_steps=2)
+        train(tmp_path, hook, clock, [2, 0.5, 0.5, 1, 1, 1])
+        curves = points(tmp_path)
+        assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
+        assert curves["loss"] == pytest.approx({2: 1 / 2, 4: 1 / 4, 6: 1 / 6})
+        assert curves["learning_rate"] == pytest.approx({2: 0.001, 4: 0.003, 6: 0.005})
+
+    def test_without_a_folder_there_are_no_curves(self, tmp_path, clock):
+        train(tmp_path, TrainingLog(None, 2, 8, 1), clock, [1, 1])
+        assert points(tmp_path) == {}
+
+    def test_several_runs_a_step(self, tmp_path, clock, log):
+        """The figures of a step are those of its last run."""
+        hook = TrainingLog(str(tmp_path), 2, batch_size=8, every_steps=1, runs_a_step=3)
+        train(tmp_path, hook, clock, [1, 1, 2, 1, 1, 0])
+        curves = points(tmp_path)
+        assert curves["loss"] == pytest.approx({1: 1 / 3, 2: 1 / 6})
+        assert curves["examples_per_second"] == {1: 2, 2: 4}
+        assert [line for line in log() if line.startswith("step 2/2 (100.0%)")]
+
+
+def points(folder):
+    """The curves in a folder: value by step, by tag."""
+    curves = {}
+    for path in folder.glob("events.out.tfevents.*"):
+        for event in tf.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                curves.setdefault(value.tag, {})[event.step] = value.simple_value
+    return curves
+
+
+def test_throughput():
+    difference = Throughput(7, 1000, 10.0) - Throughput(3, 400, 2.0)
+    assert difference == (4, 600, 8.0)
+    assert difference.per_second(16) == 8.0
+    assert Throughput(0, 0, 0.0).per_second(16) == 0
+
+
+def test_peak_memory():
+    with open("/proc/self/status", encoding="ascii") as file:
+        kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    assert peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0 s"),
+        (0.84, "0.8 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (60, "1 min 00 s"),
+        (192, "3 min 12 s"),
+        (3599.4, "59 min 59 s"),
+        (3599.6, "1 h 00 min"),
+        (7500, "2 h 05 min"),
+        (90000, "25 h 00 min"),
+    ],
+)
+def test_format_seconds(seconds, text):
+    assert format_seconds(seconds) == text

@@ -1,0 +1,119 @@
+"""Prediction: what is shared out ends up in order, and what the log says of it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed, estimators
+from runtime.distributed import Worker
+from runtime.training import prediction
+from runtime.training.prediction import Predictor
+
+
+def model_fn(features, labels, mode, params):
+    weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+    tf.train.get_or_create_global_step()
+    return estimators.EstimatorSpec(mode, predictions={"product": features * weight})
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """Of two models, which multiply by 2 and by 3."""
+    paths = []
+    for weight in (2.0, 3.0):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.get_or_create_global_step()
+            tf.get_variable("weight", initializer=weight)
+            session.run(tf.global_variables_initializer())
+            paths.append(tf.train.Saver().save(session, str(tmp_path / f"model.ckpt-{weight:g}")))
+    return paths
+
+
+@pytest.fixture
+def predictor(tmp_path, monkeypatch):
+    """Of ten numbers in batches of four; every look at the clock takes 1.25 s."""
+    clock = itertools.count(7.0, 1.25)
+    monkeypatch.setattr(prediction, "time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
+
+    def input_fn():
+        return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
+
+    return Predictor(estimators.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
+
+
+@pytest.fixture
+def log(caplog, monkeypatch):
+    """The project's lines so far."""
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    caplog.set_level(logging.INFO, tf.get_logger().name)
+    own = ("prediction.py", "hooks.py")
+    return lambda: [r.getMessage() for r in caplog.records if r.filename in own]
+
+
+def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):
+    for checkpoint, weight in zip(checkpoints, (2, 3), strict=True):
+        rows = predictor.outputs(checkpoint)
+        assert [row["product"] for row in rows] == [weight * number for number in range(10)]
+    assert log() == [
+        "model.ckpt-2: 10 examples predicted in 1.2 s, 8.00 examples/s",
+        "model.ckpt-3: 10 examples predicted in 1.2 s, 8.00 examples/s",
+    ]
+    predictor.finish()
+    title, *rows = log()[2:]
+    assert title == "Prediction statistics"
+    found = dict(re.fullmatch(r"  (.*?)  +(.*)", row).groups() for row in rows)
+    assert float(found.pop("peak memory").removesuffix(" GB")) > 0
+    assert found == {
+        "checkpoints": "2",
+        "examples of each": "10",
+        "global batch": "4",
+        "time": "2.5 s",
+        "examples/s, mean": "8.00",
+    }
+
+
+def test_without_predictions_there_is_nothing_to_say(predictor, log):
+    predictor.finish()
+    assert log() == []
+
+
+def row(number: int) -> dict[str, np.ndarray]:
+    """What a model gives for an example."""
+    return {"id": np.int32(number), "logits": np.arange(3, dtype=np.float32) - number}
+
+
+@pytest.mark.parametrize(
+    ("workers", "batch_size", "count"),
+    [(1, 4, 10), (2, 4, 10), (2, 3, 12), (3, 2, 11), (3, 1, 7), (3, 8, 5)],
+)
+def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size, count):
+    """The last batch is filled up; a worker may have no batch at all."""
+    numbers = [n if n < count else -1 for n in range(count + -count % batch_size)]
+    batches = [numbers[n : n + batch_size] for n in range(0, len(numbers), batch_size)]
+    shares = [[n for batch in batches[rank::workers] for n in batch] for rank in range(workers)]
+    keys = iter(row(0))
+
+    def gather(values, dtype):
+        """What each worker sends of one column; the others as this one."""
+        key = next(keys)
+        sent = [[np.ravel(row(n)[key]) for n in share if n >= 0] for share in shares]
+        assert [v.tolist() for v in values] == [v.tolist() for v in sent[0]]
+        assert {v.dtype for v in values} == {dtype}
+        return sent
+
+    monkeypatch.setattr(distributed, "_worker", Worker(0, workers, 0, workers, "mpirun"))
+    monkeypatch.setattr(distributed, "share", lambda value: value)
+    monkeypatch.setattr(distributed, "gather", gather)
+    predictor = Predictor(None, None, batch_size, count)
+    monkeypatch.setattr(predictor, "_predict", lambda checkpoint: map(row, shares[0]))
+    outputs = predictor.outputs("model.ckpt-5")
+    assert [output["id"] for output in outputs] == list(range(count))
+    for number, output in enumerate(outputs):
+        np.testing.assert_array_equal(output["logits"], row(number)["logits"])

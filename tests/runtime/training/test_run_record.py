@@ -1,0 +1,324 @@
+"""run.json: a folder is resumed by the run that began it, and by no other."""
+
+import json
+import logging
+import os
+import signal
+import time
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from runtime.errors import FlagError, UserError
+from runtime.files import open_atomically
+from runtime.training.run_record import begin_run, clear_litter_of_runs
+
+SETTINGS = {
+    "learning_rate": 5e-05,
+    "train_batch_size": 8,
+    "train_file": "sha256:aa",
+    "init_checkpoint": None,
+    "albert_config_file": {"hidden_size": 32, "hidden_dropout_prob": 0.1},
+}
+TASK_OUTPUTS = ("predictions.json", "nbest_predictions.json")
+OUTPUTS = (
+    "model.ckpt-10.index",
+    "model.ckpt-10.data-00000-of-00001",
+    "model.ckpt-10.meta",
+    "model.ckpt-best.index",
+    "resume.ckpt-12.index",
+    "checkpoint",
+    "graph.pbtxt",
+    "events.out.tfevents.1.host",
+    "eval/events.out.tfevents.2.host",
+    "predictions.json",
+    "nbest_predictions.json",
+    "eval_results.txt",
+    "eval_results.json",
+)
+# What a run may find in its folder; some have names that are nearly a run's.
+OTHERS = (
+    "notes.txt",
+    "model.ckpt-notes.txt",
+    "model.ckpt-10.index.bak",
+    "model.ckpt-best-of-all.index",
+    "model.ckpt-999/notes.txt",
+    "events.out.tfevents.notes",
+    "eval/notes.txt",
+    "eval/predictions.json",
+    "checkpoint.old",
+    "test_results.tsv",
+    ".predictions.json.old",
+    ".predictions.json.ABCDEFGH",
+    ".notes.txt.abcdefgh",
+    "checkpoint.tmp",
+    "model.ckpt-3_temp/notes.txt",
+    "model.ckpt-best_temp/part-00000-of-00001.index",
+    "train.tf_record",
+    "train.tf_record.json",
+    "eval.tf_record",
+    "eval_left.npz",
+    "evaluation/table.csv",
+    "my_model.ckpt-10.index",
+    "saved_model/1/saved_model.pb",
+)
+
+
+def begin(folder, overwrite=False, **changes):
+    begin_run(str(folder), {**SETTINGS, **changes}, TASK_OUTPUTS, overwrite)
+
+
+def listing(folder):
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A folder with all kinds of files, ours and others, and a record."""
+    begin(tmp_path)
+    for name in OUTPUTS + OTHERS:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+class TestBegin:
+    def test_a_new_folder_gets_a_record(self, tmp_path):
+        begin(tmp_path)
+        record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+        assert record.pop("outputs") == [
+            "checkpoint",
+            "eval/events.out.tfevents.*",
+            "eval_results.json",
+            "eval_results.txt",
+            "events.out.tfevents.*",
+            "graph.pbtxt",
+            "model.ckpt-*",
+            "nbest_predictions.json",
+            "predictions.json",
+            "resume.ckpt-*",
+            "run.json",
+        ]
+        assert record == {"version": 2, "settings": SETTINGS}
+        assert listing(tmp_path).keys() == {"run.json"}
+
+    def test_the_same_run_changes_nothing(self, full):
+        before = listing(full)
+        begin(full)
+        assert listing(full) == before
+
+    def test_the_order_of_settings_does_not_matter(self, tmp_path):
+        begin(tmp_path)
+        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())))
+
+    def test_a_folder_with_other_things_may_be_used(self, tmp_path):
+        for name in ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out"):
+            (tmp_path / name).write_text("x")
+        begin(tmp_path)
+        assert (tmp_path / "run.json").exists()
+
+
+class TestAnotherRun:
+    def test_the_flags_that_differ_are_named_with_both_values(self, full):
+        before = listing(full)
+        with pytest.raises(FlagError) as caught:
+            begin(full, learning_rate=1e-4, init_checkpoint="sha256:bb")
+        message = str(caught.value)
+        assert "--learning_rate (was 5e-05, is 0.0001)" in message
+        assert "--init_checkpoint (was None, is sha256:bb)" in message
+        assert "train_batch_size" not in message
+        assert str(full) in message and "\n" not in message
+        assert "another --output_dir" in message and "--overwrite_output_dir" in message
+        assert caught.value.exit_code == 2
+        assert listing(full) == before
+
+    def test_another_number_of_workers(self, tmp_path):
+        """One card first, then all of them, and both commands have one folder."""
+        begin(tmp_path, **{"number of workers": 1})
+        with pytest.raises(FlagError) as caught:
+            begin(f"{tmp_path}/", **{"number of workers": 8})
+        assert str(caught.value) == (
+            f"--output_dir {tmp_path}/ holds a run with other flags: number of workers (was 1, is "
+            "8); start 1 to resume it, or give the run with 8 a folder of its own, for example "
+            f"--output_dir={tmp_path}-8, or --overwrite_output_dir to remove what is there and "
+            "start anew"
+        )
+
+    def test_inside_a_setting(self, full):
+        with pytest.raises(FlagError, match="--albert_config_file "):
+            begin(full, albert_config_file={"hidden_size": 64, "hidden_dropout_prob": 0.1})
+
+    def test_a_setting_that_is_new_or_gone(self, tmp_path):
+        begin(tmp_path)
+        with pytest.raises(FlagError, match=r"--warmup \(was None, is 0.1\)"):
+            begin(tmp_path, warmup=0.1)
+        with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
+            begin_run(str(tmp_path), {k: v for k, v in SETTINGS.items() if "batch" not in k})
+
+    def test_checkpoints_without_a_record(self, full):
+        (full / "run.json").unlink()
+        before = listing(full)
+        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json") as caught:
+            begin(full)
+        assert "--overwrite_output_dir" in str(caught.value)
+        assert listing(full) == before
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"{", b"[]", b"null", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff"]
+        + [100_000 * b"["],
+    )
+    def test_a_damaged_record(self, full, content):
+        (full / "run.json").write_bytes(content)
+        with pytest.raises(UserError, match=r"run\.json is damaged; give another --output_dir"):
+            begin(full)
+        assert (full / "run.json").read_bytes() == content
+
+    def test_a_record_that_is_a_folder(self, tmp_path):
+        (tmp_path / "run.json").mkdir()
+        with pytest.raises(UserError, match="is damaged"):
+            begin(tmp_path)
+
+
+class TestOverwrite:
+    @pytest.mark.parametrize("changes", [{}, {"learning_rate": 1.0}], ids=["same", "another"])
+    def test_outputs_go_and_other_files_stay(self, full, changes):
+        begin(full, overwrite=True, **changes)
+        after = listing(full)
+        assert after.keys() == {"run.json", *OTHERS}
+        assert all(after[name].decode() == name for name in OTHERS)
+        begin(full, **changes)
+
+    def test_without_a_record_or_with_a_damaged_one(self, full):
+        (full / "run.json").write_text("{")
+        begin(full, overwrite=True)
+        (full / "run.json").unlink()
+        (full / "model.ckpt-3.index").write_text("x")
+        begin(full, overwrite=True)
+        assert listing(full).keys() == {"run.json", *OTHERS}
+
+    def test_an_empty_folder(self, tmp_path):
+        begin(tmp_path, overwrite=True)
+        assert listing(tmp_path).keys() == {"run.json"}
+
+    def test_a_name_with_pattern_characters(self, tmp_path):
+        folder = tmp_path / "run[1]*"
+        folder.mkdir()
+        (tmp_path / "run1").mkdir()
+        for f in (folder, tmp_path / "run1"):
+            (f / "model.ckpt-1.index").write_text("x")
+        with pytest.raises(FlagError):
+            begin(folder)
+        begin(folder, overwrite=True)
+        assert listing(tmp_path).keys() == {"run[1]*/run.json", "run1/model.ckpt-1.index"}
+
+    def test_links_are_removed_and_not_followed(self, tmp_path):
+        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
+        for path in (elsewhere, folder):
+            path.mkdir()
+        for name in ("events.out.tfevents.2.host", "model.ckpt-1.index"):
+            (elsewhere / name).write_text("x")
+        (folder / "eval").symlink_to(elsewhere)
+        (folder / "model.ckpt-999").symlink_to(elsewhere)
+        (folder / "model.ckpt-998").symlink_to(tmp_path / "nowhere")
+        (folder / "model.ckpt-1.index").symlink_to(elsewhere / "model.ckpt-1.index")
+        before = listing(elsewhere)
+        begin(folder, overwrite=True)
+        assert listing(elsewhere) == before
+        names = {path.name for path in folder.iterdir()}
+        assert names == {"run.json", "eval", "model.ckpt-999", "model.ckpt-998"}
+
+    def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
+        record = json.loads((full / "run.json").read_text())
+        (full / "null_odds.json").write_text("x")
+        checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
+        record["outputs"] = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
+        (full / "run.json").write_text(json.dumps(record))
+        begin(full, overwrite=True)
+        kept = [name for name in OUTPUTS if ".ckpt-" not in name]
+        assert listing(full).keys() == {"run.json", *OTHERS, *kept}
+
+    def test_a_record_that_lists_nothing(self, full):
+        """As they were written once, or changed since: what this run would write goes."""
+        for outputs in ({}, {"outputs": None}, {"outputs": [1]}, {"outputs": "notes.txt"}):
+            record = {"version": 1, "settings": SETTINGS, **outputs}
+            (full / "run.json").write_text(json.dumps(record))
+            for name in OUTPUTS:
+                (full / name).write_text(name)
+            begin(full)
+            begin(full, overwrite=True)
+            assert listing(full).keys() == {"run.json", *OTHERS}
+
+    def test_is_logged(self, full, caplog, monkeypatch):
+        monkeypatch.setattr(tf.get_logger(), "propagate", True)
+        caplog.set_level(logging.INFO, tf.get_logger().name)
+        begin(full, overwrite=True)
+        assert any(f"removed 14 files in {full}" in r.getMessage() for r in caplog.records)
+
+
+class TestLitter:
+    LITTER = (
+        ".predictions.json.abcd_123",
+        ".nbest_predictions.json.00000000",
+        ".model.ckpt-best.index.abcdefgh",
+        ".model.ckpt-10.data-00000-of-00001.abcdefgh",
+        ".run.json.abcdefgh",
+        ".eval_results.txt.abcdefgh",
+        f"checkpoint.tmp{32 * 'a'}",
+        f"model.ckpt-10.meta.tmp{32 * '0'}",
+        ".saving/model.ckpt-10.index",
+        ".saving/model.ckpt-10_temp/part-00000-of-00001.index",
+        "model.ckpt-10_temp/part-00000-of-00001.index",
+        "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
+    )
+
+    @pytest.fixture
+    def littered(self, full):
+        """A folder as killed runs leave it."""
+        for name in self.LITTER:
+            (full / name).parent.mkdir(parents=True, exist_ok=True)
+            (full / name).write_text(name)
+        (full / "model.ckpt-4_temp").mkdir()
+        return full
+
+    def test_goes_and_all_else_stays(self, littered):
+        kept = {name: content for name, content in listing(littered).items()}
+        clear_litter_of_runs(str(littered), TASK_OUTPUTS)
+        for name in self.LITTER:
+            del kept[name]
+        assert listing(littered) == kept
+        assert not (littered / "model.ckpt-10_temp").exists()
+        assert not (littered / "model.ckpt-4_temp").exists()
+
+    def test_of_another_task(self, littered):
+        clear_litter_of_runs(str(littered), ["test_results.tsv"])
+        assert not (littered / self.LITTER[0]).exists(), "the record lists it"
+
+    def test_links_are_not_followed(self, tmp_path):
+        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
+        for path in (elsewhere, folder):
+            path.mkdir()
+        (elsewhere / "part-00000-of-00001.index").write_text("x")
+        (folder / "model.ckpt-10_temp").symlink_to(elsewhere)
+        (folder / ".saving").symlink_to(elsewhere)
+        clear_litter_of_runs(str(folder), [])
+        assert (elsewhere / "part-00000-of-00001.index").exists()
+        assert (folder / "model.ckpt-10_temp").is_symlink()
+
+    def test_of_a_killed_writer(self, tmp_path):
+        """The real name that one leaves."""
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            with open_atomically(str(tmp_path / "predictions.json")) as file:
+                file.write("half")
+                file.flush()
+                os.write(write, b"x")
+                time.sleep(60)
+        os.read(read, 1)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert len(listing(tmp_path)) == 1
+        clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
+        assert listing(tmp_path) == {}
