@@ -2,7 +2,7 @@
 
   python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--json]
 
-PROGRAM is run_squad_v1.py, run_classifier.py or run_pretraining.py; without one it is the first.
+PROGRAM is one of run_*.py; without one it is run_squad_v1.py.
 Nothing is trained or written. Exit code 1 if the job would fail. Under mpirun every rank checks its
 own host, and what differs from rank 0 is listed. --device_memory=32GB compares the memory of a
 training step with that of a card elsewhere.
@@ -10,36 +10,33 @@ training step with that of a card elsewhere.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pathlib
 import sys
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from glue.flags import define_glue_flags
-from glue.setup import GlueJob
-from pretraining.flags import define_pretraining_flags
-from pretraining.setup import PretrainingJob
 from runtime import app, distributed
-from runtime.bf16.rules import Plan
+from runtime.bf16.rules import ConversionPlan
 from runtime.devices import device
-from runtime.flags import FLAGS, define_ignored_flags, define_run_flags
+from runtime.flags import Settings
 from runtime.preflight.available_memory import parse_size
 from runtime.preflight.checks import (
-    Job,
+    Checked,
     describe_bf16,
     describe_checkpoints,
+    describe_data,
     describe_memory,
     describe_training,
     describe_variables,
     training_step,
 )
 from runtime.preflight.report import Report, Row, describe_environment
-from squad.flags import define_squad_flags
-from squad.setup import SquadJob
+from runtime.training.output_folder import part_settings
+from runtime.training.task import Task
 
 
 class SizeParser(flags.ArgumentParser):
@@ -52,41 +49,21 @@ class SizeParser(flags.ArgumentParser):
         return parse_size(argument)
 
 
-class Program(NamedTuple):
-    """A program whose jobs can be checked: its flags, those that it needs, and what checks them."""
-
-    define_flags: Callable[[], None]
-    required: Sequence[str]
-    make_job: Callable[[Report], Job]
-
-
-_MODEL = ("albert_config_file", "output_dir")
-PROGRAMS = {
-    "run_squad_v1.py": Program(define_squad_flags, (*_MODEL, "spm_model_file"), SquadJob),
-    "run_classifier.py": Program(
-        define_glue_flags, (*_MODEL, "spm_model_file", "data_dir", "task_name"), GlueJob
-    ),
-    "run_pretraining.py": Program(define_pretraining_flags, _MODEL, PretrainingJob),
-}
-
-
-def take_program() -> Program:
-    """Takes the program's name off the command line; SQuAD's is the default."""
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        return PROGRAMS["run_squad_v1.py"]
-    name = os.path.basename(sys.argv.pop(1)).removesuffix(".py") + ".py"
-    if name not in PROGRAMS:
-        known = ", ".join(PROGRAMS)
-        print(f"check_setup.py: error: {name} is not one of {known}", file=sys.stderr)
+def task_of_command_line() -> type[Task]:
+    """Takes the program's name off the command line, defines its flags and returns its task."""
+    name = "run_squad_v1.py"
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        name = os.path.basename(sys.argv.pop(1))
+    here = pathlib.Path(__file__).resolve().parent
+    known = sorted(path.name for path in here.glob("run_*.py"))
+    if name not in known:
+        print(f"check_setup.py: error: {name} is not one of {', '.join(known)}", file=sys.stderr)
         sys.exit(2)
-    return PROGRAMS[name]
+    return importlib.import_module(name.removesuffix(".py")).TASK
 
 
-def define_flags(program: Program) -> None:
-    """Defines the program's own flags and those of the report."""
-    define_run_flags()
-    program.define_flags()
-    define_ignored_flags()
+def define_own_flags() -> None:
+    """Defines the flags of the report."""
     flags.DEFINE_bool(
         "bf16",
         False,
@@ -103,59 +80,64 @@ def define_flags(program: Program) -> None:
     flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
 
 
-def main(program: Program) -> None:
+def main(task_class: type[Task]) -> None:
     """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
-    report = Report()
-    describe_environment(report, program.required)
-    job = describe_input(report, program) if report.ok else None
-    connect(report, job)
-    plan = describe_graph(report, job) if report.ok else None
+    settings, report = Settings(), Report()
+    describe_environment(report, settings, task_class.required)
+    checked = describe_input(report, task_class, settings) if report.ok else None
+    connect(report, checked)
+    plan = describe_graph(report, checked) if report.ok else None
     by_rank = [[Row(*row) for row in rows] for rows in distributed.gather_json(report.rows)]
-    ok = print_reports(by_rank, plan if FLAGS.bf16 else None)
+    ok = print_reports(by_rank, plan if settings.bf16 else None, settings.json)
     # The launcher ends all ranks when the first one ends with 1: not before this is printed.
     distributed.share(None)
     sys.exit(0 if ok else 1)
 
 
-def describe_input(report: Report, program: Program) -> Job | None:
-    """Adds the job's files and its output folder, and returns the job; None if it is no good."""
+def describe_input(report: Report, task_class: type[Task], settings: Settings) -> Checked | None:
+    """Adds the task's files and its output folder, and returns the task; None if it is no good."""
     with report.part("model"):
-        job = program.make_job(report)
+        checked = Checked(task_class(settings))
+        for item, value in checked.task.describe():
+            report.add(item, value)
         report.go_on("data")
-        job.describe_data(report)
+        describe_data(report, checked)
         report.go_on("training")
-        describe_training(report, job)
-        return job
+        describe_training(report, checked)
+        return checked
     return None
 
 
-def connect(report: Report, job: Job | None) -> None:
+def connect(report: Report, checked: Checked | None) -> None:
     """Loads the device, waits for the other ranks and compares settings, as the job would."""
     with report.part("job"):
         device.prepare()
     distributed.connect(on_cpu=device.kind() == "cpu")
-    if all(distributed.gather_json(report.ok)) and job.steps():
+    if all(distributed.gather_json(report.ok)):
+        task = checked.task
         with report.part("job"):
-            distributed.check_alike(job.training_settings())
+            for part in task.wanted():
+                distributed.check_alike(part_settings(task, task.settings, part))
     with report.part("programs"):
         report.add("Horovod", distributed.description())
 
 
-def describe_graph(report: Report, job: Job) -> Plan | None:
+def describe_graph(report: Report, checked: Checked) -> ConversionPlan | None:
     """Adds the graph of a training step; returns what becomes bfloat16 in it, if that is asked."""
+    settings = checked.task.settings
     with report.part("model"):
-        step = training_step(job)
-        describe_variables(report, job, step.graph)
+        step = training_step(checked)
+        describe_variables(report, checked, step.graph)
         report.go_on("memory")
-        describe_memory(report, job, step, FLAGS.device_memory)
+        describe_memory(report, checked, step, settings.device_memory)
         report.go_on("training")
-        describe_checkpoints(report, job, step.graph)
+        describe_checkpoints(report, checked, step.graph)
         report.go_on("bfloat16")
-        return describe_bf16(report, job, wanted=FLAGS.bf16)
+        return describe_bf16(report, checked, wanted=settings.bf16)
     return None
 
 
-def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
+def print_reports(by_rank: list[list[Row]], plan: ConversionPlan | None, as_json: bool) -> bool:
     """Prints rank 0's rows and what other ranks have different; returns whether the job can run."""
     ok = all(row.ok for rows in by_rank for row in rows)
     if not distributed.is_first():
@@ -166,7 +148,7 @@ def print_reports(by_rank: list[list[Row]], plan: Plan | None) -> bool:
                 if not row.ok:
                     print(f"{distributed.label()}: {table_line(row)}", flush=True)
         return ok
-    if FLAGS.json:
+    if as_json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]
         planned = plan and plan.as_dict()
         print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": planned}, indent=2), flush=True)
@@ -191,6 +173,6 @@ def table_line(row: Row) -> str:
 
 
 if __name__ == "__main__":
-    checked = take_program()
-    define_flags(checked)
-    app.run(lambda argv: main(checked))
+    checked_task = task_of_command_line()
+    define_own_flags()
+    app.run(lambda argv: main(checked_task))

@@ -1,14 +1,19 @@
-"""The reference's module of classification functions: names only, the code lives in `glue/`."""
+"""The reference's module of classification functions: names only, of `glue/` and `doors/`."""
 
-from glue.examples import DataProcessor, InputExample, PaddingInputExample
-from glue.features import (
+from doors.glue_features import (
     InputFeatures,
+    PaddingInputExample,
     convert_examples_to_features,
     convert_single_example,
     file_based_convert_examples_to_features,
 )
-from glue.input_pipeline import file_based_input_fn_builder, input_fn_builder
-from glue.model import create_model, model_fn_builder
+from doors.glue_models import (
+    create_model,
+    file_based_input_fn_builder,
+    input_fn_builder,
+    model_fn_builder,
+)
+from glue.examples import DataProcessor, InputExample
 from glue.tasks import (
     AXProcessor,
     ColaProcessor,

@@ -20,13 +20,15 @@ import numpy as np
 from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from encoder_task import ModelOptions, make_model_fn
 from modeling import AlbertConfig
+from optimization import OptimizerOptions
 from runtime import app, estimators
 from runtime.bf16 import configuration, conversion
 from runtime.devices import device, ops
 from runtime.errors import UserError
 from runtime.flags import FLAGS
-from squad.model import v1_model_fn_builder
+from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
 
 import tensorflow.compat.v1 as tf  # isort: skip
@@ -81,7 +83,7 @@ def main(argv: list[str]) -> None:
         raise UserError("there is only the CPU; name a --device to see what is missing")
     with tempfile.TemporaryDirectory() as folder:
         found = values_of(FLAGS.device, folder, {})
-        # The configuration is for the device that is tried, not for the measure.
+        # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
         expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
     report(list(differences(expected, found)), FLAGS.tolerance)
 
@@ -92,7 +94,7 @@ def report(rows: list[Difference], tolerance: float) -> None:
     Raises:
       UserError: one is greater than the tolerance, or no number.
     """
-    # `not <=` instead of `>`: a comparison with NaN is false, and NaN is to fail.
+    # `not <=` instead of `>`, so that NaN, with which every comparison is false, fails.
     failed = [row for row in rows if not row.relative <= tolerance]
     for row in rows:
         print(f"{'FAILS' if row in failed else '':<6}{row.name:<32}{row.relative:.2e}")
@@ -103,7 +105,7 @@ def report(rows: list[Difference], tolerance: float) -> None:
 
 
 def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
-    """Returns what a device computes, by name: in a process of its own."""
+    """Returns the values that a device computes, by name, in a process of its own."""
     path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
     command = [sys.executable, os.path.abspath(__file__), f"--device={kind}"]
     done = subprocess.run(
@@ -170,17 +172,8 @@ def training() -> dict[str, np.ndarray]:
     batch = {name: np.ones([size, length], np.int32) for name in SEQUENCE_KEYS}
     batch["input_ids"] = rng.integers(5, _CONFIG.vocab_size, [size, length], np.int32)
     batch |= {name: rng.integers(1, length, [size], np.int32) for name in ANSWER_KEYS}
-    model_fn = v1_model_fn_builder(
-        _CONFIG,
-        init_checkpoint=None,
-        learning_rate=1e-3,
-        num_train_steps=100,
-        num_warmup_steps=0,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        use_einsum=False,
-        hub_module=None,
-    )
+    options = ModelOptions(OptimizerOptions(learning_rate=1e-3, num_train_steps=100))
+    model_fn = make_model_fn(_CONFIG, make_v1_head(mask_padding_in_loss=False), options)
     config = configuration.from_environment()
     if config and not device.is_hpu():
         model_fn = conversion.convert(model_fn, config, device.kind())

@@ -28,14 +28,20 @@ from pretraining.text import matching_files
 from runtime import app
 from runtime.errors import FlagError
 from runtime.files import check_readable
-from runtime.flags import FLAGS, LONGEST_SEQUENCE, WITHOUT_USE, require
+from runtime.flags import FLAGS, LONGEST_SEQUENCE, WITHOUT_USE, Settings
 
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
 
 
 def define_flags() -> None:
-    """The reference's flags, and how the work is shared out."""
+    """Defines the reference's flags, and how the work is shared out."""
+    _define_files()
+    _define_sequences()
+    _define_masks()
+
+
+def _define_files() -> None:
     flags.DEFINE_string(
         "input_file", None, "Text files, a sentence a line: names or globs, with commas between."
     )
@@ -48,7 +54,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "num_shards",
         1,
-        "Make so many files NAME-00000-of-00008, ... of the one --output_file=NAME. Files that "
+        "Number of files NAME-00000-of-00008, ... to make of --output_file=NAME. Files that "
         "are ready are not made again by a run that was stopped.",
         lower_bound=1,
         upper_bound=99_999,
@@ -56,6 +62,20 @@ def define_flags() -> None:
     flags.DEFINE_string("spm_model_file", None, "SentencePiece model.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary; not needed with a model.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
+    flags.DEFINE_integer("random_seed", 12345, "Of everything that is drawn.", lower_bound=0)
+    flags.DEFINE_integer(
+        "preprocess_workers",
+        len(os.sched_getaffinity(0)),
+        "Processes; the files are the same for any number. Default: the cores.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool("parallel", False, "Make the n-th output file of the n-th input file.")
+    flags.DEFINE_string(
+        "input_file_mode", "r", "Of the reference; ignored.", module_name=WITHOUT_USE
+    )
+
+
+def _define_sequences() -> None:
     flags.DEFINE_integer(
         "max_seq_length",
         512,
@@ -78,6 +98,9 @@ def define_flags() -> None:
         False,
         "Pair sentences with those of other documents, instead of changing their order.",
     )
+
+
+def _define_masks() -> None:
     flags.DEFINE_float(
         "masked_lm_prob",
         0.15,
@@ -108,26 +131,15 @@ def define_flags() -> None:
         "Change places of as many other tokens, which are to be predicted as well: "
         "run_pretraining.py then needs twice --max_predictions_per_seq.",
     )
-    flags.DEFINE_integer("random_seed", 12345, "Of everything that is drawn.", lower_bound=0)
-    flags.DEFINE_integer(
-        "preprocess_workers",
-        len(os.sched_getaffinity(0)),
-        "Processes; the files are the same for any number. Default: the cores.",
-        lower_bound=1,
-    )
-    flags.DEFINE_bool("parallel", False, "Make the n-th output file of the n-th input file.")
-    flags.DEFINE_string(
-        "input_file_mode", "r", "Of the reference; ignored.", module_name=WITHOUT_USE
-    )
 
 
 define_flags()
 
 
 def main(argv: list[str]) -> None:
-    """The whole job: flags, plan, files."""
+    """Runs the whole job: flags, plan, files."""
     del argv
-    require("input_file")
+    Settings().require("input_file")
     if not (FLAGS.spm_model_file or FLAGS.vocab_file):
         raise FlagError("--spm_model_file or --vocab_file is required")
     files = matching_files(FLAGS.input_file, "input_file")
@@ -156,7 +168,7 @@ def main(argv: list[str]) -> None:
 
 
 def output_files(input_files: list[str]) -> list[str]:
-    """The names of the files to make.
+    """Returns the names of the files to make.
 
     Raises:
       FlagError: the flags do not go together.
@@ -185,9 +197,8 @@ def output_files(input_files: list[str]) -> list[str]:
 
 
 def data_options() -> DataOptions:
-    """The flags that shape records."""
+    """Returns the flags that shape records."""
     return DataOptions(
-        FLAGS.do_lower_case,
         FLAGS.dupe_factor,
         FLAGS.random_seed,
         PairOptions(FLAGS.max_seq_length, FLAGS.short_seq_prob, FLAGS.random_next_sentence),

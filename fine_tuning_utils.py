@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 import tokenization
+from doors.common import refuse
 
 
 def create_albert(
@@ -30,7 +31,7 @@ def create_albert(
     Raises:
       ValueError: a `hub_module` is given.
     """
-    _refuse(hub_module)
+    refuse(hub_module=hub_module)
     model = modeling.AlbertModel(
         albert_config,
         is_training,
@@ -51,10 +52,5 @@ def create_vocab(
     Raises:
       ValueError: a `hub_module` is given, which must be None.
     """
-    _refuse(hub_module)
+    refuse(hub_module=hub_module)
     return tokenization.FullTokenizer.from_scratch(vocab_file, do_lower_case, spm_model_file)
-
-
-def _refuse(hub_module: str | None) -> None:
-    if hub_module:
-        raise ValueError("hub modules are not supported; give init_checkpoint instead")

@@ -122,7 +122,7 @@ class AlbertConfig:
 
     @classmethod
     def from_dict(cls, json_object: dict) -> AlbertConfig:
-        """A configuration with the given values; keys left out have their defaults.
+        """Makes a configuration with the given values; keys left out have their defaults.
 
         Raises:
           UserError: a key is the name of a method.
@@ -188,11 +188,11 @@ class AlbertConfig:
         get_activation(act)
 
     def to_dict(self) -> dict:
-        """All values, as a dictionary."""
+        """Returns all values, as a dictionary."""
         return copy.deepcopy(self.__dict__)
 
     def to_json_string(self) -> str:
-        """All values, as indented JSON with sorted keys."""
+        """Returns all values, as indented JSON with sorted keys."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
 
@@ -279,27 +279,27 @@ class AlbertModel:
                 )
 
     def get_pooled_output(self) -> tf.Tensor:
-        """float32 [B, H]: the first token's last state through a dense layer and tanh."""
+        """Returns float32 [B, H]: the first token's last state through a dense layer and tanh."""
         return self.pooled_output
 
     def get_sequence_output(self) -> tf.Tensor:
-        """float32 [B, S, H]: the last layer's states."""
+        """Returns float32 [B, S, H]: the last layer's states."""
         return self.sequence_output
 
     def get_all_encoder_layers(self) -> list[tf.Tensor]:
-        """The states after every block, float32 [B, S, H] each."""
+        """Returns the states after every block, float32 [B, S, H] each."""
         return self.all_encoder_layers
 
     def get_word_embedding_output(self) -> tf.Tensor:
-        """float32 [B, S, E]: the word embeddings alone."""
+        """Returns float32 [B, S, E]: the word embeddings alone."""
         return self.word_embedding_output
 
     def get_embedding_output(self) -> tf.Tensor:
-        """float32 [B, S, E]: words, segments and positions summed and normalized."""
+        """Returns float32 [B, S, E]: words, segments and positions summed and normalized."""
         return self.embedding_output
 
     def get_embedding_table(self) -> tf.Variable:
-        """float32 [vocab_size, E]: the word embedding table."""
+        """Returns float32 [vocab_size, E]: the word embedding table."""
         return self.output_embedding_table
 
 
@@ -368,8 +368,9 @@ def _encode(
     attention_dropout: float,
     use_einsum: bool,
 ) -> list[tf.Tensor]:
-    """The transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
+    """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
     batch_size, seq_length, width = get_shape_list(embeddings, expected_rank=3)
+    scope = tf.get_variable_scope().name
     bias = attention_bias(input_mask)
     state = tf.reshape(embeddings, [-1, width])
     if width != config.hidden_size:
@@ -395,6 +396,7 @@ def _encode(
                             hidden_dropout,
                             attention_dropout,
                             use_einsum,
+                            place=f"{scope}/layer_{layer}/inner_group_{inner}",
                         )
                     states.append(tf.reshape(state, [batch_size, seq_length, config.hidden_size]))
     return states
@@ -408,8 +410,12 @@ def _block(
     hidden_dropout: float,
     attention_dropout: float,
     use_einsum: bool,
+    place: str,
 ) -> tf.Tensor:
-    """Self-attention and feed-forward, each with residual and layer norm: [B*S, H] to the same."""
+    """Applies self-attention and feed-forward, each with residual and layer norm, to [B*S, H].
+
+    `place` begins the names of the dropouts' places.
+    """
 
     def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
         return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)
@@ -422,22 +428,26 @@ def _block(
                 )
                 for name in ("query", "key", "value")
             )
-            context = attend(query, key, value, bias, attention_dropout)
+            context = attend(
+                query, key, value, bias, attention_dropout, f"{place}/attention_probabilities"
+            )
             context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, config.hidden_size])
         with tf.variable_scope("output"):
-            attention = dropout(layer(context, config.hidden_size), hidden_dropout)
+            attention = layer(context, config.hidden_size)
+            attention = dropout(attention, hidden_dropout, place=f"{place}/attention_output")
     attention = layer_norm(attention + state, "LayerNorm")
     with tf.variable_scope("ffn_1"), tf.variable_scope("intermediate"):
         wide = layer(attention, config.intermediate_size)
         activation = get_activation(config.hidden_act)
         wide = activation(wide) if activation else wide
         with tf.variable_scope("output"):
-            output = dropout(layer(wide, config.hidden_size), hidden_dropout)
+            output = layer(wide, config.hidden_size)
+            output = dropout(output, hidden_dropout, place=f"{place}/output")
     return layer_norm(output + attention, "LayerNorm_1")
 
 
 def get_activation(activation_string: str | Callable | None) -> Callable | None:
-    """The function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
+    """Returns the function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
 
     Anything that is not a string is taken for a function and returned.
 

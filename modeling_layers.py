@@ -98,7 +98,8 @@ def embedding_postprocessor(
             position_embedding_name, max_position_embeddings, width, initializer_range
         )
         total += positions[:seq_length]
-    return layer_norm_and_dropout(total, dropout_prob)
+    place = f"{tf.get_variable_scope().name}/output"
+    return dropout(layer_norm(total), dropout_prob, place=place)
 
 
 def _table(name: str, rows: int, width: int, initializer_range: float) -> tf.Variable:
@@ -106,7 +107,7 @@ def _table(name: str, rows: int, width: int, initializer_range: float) -> tf.Var
 
 
 def _look_up(table: tf.Variable, ids: tf.Tensor, one_hot: bool) -> tf.Tensor:
-    """Rows of `table` [V, E] for `ids` [B, S]: [B, S, E]."""
+    """Returns rows of `table` [V, E] for `ids` [B, S]: [B, S, E]."""
     if not one_hot:
         return tf.nn.embedding_lookup(table, ids)
     rows, width = get_shape_list(table)
@@ -176,14 +177,14 @@ def attention_layer(
 
 
 def attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
-    """What is added to scores so that masked positions [B, T] get no attention: [B, 1, 1, T]."""
+    """Returns [B, 1, 1, T] to add to scores, so that masked positions [B, T] get no attention."""
     # Broadcast over heads and query positions.
     mask = tf.expand_dims(tf.expand_dims(input_mask, 1), 1)
     return (1.0 - tf.cast(mask, tf.float32)) * _MASKED_SCORE
 
 
 def split_heads(x: tf.Tensor, batch_shape: list, num_attention_heads: int) -> tf.Tensor:
-    """[B * S, H] to [B, N, S, D], where `batch_shape` is B and S."""
+    """Reshapes [B * S, H] to [B, N, S, D], where `batch_shape` is B and S."""
     size = get_shape_list(x)[-1] // num_attention_heads
     x = tf.reshape(x, [*batch_shape, num_attention_heads, size])
     return tf.transpose(x, [0, 2, 1, 3])
@@ -195,15 +196,17 @@ def attend(
     value: tf.Tensor,
     bias: tf.Tensor | float,
     dropout_prob: float,
+    place: str | None = None,
 ) -> tf.Tensor:
-    """Scaled dot-product attention of [B, N, F, D] to [B, N, T, D].
+    """Computes scaled dot-product attention of [B, N, F, D] to [B, N, T, D].
 
-    `bias`, of a shape that fits [B, N, F, T], is added to the scores.
+    `bias`, of a shape that fits [B, N, F, T], is added to the scores; `place` is of the dropout.
     """
     # Scaling the query instead of the scores touches S / D times fewer numbers.
     query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
     scores = tf.matmul(query, key, transpose_b=True) + bias
-    probabilities = dropout(tf.nn.softmax(scores, name="attention_probs"), dropout_prob)
+    probabilities = tf.nn.softmax(scores, name="attention_probs")
+    probabilities = dropout(probabilities, dropout_prob, place=place)
     return tf.matmul(probabilities, value)
 
 
@@ -214,7 +217,7 @@ def dense(
     use_einsum: bool = False,
     name: str = "dense",
 ) -> tf.Tensor:
-    """`x` [M, K] through a kernel [K, `size`] and a bias [`size`], variables in scope `name`."""
+    """Puts `x` [M, K] through a kernel [K, `size`] and a bias [`size`] in variable scope `name`."""
     with tf.variable_scope(name):
         kernel = tf.get_variable(
             "kernel", [x.shape[-1], size], initializer=create_initializer(initializer_range)
@@ -225,7 +228,7 @@ def dense(
 
 
 def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Layer normalization over the last axis (https://arxiv.org/abs/1607.06450), epsilon 1e-12.
+    """Applies layer normalization over the last axis, epsilon 1e-12 (see `ops.layer_norm`).
 
     Variables `gamma` and `beta` live in scope `name` ("LayerNorm", made unique, if None).
     """
@@ -239,17 +242,22 @@ def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
 def layer_norm_and_dropout(
     input_tensor: tf.Tensor, dropout_prob: float | None, name: str | None = None
 ) -> tf.Tensor:
-    """`layer_norm` in scope `name`, then `dropout`."""
+    """Applies `layer_norm` in scope `name`, then `dropout`."""
     return dropout(layer_norm(input_tensor, name), dropout_prob)
 
 
-def dropout(input_tensor: tf.Tensor, dropout_prob: float | None) -> tf.Tensor:
-    """`ops.dropout`; nothing where the probability is 0 or None."""
-    return ops.dropout(input_tensor, dropout_prob) if dropout_prob else input_tensor
+def dropout(
+    input_tensor: tf.Tensor, dropout_prob: float | None, *, place: str | None = None
+) -> tf.Tensor:
+    """Returns what `ops.dropout` makes of a tensor; itself where the probability is 0 or None.
+
+    Every dropout of a model has a place of its own, by which its mask is drawn.
+    """
+    return ops.dropout(input_tensor, dropout_prob, place) if dropout_prob else input_tensor
 
 
 def create_initializer(initializer_range: float = 0.02):
-    """A truncated normal initializer with that standard deviation."""
+    """Returns a truncated normal initializer with that standard deviation."""
     return tf.truncated_normal_initializer(stddev=initializer_range)
 
 
@@ -276,7 +284,7 @@ def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int
 def get_shape_list(
     tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
 ) -> list:
-    """The tensor's dimensions: integers where they are static, scalar tensors elsewhere.
+    """Returns the tensor's dimensions: integers where they are static, scalar tensors elsewhere.
 
     Raises:
       ValueError: the rank is not (one of) `expected_rank`.
@@ -303,7 +311,7 @@ def assert_rank(
 
 
 def reshape_to_matrix(input_tensor: tf.Tensor) -> tf.Tensor:
-    """[..., W] to [the product of the others, W].
+    """Reshapes [..., W] to [the product of the others, W].
 
     Raises:
       ValueError: the rank is less than 2.
@@ -316,7 +324,7 @@ def reshape_to_matrix(input_tensor: tf.Tensor) -> tf.Tensor:
 
 
 def reshape_from_matrix(output_tensor: tf.Tensor, orig_shape_list: Sequence) -> tf.Tensor:
-    """[M, W] to [..., W], with all axes but the last from `orig_shape_list`."""
+    """Reshapes [M, W] to [..., W], with all axes but the last from `orig_shape_list`."""
     if len(orig_shape_list) == 2:
         return output_tensor
     return tf.reshape(output_tensor, [*orig_shape_list[:-1], get_shape_list(output_tensor)[-1]])

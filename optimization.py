@@ -4,38 +4,63 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators
 from runtime.checkpoints.initialization import initialize_from_checkpoint
+from runtime.devices import mask_seeds
+from runtime.errors import NOT_FINITE
 from runtime.training import graph_keys
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
 
+class OptimizerOptions(NamedTuple):
+    """How a model is trained.
+
+    Attributes:
+      learning_rate: the highest one.
+      num_train_steps: the step at which the polynomial decay reaches 0.
+      num_warmup_steps: steps of linear warmup; 0 or None for none.
+      optimizer: a name in `OPTIMIZERS`.
+      poly_power: exponent of the decay, 1 for linear.
+      start_warmup_step: the step at which the warmup begins; the rate is 0 before.
+      gradient_accumulation_steps: runs of the training op for one optimizer step: gradients of this
+        many batches are added up, then sent, clipped and applied as the mean of one large batch.
+      allreduce_dtype: type of the gradients on the wire, if not float32.
+    """
+
+    learning_rate: float
+    num_train_steps: int
+    num_warmup_steps: int | None = 0
+    optimizer: str = "adamw"
+    poly_power: float = 1.0
+    start_warmup_step: int = 0
+    gradient_accumulation_steps: int = 1
+    allreduce_dtype: tf.DType | None = None
+
+
 def training_spec(
     loss: tf.Tensor,
     input_mask: tf.Tensor,
-    init_checkpoint: str | None,
-    *schedule: Any,
+    options: OptimizerOptions,
+    init_checkpoint: str | None = None,
     num_groups: int = 0,
-    **options: Any,
 ) -> estimators.EstimatorSpec:
-    """How every task's `model_fn` ends in training: first values, optimizer, specification.
+    """Returns the specification of a model in training: first values, loss, optimizer.
 
     Args:
       loss: scalar.
       input_mask: int32 [B, S], 1 for the tokens that the loss is of.
+      options: of the optimizer.
       init_checkpoint: checkpoint that variables start from, or None.
-      *schedule: the arguments of `create_optimizer` after the loss.
       num_groups: see `initialize_from_checkpoint`.
-      **options: further arguments of `create_optimizer` by name.
     """
     if init_checkpoint:
         initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint, num_groups).log()
-    train_op = create_optimizer(loss, *schedule, num_tokens=tf.reduce_sum(input_mask), **options)
+    train_op = training_op(loss, options, num_tokens=tf.reduce_sum(input_mask))
     return estimators.EstimatorSpec(estimators.ModeKeys.TRAIN, loss=loss, train_op=train_op)
 
 
@@ -50,88 +75,203 @@ def create_optimizer(
     start_warmup_step=0,
     colocate_gradients_with_ops=False,
     excluded_tvars=None,
-    *,
-    num_tokens: tf.Tensor | None = None,
-    gradient_accumulation_steps: int = 1,
-    allreduce_dtype: tf.DType | None = None,
-):
-    """Builds the op of one optimizer step: gradients, clipping, update, and the step counter.
-
-    Gradients are averaged over the workers and clipped to a global norm of 1. Step k, counted from
-    0, uses the learning rate of step k: the counter moves only after the update. A global norm that
-    is not finite raises `InvalidArgumentError` before any variable changes.
+) -> tf.Operation:
+    """Returns `training_op`, with the reference's arguments.
 
     Args:
       loss: scalar tensor.
       init_lr: the highest learning rate.
-      num_train_steps: the step at which the polynomial decay reaches 0.
-      num_warmup_steps: steps of linear warmup; 0 or None for none.
       use_tpu: must be false.
-      optimizer: "adamw" or "lamb".
-      poly_power: exponent of the decay, 1 for linear.
-      start_warmup_step: the step at which the warmup begins; the rate is 0 before.
-      colocate_gradients_with_ops: as in `tf.gradients`.
+      num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step: see
+        `OptimizerOptions`.
+      colocate_gradients_with_ops, excluded_tvars: see `training_op`.
+    """
+    refuse_tpu(use_tpu)
+    return training_op(
+        loss,
+        OptimizerOptions(
+            init_lr,
+            num_train_steps,
+            num_warmup_steps,
+            optimizer,
+            poly_power,
+            start_warmup_step,
+        ),
+        excluded_tvars=excluded_tvars,
+        colocate_gradients_with_ops=colocate_gradients_with_ops,
+    )
+
+
+def refuse_tpu(use_tpu: bool) -> None:
+    """Raises a `ValueError` where a caller written for the reference asks for a TPU."""
+    if use_tpu:
+        raise ValueError("use_tpu: this project does not run on TPU")
+
+
+class Facts(NamedTuple):
+    """What is known of a batch besides its gradients; sums or means over batches, scalars.
+
+    They travel as one vector, `tf.stack(facts)`; `Facts(*tf.unstack(vector))` gives them back.
+    """
+
+    loss: tf.Tensor
+    tokens: tf.Tensor
+    # Of the rows of embedding tables' gradients, the sum of their elements' squares.
+    row_squares: tf.Tensor
+
+
+class Gradients(NamedTuple):
+    """The gradients of one batch, or their means over several.
+
+    Attributes:
+      variables: the variables that have one.
+      values: the gradients, dense, in the variables' shapes.
+      of_rows: for each, whether it counts in the norm by `Facts.row_squares`.
+      facts: a vector of `Facts`.
+    """
+
+    variables: Sequence[tf.Variable]
+    values: Sequence[tf.Tensor]
+    of_rows: Sequence[bool]
+    facts: tf.Tensor
+
+
+def training_op(
+    loss: tf.Tensor,
+    options: OptimizerOptions,
+    *,
+    excluded_tvars: Iterable | None = None,
+    colocate_gradients_with_ops: bool = False,
+    num_tokens: tf.Tensor | None = None,
+) -> tf.Operation:
+    """Builds the op of one optimizer step: gradients, mean, clipping, update, step counter.
+
+    Step k, counted from 0, uses the learning rate of step k: the counter moves only after the
+    update. A global norm that is not finite raises `InvalidArgumentError` before any variable
+    changes.
+
+    Args:
+      loss: scalar.
+      options: of the optimizer.
       excluded_tvars: trainable variables, or their names, that are not to change.
+      colocate_gradients_with_ops: as in `tf.gradients`.
       num_tokens: scalar, tokens of the batch that the loss is of; reported with the loss.
-      gradient_accumulation_steps: runs of the op for one optimizer step: gradients of so many
-        batches are added up, then sent, clipped and applied as the mean of one large batch.
-      allreduce_dtype: type of the gradients on the wire, if not float32.
 
     Returns:
       The training op. A step's loss and tokens, of all its batches and workers, and its learning
       rate are in the collections of `graph_keys`.
     """
-    if use_tpu:
-        raise ValueError("create_optimizer: this project does not run on TPU")
     global_step = tf.train.get_or_create_global_step()
-    learning_rate = _schedule(
-        init_lr, global_step, num_train_steps, num_warmup_steps, poly_power, start_warmup_step
-    )
+    step = tf.identity(global_step)
+    learning_rate = _schedule(options, step)
     tf.add_to_collection(graph_keys.LEARNING_RATE, learning_rate)
-    optimizer = _make_optimizer(optimizer, learning_rate)
-
+    optimizer = _make_optimizer(options.optimizer, learning_rate)
     variables = _without(excluded_tvars or (), tf.trainable_variables())
+    batch = compute_gradients(loss, variables, num_tokens, colocate_gradients_with_ops)
+    optimizer.create_slots(batch.variables)
+    num_batches = options.gradient_accumulation_steps * distributed.size()
+
+    def finish(batch: Gradients) -> tf.Tensor:
+        batch = reduce_over_workers(batch, options.allreduce_dtype)
+        batch = clip(batch, num_batches)
+        update = apply(optimizer, batch, step)
+        with tf.control_dependencies([update]):
+            counted = tf.assign_add(global_step, 1)
+        with tf.control_dependencies([counted]):
+            return tf.identity(batch.facts)
+
+    vector = accumulate(batch, options.gradient_accumulation_steps, finish)
+    facts = Facts(*tf.unstack(vector))
+    tf.add_to_collection(graph_keys.LOSS, facts.loss)
+    tf.add_to_collection(graph_keys.TOKENS, facts.tokens * num_batches)
+    return tf.group(vector, name="train_op")
+
+
+def compute_gradients(
+    loss: tf.Tensor,
+    variables: Sequence[tf.Variable],
+    num_tokens: tf.Tensor | None = None,
+    colocate_gradients_with_ops: bool = False,
+) -> Gradients:
+    """Returns the gradients of a batch, of the variables that its loss depends on."""
     gradients = tf.gradients(
         loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
     )
     pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
-    gradients, variables = zip(*pairs, strict=True)
-    optimizer.create_slots(variables)
-    is_table = [isinstance(gradient, tf.IndexedSlices) for gradient in gradients]
-    num_batches = gradient_accumulation_steps * distributed.size()
-
-    def apply(facts: tf.Tensor, *gradients: tf.Tensor) -> tf.Tensor:
-        """Updates the variables with a step's mean gradients; returns its mean facts."""
-        gradients = distributed.mean(gradients, allreduce_dtype)
-        (facts,) = distributed.mean([facts])
-        others = [g for g, table in zip(gradients, is_table, strict=True) if not table]
-        norm = tf.sqrt(tf.square(tf.global_norm(others)) + facts[2] / num_batches)
-        # Everything that follows depends on the check, so that no NaN ever reaches a variable.
-        norm = tf.debugging.check_numerics(norm, graph_keys.NOT_FINITE)
-        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm=1.0, use_norm=norm)
-        update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        with tf.control_dependencies([update]):
-            counted = tf.assign_add(global_step, 1)
-        with tf.control_dependencies([counted]):
-            return tf.identity(facts)
-
-    # As in the reference the rows of an embedding table's gradient count one by one in the norm,
-    # also where several tokens have the same row; when they are added up it is too late for that.
-    rows = [g.values for g, table in zip(gradients, is_table, strict=True) if table]
+    # As in the reference, each row of an embedding table's gradient counts in the norm by itself,
+    # even where several tokens share a row; so the squares are taken before rows are added up.
+    of_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
+    rows = [gradient.values for (gradient, _), by_row in zip(pairs, of_rows, strict=True) if by_row]
     squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
     tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
-    values = [tf.stack([loss, tokens, squares]), *map(_dense, gradients, variables)]
-    if gradient_accumulation_steps > 1:
-        facts = _every_so_often(gradient_accumulation_steps, apply, values)
-    else:
-        facts = apply(*values)
-    tf.add_to_collection(graph_keys.LOSS, facts[0])
-    tf.add_to_collection(graph_keys.TOKENS, facts[1] * num_batches)
-    return tf.group(facts, name="train_op")
+    return Gradients(
+        variables=[variable for _, variable in pairs],
+        values=[_dense(gradient, variable) for gradient, variable in pairs],
+        of_rows=of_rows,
+        facts=tf.stack(Facts(loss, tokens, squares)),
+    )
+
+
+def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
+    """Returns the means over the workers, whose gradients are sent as `dtype`, float32 if None."""
+    values = distributed.mean(batch.values, dtype)
+    (facts,) = distributed.mean([batch.facts])
+    return batch._replace(values=values, facts=facts)
+
+
+def clip(batch: Gradients, num_batches: int) -> Gradients:
+    """Returns gradients, the means over `num_batches`, clipped to a global norm of 1."""
+    others = [g for g, by_row in zip(batch.values, batch.of_rows, strict=True) if not by_row]
+    row_squares = Facts(*tf.unstack(batch.facts)).row_squares / num_batches
+    norm = tf.sqrt(tf.square(tf.global_norm(others)) + row_squares)
+    # Everything that follows depends on the check, so that no NaN ever reaches a variable.
+    norm = tf.debugging.check_numerics(norm, NOT_FINITE)
+    values, _ = tf.clip_by_global_norm(batch.values, clip_norm=1.0, use_norm=norm)
+    return batch._replace(values=values)
+
+
+def apply(optimizer: AdamWeightDecayOptimizer, batch: Gradients, step: tf.Tensor) -> tf.Operation:
+    """Returns the op that updates variables and the optimizer's state in a step."""
+    return optimizer.apply_gradients(zip(batch.values, batch.variables, strict=True), step)
+
+
+def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Tensor]) -> tf.Tensor:
+    """Adds up the gradients of several runs; the last run finishes the step with their means.
+
+    The sums are no part of a checkpoint: one is written between two steps, when they are 0.
+
+    Args:
+      batch: of one run.
+      runs: runs of the training op for one step; with 1 nothing is added up.
+      finish: builds what ends a step and returns its facts.
+
+    Returns:
+      The facts that `finish` returns; zeros in the other runs.
+    """
+    if runs == 1:
+        return finish(batch)
+
+    values = [batch.facts, *batch.values]
+    sums = [_zeros(f"accumulated/{number}", value) for number, value in enumerate(values)]
+    count = mask_seeds.micro_batch()
+    added = [total.assign_add(value) for total, value in zip(sums, values, strict=True)]
+    with tf.control_dependencies(added):
+        counted = tf.identity(count.assign_add(1))
+
+    def last_run() -> tf.Tensor:
+        facts, *means = (total.read_value() / runs for total in sums)
+        facts = finish(batch._replace(values=means, facts=facts))
+        with tf.control_dependencies([facts]):
+            cleared = [v.assign(tf.zeros_like(v)) for v in (*sums, count)]
+        with tf.control_dependencies(cleared):
+            return tf.identity(facts)
+
+    with tf.control_dependencies([counted]):
+        return tf.cond(tf.equal(counted, runs), last_run, lambda: tf.zeros_like(batch.facts))
 
 
 def _without(excluded: Iterable, variables: Sequence[tf.Variable]) -> list[tf.Variable]:
-    """The variables that are not excluded, by themselves or by name."""
+    """Returns the variables that are not excluded, by themselves or by name."""
     left_out = {getattr(entry, "name", entry).split(":")[0] for entry in excluded}
     if unknown := left_out - {variable.op.name for variable in variables}:
         raise ValueError(f"excluded_tvars: no trainable variable is {', '.join(sorted(unknown))}")
@@ -139,79 +279,47 @@ def _without(excluded: Iterable, variables: Sequence[tf.Variable]) -> list[tf.Va
 
 
 def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.Tensor:
-    """A gradient in the shape of its variable, of which nothing is left to find out at run time."""
+    """Returns a gradient in the static shape of its variable."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
     return gradient
 
 
-def _every_so_often(
-    runs: int, apply: Callable[..., tf.Tensor], values: Sequence[tf.Tensor]
-) -> tf.Tensor:
-    """Adds the values up; in the last of so many runs returns `apply` of their means.
-
-    Sums are no part of a checkpoint: one is written between two steps, when they are 0.
-    """
-
-    def zeros(name: str, like: tf.Tensor) -> tf.Variable:
-        return tf.get_variable(
-            f"accumulated/{name}",
-            like.shape,
-            like.dtype,
-            tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            use_resource=True,
-        )
-
-    sums = [zeros(str(number), value) for number, value in enumerate(values)]
-    count = zeros("count", tf.constant(0))
-    added = [total.assign_add(value) for total, value in zip(sums, values, strict=True)]
-    with tf.control_dependencies(added):
-        counted = tf.identity(count.assign_add(1))
-
-    def finish() -> tf.Tensor:
-        facts = apply(*(total.read_value() / runs for total in sums))
-        with tf.control_dependencies([facts]):
-            cleared = [v.assign(tf.zeros_like(v)) for v in (*sums, count)]
-        with tf.control_dependencies(cleared):
-            return tf.identity(facts)
-
-    with tf.control_dependencies([counted]):
-        return tf.cond(tf.equal(counted, runs), finish, lambda: tf.zeros_like(values[0]))
+def _zeros(name: str, like: tf.Tensor) -> tf.Variable:
+    return tf.get_variable(
+        name,
+        like.shape,
+        like.dtype,
+        tf.zeros_initializer(),
+        trainable=False,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        use_resource=True,
+    )
 
 
-def _schedule(
-    init_lr: float,
-    global_step: tf.Variable,
-    num_train_steps: int,
-    num_warmup_steps: int | None,
-    poly_power: float,
-    start_warmup_step: int,
-) -> tf.Tensor:
-    """Polynomial decay to 0 from the first step on; during the warmup a linear rise instead."""
-    step = tf.identity(global_step)
+def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
+    """Returns polynomial decay to 0 from the first step on; in the warmup a linear rise instead."""
     rate = tf.train.polynomial_decay(
-        tf.constant(init_lr, tf.float32),
+        tf.constant(options.learning_rate, tf.float32),
         step,
-        num_train_steps,
+        options.num_train_steps,
         end_learning_rate=0.0,
-        power=poly_power,
+        power=options.poly_power,
         cycle=False,
     )
-    if not num_warmup_steps:
+    if not options.num_warmup_steps:
         return rate
-    # Before the start the reference has negative rates, which climb the loss.
-    warmed = tf.maximum(tf.cast(step - start_warmup_step, tf.float32), 0.0)
-    warmup_rate = init_lr * (warmed / float(num_warmup_steps))
-    return tf.where(warmed < float(num_warmup_steps), warmup_rate, rate)
+    num_warmup_steps = float(options.num_warmup_steps)
+    # Before the start of the warmup the reference's rates are negative, which raises the loss.
+    warmed = tf.maximum(tf.cast(step - options.start_warmup_step, tf.float32), 0.0)
+    warmup_rate = options.learning_rate * (warmed / num_warmup_steps)
+    return tf.where(warmed < num_warmup_steps, warmup_rate, rate)
 
 
 def _make_optimizer(name: str, learning_rate: tf.Tensor) -> AdamWeightDecayOptimizer:
-    classes = {"adamw": AdamWeightDecayOptimizer, "lamb": LAMBOptimizer}
-    if name not in classes:
-        raise ValueError(f"Not supported optimizer: {name} (known: {', '.join(classes)})")
-    return classes[name](
+    if name not in OPTIMIZERS:
+        raise ValueError(f"Not supported optimizer: {name} (known: {', '.join(OPTIMIZERS)})")
+    return OPTIMIZERS[name](
         learning_rate=learning_rate,
         weight_decay_rate=0.01,
         beta_1=0.9,
@@ -238,7 +346,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         exclude_from_weight_decay=None,
         name="AdamWeightDecayOptimizer",
     ):
-        """`exclude_from_weight_decay`: regular expressions searched in variable names."""
+        """Sets up; `exclude_from_weight_decay`: regular expressions searched in variable names."""
         super().__init__(False, name)
         self.learning_rate = learning_rate
         self.weight_decay_rate = weight_decay_rate
@@ -251,17 +359,27 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def apply_gradients(
         self,
         grads_and_vars: Iterable[tuple],
-        global_step: tf.Variable | None = None,
+        global_step: tf.Tensor | tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """The op that updates variables and moments. As in the reference, `global_step` stays."""
+        """Returns the op that updates variables and moments.
+
+        Args:
+          grads_and_vars: pairs of gradient and variable; those with a None are left out.
+          global_step: the step, counted from 0. As in the reference it does not move.
+          name: of the op.
+        """
         assignments = []
         for gradient, variable in grads_and_vars:
             if gradient is not None and variable is not None:
-                assignments += self._assignments(tf.convert_to_tensor(gradient), variable)
+                gradient = tf.convert_to_tensor(gradient)
+                assignments += self._assignments(gradient, variable, global_step)
         return tf.group(*assignments, name=name)
 
-    def _assignments(self, gradient: tf.Tensor, variable: tf.Variable) -> list:
+    def _assignments(
+        self, gradient: tf.Tensor, variable: tf.Variable, step: tf.Tensor | tf.Variable | None
+    ) -> list:
+        """Returns the new values of a variable and its moments, which do not depend on the step."""
         m, v = self._moments_of(variable)
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
@@ -274,7 +392,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
-        """The learning rate of one variable."""
+        """Returns the learning rate of one variable."""
         return self.learning_rate
 
     def create_slots(self, variables: Iterable[tf.Variable]) -> None:
@@ -313,7 +431,7 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         exclude_from_layer_adaptation=None,
         name="LAMBOptimizer",
     ):
-        """Without `exclude_from_layer_adaptation`, `exclude_from_weight_decay` serves for both."""
+        """Takes `exclude_from_weight_decay` for both without `exclude_from_layer_adaptation`."""
         super().__init__(
             learning_rate,
             weight_decay_rate,
@@ -328,12 +446,16 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         )
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
-        """The learning rate times |variable| / |update|; times 1 where a norm is 0, or excluded."""
+        """Returns the rate times |variable| / |update|; times 1 where a norm is 0, or excluded."""
         if _matches(variable.op.name, self.exclude_from_layer_adaptation):
             return self.learning_rate
         weight_norm, update_norm = tf.norm(variable), tf.norm(update)
         ratio = tf.where((weight_norm > 0) & (update_norm > 0), weight_norm / update_norm, 1.0)
         return ratio * self.learning_rate
+
+
+# The optimizers of this project by name.
+OPTIMIZERS = {"adamw": AdamWeightDecayOptimizer, "lamb": LAMBOptimizer}
 
 
 def _matches(name: str, patterns: Sequence[str] | None) -> bool:

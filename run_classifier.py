@@ -11,35 +11,17 @@ The same command resumes a run that was stopped, and ends at once if there is no
 from __future__ import annotations
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from glue.flags import define_glue_flags
-from glue.run import GlueRun
-from runtime import app, distributed
-from runtime.flags import FLAGS, check_run_flags, define_ignored_flags, define_run_flags, require
-from runtime.training.run import connect
+from glue.task import GlueTask as TASK
+from runtime import app
+from runtime.training.run import define_flags, run
 
-define_run_flags()
-define_glue_flags()
-define_ignored_flags()
+define_flags(TASK)
 
 
 def main(argv: list[str]) -> None:
-    """The whole run: checks, training, evaluation, prediction, export."""
+    """Runs the task under the flags."""
     del argv
-    check_run_flags()
-    require("data_dir", "task_name", "albert_config_file", "spm_model_file", "output_dir")
-    run = GlueRun()
-    training = run.prepare_training() if FLAGS.do_train else None
-    development = run.prepare_evaluation() if FLAGS.do_eval else None
-    test = run.prepare_prediction() if FLAGS.do_predict else None
-    connect(run.facts)
-    if training:
-        run.train(training)
-    if development:
-        run.evaluate(development)
-    if test:
-        run.predict(test)
-    if FLAGS.export_dir and distributed.is_chief():
-        run.export()
+    run(TASK)
 
 
 if __name__ == "__main__":

@@ -11,30 +11,17 @@ The same command resumes a run that was stopped, and ends at once if there is no
 from __future__ import annotations
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from pretraining.flags import define_pretraining_flags
-from pretraining.run import PretrainingRun
+from pretraining.task import PretrainingTask as TASK
 from runtime import app
-from runtime.flags import FLAGS, check_run_flags, define_ignored_flags, define_run_flags, require
-from runtime.training.run import connect
+from runtime.training.run import define_flags, run
 
-define_run_flags()
-define_pretraining_flags()
-define_ignored_flags()
+define_flags(TASK)
 
 
 def main(argv: list[str]) -> None:
-    """The whole run: checks, training, scores."""
+    """Runs the task under the flags."""
     del argv
-    check_run_flags()
-    require("albert_config_file", "output_dir")
-    run = PretrainingRun()
-    training = run.prepare_training() if FLAGS.do_train else None
-    evaluation = run.prepare_evaluation() if FLAGS.do_eval else None
-    connect(run.facts)
-    if training:
-        run.train(training)
-    if evaluation:
-        run.evaluate(evaluation)
+    run(TASK)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""The reference's module of SQuAD functions: names only, the code lives in `squad/`."""
+"""The reference's module of SQuAD functions: names only, of `squad/` and `doors/`."""
 
+from doors.squad_features import FeatureWriter, InputFeatures, convert_examples_to_features
+from doors.squad_models import create_v1_model, input_fn_builder, v1_model_fn_builder
+from doors.squad_predictions import accumulate_predictions_v1, write_predictions_v1
 from squad.examples import SquadExample, read_squad_examples
-from squad.features import InputFeatures, convert_examples_to_features
-from squad.input_pipeline import input_fn_builder
-from squad.model import create_v1_model, v1_model_fn_builder
-from squad.predictions import RawResult, accumulate_predictions_v1, write_predictions_v1
-from squad.records import FeatureWriter
+from squad.predictions import RawResult
 from squad.scoring import (
     evaluate_v1,
     exact_match_score,

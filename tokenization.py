@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import functools
+import hashlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,11 +13,19 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
+from sentencepiece_text import (  # noqa: F401  The reference has these names here.
+    SPIECE_UNDERLINE,
+    encode_ids,
+    encode_pieces,
+    ends_in_digit_comma,
+    preprocess_text,
+)
+from token_offsets import Aligner, Tokens
 
-SPIECE_UNDERLINE = "▁".encode()
-_UNDERLINE = "▁"
-# A lone surrogate cannot be encoded in UTF-8; JSON can hold one all the same.
-_REPLACEMENT = "\ufffd"
+# A SentencePiece sign alone begins a word, and so does a piece with anything but signs and these
+# letters.
+_SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+_LETTERS = set("abcdefghijklmnopqrstuvwxyz")
 # Code points of the CJK Unified Ideographs blocks; Hangul and kana are words with spaces or runs
 # of their own and are not split.
 _CJK_BLOCKS = (
@@ -30,81 +40,8 @@ _CJK_BLOCKS = (
 )
 
 
-def preprocess_text(inputs: str, remove_space: bool = True, lower: bool = False) -> str:
-    """Text as the SentencePiece models were trained on it.
-
-    Runs of white space become one space (`remove_space`), characters their NFKD form without
-    combining marks, and letters lower case (`lower`).
-    """
-    text = " ".join(inputs.split()) if remove_space else inputs
-    if not text.isascii():
-        text = "".join(map(strip_character, text))
-    return text.lower() if lower else text
-
-
-def strip_character(char: str) -> str:
-    """The NFKD form of a character without combining marks: "é" to "e", "½" to "1⁄2".
-
-    Without its marks, the NFKD form of a text is that of its characters one after the other.
-    """
-    if 0xD800 <= ord(char) <= 0xDFFF:
-        return _REPLACEMENT
-    return "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
-
-
-def encode_pieces(
-    sp_model: spm.SentencePieceProcessor,
-    text: str,
-    return_unicode: bool = True,
-    sample: bool = False,
-) -> list[str]:
-    """The pieces of a text; one that ends in a digit and a comma is cut again without the comma.
-
-    Args:
-      sp_model: the SentencePiece model.
-      text: what `preprocess_text` returned.
-      return_unicode: kept for compatibility; pieces are always strings.
-      sample: draw a segmentation (n-best 64, alpha 0.1) instead of the best one.
-    """
-    if sample:
-        pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
-    else:
-        pieces = sp_model.encode(text, out_type=str)
-    if not any(map(ends_in_digit_comma, pieces)):
-        return pieces
-    result = []
-    for piece in pieces:
-        if ends_in_digit_comma(piece):
-            result += sp_model.encode(piece[:-1].replace(_UNDERLINE, ""), out_type=str)
-            result.append(",")
-        else:
-            result.append(piece)
-    return result
-
-
-def ends_in_digit_comma(piece: str) -> bool:
-    """Whether the comma rule of `encode_pieces` applies to a piece, such as "▁1995,"."""
-    return piece[-1:] == "," and piece[-2:-1].isdigit()
-
-
-def encode_ids(sp_model: spm.SentencePieceProcessor, text: str, sample: bool = False) -> list[int]:
-    """The ids of `encode_pieces`."""
-    if not sample and text.isascii() and "," not in text:
-        return sp_model.encode(text)
-    return sp_model.piece_to_id(encode_pieces(sp_model, text, sample=sample))
-
-
-def encode_ids_of_all(
-    sp_model: spm.SentencePieceProcessor, texts: Sequence[str]
-) -> list[list[int]]:
-    """The ids of several texts, each as `encode_ids` gives them; faster than one by one."""
-    plain = [text for text in texts if text.isascii() and "," not in text]
-    encoded = dict(zip(plain, sp_model.encode(plain, num_threads=1), strict=True))
-    return [encoded.get(text) or encode_ids(sp_model, text) for text in texts]
-
-
 def convert_to_unicode(text: str | bytes) -> str:
-    """A string from a string or from UTF-8 bytes, of which invalid ones are dropped."""
+    """Returns a string from a string or from UTF-8 bytes, of which invalid ones are dropped."""
     if isinstance(text, str):
         return text
     if isinstance(text, bytes):
@@ -113,7 +50,7 @@ def convert_to_unicode(text: str | bytes) -> str:
 
 
 def printable_text(text: str | bytes) -> str:
-    """What to print for a text; the same as `convert_to_unicode` since Python 3."""
+    """Returns what to print for a text; the same as `convert_to_unicode` since Python 3."""
     return convert_to_unicode(text)
 
 
@@ -136,17 +73,17 @@ def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
 
 
 def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
-    """Ids of tokens."""
+    """Returns ids of tokens."""
     return convert_by_vocab(vocab, tokens)
 
 
 def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> list[str]:
-    """Tokens of ids."""
+    """Returns tokens of ids."""
     return convert_by_vocab(inv_vocab, ids)
 
 
 def whitespace_tokenize(text: str) -> list[str]:
-    """The words between white space."""
+    """Returns the words between white space."""
     return text.split()
 
 
@@ -155,6 +92,7 @@ class FullTokenizer:
 
     Attributes:
       vocab, inv_vocab: token to id, id to token.
+      do_lower_case: whether `normalize` and `encode` lower-case.
       sp_model: the `SentencePieceProcessor`, or None.
     """
 
@@ -164,7 +102,9 @@ class FullTokenizer:
         Raises:
           UserError: the file is missing or is none.
         """
+        self.do_lower_case = do_lower_case
         self.sp_model = None
+        self._file = spm_model_file or vocab_file
         if spm_model_file:
             self.sp_model = _load_sentencepiece(spm_model_file)
             size = self.sp_model.get_piece_size()
@@ -179,11 +119,108 @@ class FullTokenizer:
 
     @classmethod
     def from_scratch(cls, vocab_file, do_lower_case, spm_model_file):
-        """The same as the constructor."""
+        """Makes a tokenizer as the constructor does."""
         return cls(vocab_file, do_lower_case, spm_model_file)
 
+    @property
+    def size(self) -> int:
+        """Counts the tokens: ids are below it."""
+        return len(self.vocab)
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Returns the hash of the SentencePiece model or of the vocabulary, hexadecimal."""
+        if self.sp_model:
+            return hashlib.sha256(self.sp_model.serialized_model_proto()).hexdigest()
+        return hashlib.sha256("\n".join(self.vocab).encode()).hexdigest()
+
+    @property
+    def cls_id(self) -> int:
+        """Returns the id of [CLS]; it and those below raise a `UserError` if there is none."""
+        return self._special_id("[CLS]")
+
+    @property
+    def sep_id(self) -> int:
+        """Returns the id of [SEP]."""
+        return self._special_id("[SEP]")
+
+    @property
+    def mask_id(self) -> int:
+        """Returns the id of [MASK]."""
+        return self._special_id("[MASK]")
+
+    @property
+    def pad_id(self) -> int:
+        """Returns the id of the padding."""
+        return self._special_id("<pad>" if self.sp_model else "[PAD]")
+
+    @property
+    def unk_id(self) -> int:
+        """Returns the id of what has no piece."""
+        return self.sp_model.unk_id() if self.sp_model else self._special_id("[UNK]")
+
+    def _special_id(self, piece: str) -> int:
+        if piece not in self.vocab:
+            raise UserError(f"{self._file} has no piece {piece}; is it one of ALBERT or BERT?")
+        return self.vocab[piece]
+
+    def begins_word(self, piece: str) -> bool:
+        """Returns whether a piece begins a word, as the reference's masking of words has it."""
+        if not self.sp_model:
+            return not piece.startswith("##")
+        inside = (_LETTERS | _SIGNS).issuperset(piece.lower())
+        return piece[:1] in ("▁", "<") or piece in _SIGNS or not inside
+
+    def normalize(self, text: str) -> str:
+        """Returns a text as `tokenize` wants it; for WordPiece, which does the rest, stripped."""
+        if self.sp_model:
+            return preprocess_text(text, lower=self.do_lower_case)
+        return text.strip()
+
+    def encode(self, texts: Iterable[str], normalized: bool = False) -> list[list[int]]:
+        """Returns the ids of each text: those of `tokenize(normalize(text))`.
+
+        Args:
+          texts: any number of texts; many at a time are faster.
+          normalized: they are what `normalize` returned; twice is not always the same as once.
+
+        Raises:
+          UserError: a vocabulary without [UNK].
+        """
+        texts = list(texts if normalized else map(self.normalize, texts))
+        if not self.sp_model:
+            self._special_id("[UNK]")
+            return [self.convert_tokens_to_ids(self.tokenize(text)) for text in texts]
+        quick = self.sp_model.encode(texts, num_threads=1)
+        return [
+            ids if self._need_care.isdisjoint(ids) else encode_ids(self.sp_model, text)
+            for ids, text in zip(quick, texts, strict=True)
+        ]
+
+    @functools.cached_property
+    def _need_care(self) -> set[int]:
+        """Returns ids of pieces that the comma rule may cut; the unknown one's may hide one."""
+        return {self.unk_id, *(i for piece, i in self.vocab.items() if ends_in_digit_comma(piece))}
+
+    def encode_with_offsets(self, text: str) -> Tokens:
+        """Returns the tokens of a text as `encode` gives them, and the characters they stand for.
+
+        Raises:
+          UserError: there is no SentencePiece model, or it has byte fallback.
+        """
+        if not self.sp_model:
+            raise UserError(
+                f"places of WordPiece tokens in a text are not known: {self._file} cannot be used "
+                "here, give a SentencePiece model (--spm_model_file)"
+            )
+        return self._aligner.tokenize(text, self.do_lower_case)
+
+    @functools.cached_property
+    def _aligner(self) -> Aligner:
+        return Aligner(self.sp_model)
+
     def tokenize(self, text: str) -> list[str]:
-        """Pieces of a text, as it is (see `preprocess_text` for SentencePiece)."""
+        """Returns pieces of a text, as it is (see `preprocess_text` for SentencePiece)."""
         if self.sp_model:
             return encode_pieces(self.sp_model, text)
         return [
@@ -193,16 +230,14 @@ class FullTokenizer:
         ]
 
     def convert_tokens_to_ids(self, tokens: Sequence[str | bytes]) -> list[int]:
-        """Ids of pieces; SentencePiece gives its unknown id for what it does not know."""
+        """Returns ids of pieces; SentencePiece gives its unknown id for what it does not know."""
         if self.sp_model:
             return [self.sp_model.piece_to_id(printable_text(token)) for token in tokens]
         return convert_by_vocab(self.vocab, tokens)
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Pieces of ids."""
-        if self.sp_model:
-            return [self.sp_model.id_to_piece(int(i)) for i in ids]
-        return convert_by_vocab(self.inv_vocab, ids)
+        """Returns pieces of ids."""
+        return [self.inv_vocab[int(i)] for i in ids]
 
 
 def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
@@ -227,7 +262,7 @@ class BasicTokenizer:
         self.do_lower_case = do_lower_case
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """The words of a text; lower case and without accents if `do_lower_case`."""
+        """Returns the words of a text; lower case and without accents if `do_lower_case`."""
         cleaned = "".join(map(self._clean, convert_to_unicode(text)))
         tokens = []
         for word in cleaned.split():
@@ -259,7 +294,7 @@ class WordpieceTokenizer:
         self.max_input_chars_per_word = max_input_chars_per_word
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Pieces of white-space separated words, "##" before those inside a word.
+        """Returns pieces of white-space separated words, "##" before those inside a word.
 
         A word that cannot be cut into known pieces, or is longer than
         `max_input_chars_per_word`, becomes `unk_token`.
@@ -270,7 +305,7 @@ class WordpieceTokenizer:
         return pieces
 
     def _pieces_of(self, word: str) -> list[str]:
-        """The pieces of a word; none if there is no way to cut it."""
+        """Returns the pieces of a word; none if there is no way to cut it."""
         if len(word) > self.max_input_chars_per_word:
             return []
         pieces, start = [], 0
@@ -292,7 +327,7 @@ def _strip_accents(text: str) -> str:
 
 
 def _split_on_punctuation(text: str) -> list[str]:
-    """Every punctuation character is a token of its own."""
+    """Makes every punctuation character a token of its own."""
     return "".join(f" {c} " if _is_punctuation(c) else c for c in text).split()
 
 
@@ -301,16 +336,16 @@ def _is_cjk(code: int) -> bool:
 
 
 def _is_whitespace(char: str) -> bool:
-    """Space, tab, line ends and the Unicode category of spaces."""
+    """Tells whether a character is a space, tab, line end, or another of Unicode's spaces."""
     return char in " \t\n\r" or unicodedata.category(char) == "Zs"
 
 
 def _is_control(char: str) -> bool:
-    """Control and format characters, except those that count as white space."""
+    """Tells whether a character is for control or format, and does not count as white space."""
     return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
 
 
 def _is_punctuation(char: str) -> bool:
-    """Unicode punctuation, and all ASCII that is neither letter, digit, space nor control."""
+    """Tells whether a character is Unicode punctuation, or an ASCII sign such as "$" or "^"."""
     ascii_sign = "!" <= char <= "~" and not char.isalnum()
     return ascii_sign or unicodedata.category(char).startswith("P")

@@ -14,17 +14,17 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-from pretraining.pieces import PieceOptions, train_model, write_vocab
+from pretraining.sentencepiece_trainer import PieceOptions, train_model, write_vocab
 from pretraining.text import matching_files
 from runtime import app
 from runtime.data.cached_file import CachedFile
 from runtime.errors import UserError
 from runtime.files import sha256_of
-from runtime.flags import FLAGS, require
+from runtime.flags import FLAGS, Settings
 
 
 def define_flags() -> None:
-    """What is trained on, and how large the model is."""
+    """Defines what is trained on, and how large the model is."""
     flags.DEFINE_string(
         "input_file", None, "Text files, a sentence a line: names or globs, with commas between."
     )
@@ -51,9 +51,9 @@ define_flags()
 
 
 def main(argv: list[str]) -> None:
-    """The whole job: flags, reuse, training, files."""
+    """Runs the whole job: flags, reuse, training, files."""
     del argv
-    require("input_file", "model_prefix")
+    Settings().require("input_file", "model_prefix")
     files = matching_files(FLAGS.input_file, "input_file")
     options = PieceOptions(*(getattr(FLAGS, name) for name in PieceOptions._fields))
     source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}
@@ -62,17 +62,17 @@ def main(argv: list[str]) -> None:
     with derived.lock():
         if derived.reusable() is not None:
             return
-        if derived.is_foreign():
+        if derived.made_elsewhere():
             raise UserError(
                 f"{model_path} exists and was not written by this program; it is not replaced: "
                 "give another --model_prefix or remove it"
             )
         model = train_model(files, options)
-        with derived.building() as (names, facts):
+        with derived.building() as (names, summary):
             with open(names[0], "wb") as file:
                 file.write(model)
-            facts["pieces"] = write_vocab(model, names[1])
-    tf.logging.info("%s: %d pieces", model_path, facts["pieces"])
+            summary["pieces"] = write_vocab(model, names[1])
+    tf.logging.info("%s: %d pieces", model_path, summary["pieces"])
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measured(way: str) -> dict:
-    """What a process of its own has measured of a way."""
+    """Returns what a process of its own has measured of a way."""
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **WAYS[way][1]}
     command = [sys.executable, "-m", "benchmarks.features", f"--way={way}", *sys.argv[1:]]
     process = subprocess.run(
@@ -81,26 +81,26 @@ def fastest(work: Callable[[str], int], rounds: int) -> dict:
 
 
 def ours(flags: argparse.Namespace, workers: int) -> dict:
-    """This project, from the JSON file to the closed record file and its header."""
+    """Times this project, from the JSON file to the closed record file and its header."""
     import tensorflow.compat.v1 as tf
 
-    from squad.feature_files import FeatureMaker, FeatureOptions
+    from squad.feature_files import FeatureOptions, SquadFeatures
     from tokenization import FullTokenizer
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)
-    options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH, True)
+    options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH)
 
     def work(folder: str) -> int:
-        maker = FeatureMaker(tokenizer, options, workers)
-        path = os.path.join(folder, "features")
-        return maker.training_features(flags.input_file, path).num_examples
+        paths = [os.path.join(folder, "features")]
+        source = SquadFeatures(flags.input_file, paths, tokenizer, options, workers)
+        return source.made().num_examples
 
     return fastest(work, flags.rounds)
 
 
 def lcs(flags: argparse.Namespace) -> dict:
-    """The plain method, to a record file, on some examples spread over the file."""
+    """Times the plain method, to a record file, on some examples spread over the file."""
     import tensorflow.compat.v1 as tf
 
     from benchmarks.lcs import convert
@@ -113,7 +113,7 @@ def lcs(flags: argparse.Namespace) -> dict:
     some = examples[:: max(1, len(examples) // flags.lcs_examples)][: flags.lcs_examples]
 
     def work(folder: str) -> int:
-        options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH, True)
+        options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH)
         with tf.io.TFRecordWriter(os.path.join(folder, "features")) as writer:
             for example in some:
                 for record in convert(example, tokenizer, options):
@@ -124,7 +124,7 @@ def lcs(flags: argparse.Namespace) -> dict:
 
 
 def fast_tokenizer(flags: argparse.Namespace) -> dict:
-    """The usual way with `transformers` and `datasets`: windows, offsets and answer positions."""
+    """Times the way of `transformers` and `datasets`: windows, offsets and answer positions."""
     import datasets
     import transformers
     from transformers.utils import sentencepiece_model_pb2_new

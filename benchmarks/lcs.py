@@ -20,7 +20,7 @@ _UP, _LEFT, _MATCH = 0, 1, 2
 
 
 def align(text: str, token_text: str, lower: bool) -> list[int | None]:
-    """For each character of `token_text` its place in `text`, or None.
+    """Returns for each character of `token_text` its place in `text`, or None.
 
     The table has, for every two beginnings of the texts, the length of their longest common
     subsequence: that without the last character of one of them, or one more if both end alike.
@@ -45,7 +45,7 @@ def align(text: str, token_text: str, lower: bool) -> list[int | None]:
 
 
 def prepare(char: str, lower: bool) -> str:
-    """What `preprocess_text` makes of a character, step by step."""
+    """Returns what `preprocess_text` makes of a character, step by step."""
     decomposed = unicodedata.normalize("NFKD", char)
     kept = "".join([c for c in decomposed if not unicodedata.combining(c)])
     return kept.lower() if lower else kept
@@ -65,7 +65,7 @@ def _trace(moves: dict, rows: int, columns: int) -> list[int | None]:
 def convert(
     example: SquadExample, tokenizer: FullTokenizer, options: FeatureOptions
 ) -> list[bytes]:
-    """The serialized features of one training example, list by list as the reference makes them."""
+    """Returns a training example's features, serialized; made list by list as by the reference."""
     model, text = tokenizer.sp_model, example.paragraph_text
     question = encode_ids(model, preprocess_text(example.question_text, lower=True))
     question = question[: options.max_query_length]
@@ -138,7 +138,7 @@ def _record(
 def _has_max_context(
     window: tuple[int, int], windows: list[tuple[int, int]], position: int
 ) -> bool:
-    """Whether no window gives the token more context, as the reference asks for every token."""
+    """Tells whether no window gives the token more context; the reference asks for every token."""
     best, best_score = None, None
     for start, end in windows:
         if start <= position < end:

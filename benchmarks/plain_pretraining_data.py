@@ -50,7 +50,7 @@ def convert(input_file: str, output_file: str, tokenizer: FullTokenizer, dupe_fa
 
 
 def read_documents(path: str, tokenizer: FullTokenizer) -> list[Document]:
-    """The tokens of the sentences of all documents."""
+    """Returns the tokens of the sentences of all documents."""
     documents = [[]]
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -65,7 +65,7 @@ def read_documents(path: str, tokenizer: FullTokenizer) -> list[Document]:
 def instances_of(
     documents: Sequence[Document], number: int, vocabulary: Sequence[str], rng: random.Random
 ) -> list[Instance]:
-    """The sequences of one document."""
+    """Returns the sequences of one document."""
     document = documents[number]
     target = MAX_SEQ_LENGTH - 3
     if rng.random() < SHORT_SEQ_PROB:
@@ -93,7 +93,7 @@ def instances_of(
 def random_tokens(
     documents: Sequence[Document], number: int, target: int, rng: random.Random
 ) -> list[str]:
-    """Tokens of another document."""
+    """Returns tokens of another document."""
     for _ in range(10):
         other = rng.randrange(len(documents))
         if other != number:
@@ -109,7 +109,7 @@ def random_tokens(
 def instance_of(
     first: list[str], second: list[str], swapped: bool, vocabulary: Sequence[str], rng
 ) -> Instance:
-    """One sequence of two segments."""
+    """Returns one sequence of two segments."""
     while len(first) + len(second) > MAX_SEQ_LENGTH - 3:
         longer = first if len(first) > len(second) else second
         if rng.random() < 0.5:
@@ -123,7 +123,7 @@ def instance_of(
 
 
 def begins_word(piece: str) -> bool:
-    """Whether a piece is the first of a word."""
+    """Tells whether a piece is the first of a word."""
     return piece[0] in "▁<" or piece in SIGNS or any(c not in INSIDE_WORDS for c in piece.lower())
 
 
@@ -166,7 +166,7 @@ def mask(tokens: Sequence[str], vocabulary: Sequence[str], rng: random.Random) -
 
 
 def serialized(instance: Instance, tokenizer: FullTokenizer) -> bytes:
-    """A record, padded."""
+    """Returns a record, padded."""
     length = len(instance.tokens)
     padding = [0] * (MAX_SEQ_LENGTH - length)
     unused = MAX_PREDICTIONS - len(instance.positions)

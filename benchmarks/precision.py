@@ -72,7 +72,7 @@ def run(bf16_conversion: str, *arguments: str) -> None:
 
 
 def training_command(folder: str, output_dir: str) -> list[str]:
-    """The demo's command with another output folder."""
+    """Returns the demo's command with another output folder."""
     paths = {
         "albert_config_file": os.path.join(folder, "model-1", "albert_config.json"),
         "spm_model_file": os.path.join(folder, "model-1", "spm.model"),
@@ -84,7 +84,7 @@ def training_command(folder: str, output_dir: str) -> list[str]:
 
 
 def losses(folder: str) -> dict[int, float]:
-    """The loss by step, from the curves that a run has written."""
+    """Returns the loss by step, from the curves that a run has written."""
     found = {}
     for path in sorted(glob.glob(os.path.join(folder, "events.out.tfevents.*"))):
         for event in tf.train.summary_iterator(path):
@@ -95,13 +95,13 @@ def losses(folder: str) -> dict[int, float]:
 
 
 def scores(folder: str) -> dict[str, float]:
-    """The scores of a run's best checkpoint."""
+    """Returns the scores of a run's best checkpoint."""
     with open(os.path.join(folder, "eval_results.json"), encoding="utf-8") as file:
         return json.load(file)
 
 
 def print_table(curves: Mapping[str, Mapping[int, float]]) -> None:
-    """Mean losses of each tenth of the training, and how far they are from those in float32."""
+    """Prints mean losses of each tenth of the training, and how far they are from float32's."""
     last = max(curves[FLOAT32])
     print(f"\n{'mean loss of steps':<20}" + "".join(f"{name:>14}" for name in curves))
     for rows in zip(*(means(curve, last, ROWS) for curve in curves.values()), strict=True):
@@ -110,7 +110,7 @@ def print_table(curves: Mapping[str, Mapping[int, float]]) -> None:
 
 
 def means(curve: Mapping[int, float], last: int, parts: int) -> Iterator[tuple[int, int, float]]:
-    """Mean losses of equal parts of a training: after which step, up to which, and the mean.
+    """Yields mean losses of equal parts of a training: after which step, up to which, the mean.
 
     Args:
       curve: losses by step, one in every part at least.
@@ -123,7 +123,7 @@ def means(curve: Mapping[int, float], last: int, parts: int) -> Iterator[tuple[i
 
 
 def print_scores(results: Mapping[str, Mapping[str, float]]) -> None:
-    """Scores on questions about articles that were not trained on, and differences in F1."""
+    """Prints scores on articles that were not trained on, and differences in F1."""
     for key in ("exact_match", "f1"):
         print(f"{key:<20}" + "".join(f"{result[key]:>14.2f}" for result in results.values()))
     differences = [result["f1"] - results[FLOAT32]["f1"] for result in results.values()]
@@ -188,7 +188,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _round_steps(last: int) -> range:
-    """Some 5 to 10 steps from 0 on that are 1, 2 or 5 times a power of ten apart."""
+    """Returns some 5 to 10 steps from 0 on that are 1, 2 or 5 times a power of ten apart."""
     power = 10 ** max(len(str(last)) - 2, 0)
     apart = next(n * power for n in (1, 2, 5, 10, 20) if last <= 10 * n * power)
     return range(0, last + 1, apart)

@@ -95,7 +95,7 @@ def write_text(path: str, mb: float) -> None:
 
 
 def measured(work, mb: float) -> dict:
-    """Times `work()`, which returns the number of records, for so many MB of text."""
+    """Times `work()`, which returns the number of records, for `mb` MB of text."""
     wall, cpu = time.perf_counter(), cpu_seconds()
     records = work()
     memory = [
@@ -112,20 +112,19 @@ def measured(work, mb: float) -> dict:
 
 
 def cpu_seconds() -> float:
-    """Processor time of this process and of those of its workers that have ended."""
+    """Returns the processor time of this process and of those of its workers that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def ours(flags: argparse.Namespace, workers: int) -> dict:
-    """This project, with so many worker processes."""
+    """Times this project, with `workers` worker processes."""
     from pretraining.blocks import DataOptions
     from pretraining.masking import MaskingOptions
     from pretraining.pairs import PairOptions
     from pretraining.shards import ShardMaker, plan_shards
 
     options = DataOptions(
-        do_lower_case=True,
         dupe_factor=flags.dupe_factor,
         random_seed=12345,
         pairs=PairOptions(MAX_SEQ_LENGTH, SHORT_SEQ_PROB, random_next_sentence=False),
@@ -144,14 +143,14 @@ def ours(flags: argparse.Namespace, workers: int) -> dict:
 
 
 def plain(flags: argparse.Namespace) -> dict:
-    """The plain way, on some of the text."""
+    """Times the plain way, on some of the text."""
     tokenizer = load_tokenizer(flags)
     sample, output = (os.path.join(flags.folder, name) for name in ("sample.txt", "records"))
     return measured(lambda: convert(sample, output, tokenizer, flags.dupe_factor), flags.plain_mb)
 
 
 def load_tokenizer(flags: argparse.Namespace):
-    """The tokenizer that was trained on some of the text."""
+    """Loads the tokenizer that was trained on some of the text."""
     import tensorflow.compat.v1 as tf
 
     from tokenization import FullTokenizer

@@ -66,7 +66,7 @@ def parse_flags() -> argparse.Namespace:
 
 
 def run_job(size: int) -> Measured:
-    """What rank 0 of a job of so many workers has measured."""
+    """Returns what rank 0 of a job of `size` workers has measured."""
     mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
     command = [mpirun, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
     command += ["-np", str(size), sys.executable, "-m", "benchmarks.scaling", "--worker"]
@@ -78,7 +78,7 @@ def run_job(size: int) -> Measured:
 
 
 def work(flags: argparse.Namespace) -> None:
-    """A worker: trains, and rank 0 prints what it has measured."""
+    """Trains as a worker; rank 0 prints what it has measured."""
     import tensorflow.compat.v1 as tf
 
     import modeling
@@ -106,7 +106,7 @@ def work(flags: argparse.Namespace) -> None:
 
 
 def parameter_shapes(config) -> list[list[int]]:
-    """The shapes of the model's trainable variables."""
+    """Returns the shapes of the model's trainable variables."""
     import tensorflow.compat.v1 as tf
 
     import modeling
@@ -117,7 +117,7 @@ def parameter_shapes(config) -> list[list[int]]:
 
 
 def median_seconds(call, times: int) -> float:
-    """The median time of a call, after two to warm up."""
+    """Returns the median time of a call, after two to warm up."""
     seconds = []
     for _ in range(times + 2):
         start = time.perf_counter()
@@ -127,7 +127,7 @@ def median_seconds(call, times: int) -> float:
 
 
 def print_measured(one: Measured, two: Measured, batch_size: int) -> None:
-    """The table of both jobs."""
+    """Prints the table of both jobs."""
     print(f"{'':<22}{'s a step':>12}{'examples/s':>12}{'efficiency':>12}{'all-reduce':>14}")
     for size, measured in ((1, one), (2, two)):
         rate = size * batch_size / measured.step
@@ -139,7 +139,7 @@ def print_measured(one: Measured, two: Measured, batch_size: int) -> None:
 
 
 def print_model(one: Measured, two: Measured, flags: argparse.Namespace) -> None:
-    """What one worker's step and a link give for more workers; nothing is overlapped."""
+    """Prints what one worker's step and a link give for more workers; nothing is overlapped."""
     print(
         f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients through links of "
         f"{flags.gbit:g} Gbit/s with {flags.microseconds:g} us latency, ring all-reduce"

@@ -18,9 +18,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import modeling
+from encoder_task import ModelOptions, make_model_fn
+from optimization import OptimizerOptions
 from runtime import estimators
 from runtime.bf16 import configuration, conversion
-from squad.model import v1_model_fn_builder
+from squad.head import make_v1_head
 
 
 def main() -> None:
@@ -47,7 +49,7 @@ def parse_flags() -> argparse.Namespace:
 
 
 def make_batch(config: modeling.AlbertConfig, size: int, length: int) -> dict[str, np.ndarray]:
-    """Random features without padding."""
+    """Makes random features without padding."""
     rng = np.random.default_rng(1)
     segments = np.zeros((size, length), np.int32)
     segments[:, length // 8 :] = 1
@@ -64,10 +66,9 @@ def make_batch(config: modeling.AlbertConfig, size: int, length: int) -> dict[st
 def albert_for_tensorflow(
     config: modeling.AlbertConfig, batch: dict[str, np.ndarray]
 ) -> dict[str, Callable[[], object]]:
-    """This project's step and forward pass."""
-    model_fn = v1_model_fn_builder(
-        config, None, 1e-5, 1000, 100, False, False, False, None, mask_padding_in_loss=True
-    )
+    """Builds this project's step and forward pass."""
+    options = ModelOptions(OptimizerOptions(1e-5, 1000, 100))
+    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
     in_bf16 = configuration.from_environment()
     if in_bf16:
         model_fn = conversion.convert(model_fn, in_bf16)
@@ -88,7 +89,7 @@ def albert_for_tensorflow(
 def transformers_albert(
     config: modeling.AlbertConfig, batch: dict[str, np.ndarray]
 ) -> dict[str, Callable[[], object]]:
-    """The step and forward pass of `AlbertForQuestionAnswering`."""
+    """Builds the step and forward pass of `AlbertForQuestionAnswering`."""
     import torch
     from transformers import AlbertConfig, AlbertForQuestionAnswering
 
@@ -122,7 +123,7 @@ def transformers_albert(
 def measure(
     programs: dict[str, dict[str, Callable[[], object]]], rounds: int
 ) -> dict[str, dict[str, float]]:
-    """Median seconds of each program's each kind of work, taken in turns after one warm-up."""
+    """Returns median seconds of each program's each kind of work, in turns after one warm-up."""
     times = {name: {kind: [] for kind in work} for name, work in programs.items()}
     for number in range(rounds + 1):
         for name, work in programs.items():
@@ -138,7 +139,7 @@ def measure(
 
 
 def print_table(seconds: dict[str, dict[str, float]], batch_size: int) -> None:
-    """Examples a second of every program, and how many times the last one's ours are."""
+    """Prints examples a second of every program, and how many times the last one's ours are."""
     print(f"{'examples/s':<16}" + "".join(f"{name:>16}" for name in seconds) + f"{'ratio':>10}")
     for kind in next(iter(seconds.values())):
         rates = [batch_size / kinds[kind] for kinds in seconds.values()]

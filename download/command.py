@@ -11,6 +11,8 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from runtime.version import VERSION
+
 
 class FetchError(Exception):
     """What the user or the environment has to put right; the text is one line that says how."""
@@ -89,6 +91,16 @@ def check_address(url: str) -> None:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is no http or https address")
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Adds `--version`, which prints the command's name and the version, and ends it."""
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"%(prog)s {VERSION}",
+        help="print the name and version of this command, and end",
+    )
 
 
 def web_address(text: str) -> str:

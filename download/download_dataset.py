@@ -11,7 +11,7 @@ from typing import NamedTuple
 # Run as a script, Python looks for modules in this file's folder only.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from download.command import FetchError, run_command, seconds, web_address
+from download.command import FetchError, add_version, run_command, seconds, web_address
 from download.fetch import fetch, file_sha256, join_url
 
 logger = logging.getLogger(__name__)
@@ -128,6 +128,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=_EXAMPLE, formatter_class=formatter, allow_abbrev=False
     )
+    add_version(parser)
     datasets = parser.add_subparsers(title="datasets", dest="dataset", required=True)
     squad = datasets.add_parser(
         "squad",

@@ -15,7 +15,15 @@ from typing import NamedTuple
 # Run as a script, Python looks for modules in this file's folder only.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from download.command import FetchError, run_command, seconds, sync_folder, web_address, writing
+from download.command import (
+    FetchError,
+    add_version,
+    run_command,
+    seconds,
+    sync_folder,
+    web_address,
+    writing,
+)
 from download.download_dataset import DataFile
 from download.fetch import fetch, join_url
 from download.mrpc import read_pairs, write_glue_layout
@@ -300,6 +308,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument(
         "--data_dir",
         type=Path,

@@ -12,7 +12,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from download.archive import ArchiveError, extract_tar
-from download.command import FetchError, gigabytes, run_command, seconds, sha256, web_address
+from download.command import (
+    FetchError,
+    add_version,
+    gigabytes,
+    run_command,
+    seconds,
+    sha256,
+    web_address,
+)
 from download.fetch import fetch, file_sha256, join_url
 
 logger = logging.getLogger(__name__)
@@ -203,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    add_version(parser)
     parser.add_argument(
         "url",
         metavar="URL",

@@ -8,9 +8,10 @@ import os
 import re
 from collections.abc import Iterator
 
-from glue.examples import TEST, TRAIN, DataProcessor, InputExample
-from glue.rows import Place, read_json_lines, read_tsv_records
+from glue.examples import DataProcessor, InputExample
+from runtime.data.rows import Place, read_json_lines, read_tsv_records
 from runtime.errors import UserError
+from runtime.training.task import TEST, TRAIN
 
 # Half of a character is what JSON can hold and UTF-8 cannot.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
@@ -25,7 +26,7 @@ class TsvProcessor(DataProcessor):
     """
 
     def __init__(self, use_spm, do_lower_case, data_dir: str, is_regression: bool):
-        """For the files in `data_dir`; `use_spm` and `do_lower_case` as in `DataProcessor`."""
+        """Takes the folder of the files; `use_spm` and `do_lower_case` as in `DataProcessor`."""
         super().__init__(use_spm, do_lower_case)
         self._data_dir = data_dir
         self._is_regression = is_regression
@@ -37,7 +38,7 @@ class TsvProcessor(DataProcessor):
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
-        """The labels of the training file.
+        """Returns the labels of the training file.
 
         Raises:
           UserError: they are not at least two, or the file is not as it should be.
@@ -55,7 +56,7 @@ class TsvProcessor(DataProcessor):
         return tuple(sorted(labels))
 
     def path(self, data_dir: str, part: str) -> str:
-        """The file of a part of the data set: "train", "dev" or "test".
+        """Returns the file of a part of the data set: "train", "dev" or "test".
 
         Raises:
           UserError: there is none, or there are two.
@@ -90,7 +91,7 @@ def _text(place: Place, record: dict, key: str) -> str:
 
 
 def _label(place: Place, record: dict) -> str:
-    """The label as it stands in the file; one that is not text in JSON as JSON writes it."""
+    """Returns the label as in the file; one that is not text in JSON is as JSON writes it."""
     label = record.get("label")
     if isinstance(label, bool | int | float):
         label = json.dumps(label)

@@ -9,11 +9,10 @@ from typing import ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-import tokenization
-from glue.rows import Place, read_tsv
+from classification.examples import Processor
+from runtime.data.rows import Place, read_tsv
 from runtime.errors import UserError
-
-TRAIN, DEV, TEST = "train", "dev", "test"
+from runtime.training.task import TEST
 
 
 class InputExample:
@@ -35,10 +34,6 @@ class InputExample:
         return f"InputExample({self.guid!r}, {self.text_a!r}, {self.text_b!r}, {self.label!r})"
 
 
-class PaddingInputExample:
-    """Fills a last batch up where batches must be full; no score counts it."""
-
-
 class Columns(NamedTuple):
     """A file of a data set and its columns, counted from 0, or from the end if negative.
 
@@ -57,13 +52,13 @@ class Columns(NamedTuple):
     has_header: bool = True
 
     def width(self) -> int:
-        """How many columns a row needs, as far as the numbers from the left tell."""
+        """Counts the columns that a row needs, as far as the numbers from the left tell."""
         return 1 + max(
             n for n in (self.text_a, self.text_b, self.label, self.guid) if n is not None
         )
 
 
-class DataProcessor:
+class DataProcessor(Processor):
     """Reads the files of a task.
 
     Attributes:
@@ -84,38 +79,17 @@ class DataProcessor:
     # Whether a row of training or development that is too short is left out, not an error.
     skips_short_rows: ClassVar[bool] = False
 
-    def __init__(self, use_spm, do_lower_case):
-        """`use_spm`: normalize texts for a SentencePiece model, lower case if `do_lower_case`."""
-        self.use_spm = use_spm
-        self.do_lower_case = do_lower_case
-
-    def get_train_examples(self, data_dir: str) -> list[InputExample]:
-        """The training set.
-
-        Raises:
-          UserError: the task has none, or its file is not as it should be.
-        """
-        return self.read_examples(self.path(data_dir, TRAIN), TRAIN)
-
-    def get_dev_examples(self, data_dir: str) -> list[InputExample]:
-        """The development set; raises as `get_train_examples` does."""
-        return self.read_examples(self.path(data_dir, DEV), DEV)
-
-    def get_test_examples(self, data_dir: str) -> list[InputExample]:
-        """The test set, all with the first label; raises as `get_train_examples` does."""
-        return self.read_examples(self.path(data_dir, TEST), TEST)
-
     def get_labels(self) -> list[str | None]:
-        """The labels in the order of their ids; only None for regression."""
+        """Returns the labels in the order of their ids; only None for regression."""
         return list(self.labels) or [None]
 
     @property
     def is_regression(self) -> bool:
-        """Whether labels are numbers."""
+        """Tells whether labels are numbers."""
         return self.get_labels() == [None]
 
     def path(self, data_dir: str, part: str) -> str:
-        """The file of a part of the data set: "train", "dev" or "test".
+        """Returns the file of a part of the data set: "train", "dev" or "test".
 
         Raises:
           UserError: the task has no such part.
@@ -124,8 +98,19 @@ class DataProcessor:
             raise UserError(f"{self.folder} has no {part} set, only {', '.join(self.files)}")
         return os.path.join(data_dir, self.folder, self.files[part].file)
 
+    def files_of(self, data_dir: str, part: str) -> list[str]:
+        return [self.path(data_dir, part)]
+
+    def read_files(self, files: Sequence[str], part: str) -> list[InputExample]:
+        (path,) = files
+        return self.read_examples(path, part)
+
+    @staticmethod
+    def id_of(example: InputExample) -> str:
+        return example.guid
+
     def read_examples(self, path: str, part: str) -> list[InputExample]:
-        """The examples of the file of a part; raises as `get_train_examples` does."""
+        """Reads the examples of the file of a part; raises as `get_train_examples` does."""
         examples = list(self._examples(path, part))
         if not examples:
             raise UserError(f"{path} has no examples")
@@ -162,7 +147,7 @@ class DataProcessor:
         )
 
     def label_of(self, text: str | None, place: Place) -> str | float:
-        """The label that stands in a file; the first one, or 0, where there is none.
+        """Returns the label that stands in a file; the first one, or 0, where there is none.
 
         Raises:
           UserError: it is none of the task's labels, or no number in regression.
@@ -176,15 +161,9 @@ class DataProcessor:
             raise place.error(f"the label is {text!r}, not one of {', '.join(labels)}")
         return text
 
-    def process_text(self, text: str | bytes) -> str:
-        """A text as the tokenizer wants it."""
-        if self.use_spm:
-            return tokenization.preprocess_text(text, lower=self.do_lower_case)
-        return tokenization.convert_to_unicode(text)
-
 
 def _number(text: str, place: Place) -> float:
-    """A finite number."""
+    """Reads a finite number."""
     try:
         value = float(text)
     except ValueError as e:

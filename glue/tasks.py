@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glue.examples import DEV, TEST, TRAIN, Columns, DataProcessor
+from glue.examples import Columns, DataProcessor
+from runtime.training.task import DEV, TEST, TRAIN
 
 _ENTAILMENT = ("contradiction", "entailment", "neutral")
 

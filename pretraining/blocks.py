@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pretraining.documents import Documents, Encoder, joined
+from pretraining.documents import Documents, Encoder, join_documents
 from pretraining.masking import Masker, MaskingOptions
 from pretraining.pairs import Pair, PairMaker, PairOptions
-from pretraining.records import RecordMaker
+from pretraining.records import PairRecordMaker
 from pretraining.sequences import make_sequences
 from pretraining.text import Block
 
@@ -21,9 +21,8 @@ _ROWS = 256
 
 
 class DataOptions(NamedTuple):
-    """The flags that shape records."""
+    """The flags that shape records, besides those of the tokenizer."""
 
-    do_lower_case: bool
     dupe_factor: int
     random_seed: int
     pairs: PairOptions
@@ -44,13 +43,13 @@ class BlockMaker:
         self._blocks = blocks
         self._encoder = encoder
         self._options = options
-        self._masker = Masker(options.masking, encoder.mask_id, encoder.size)
-        self._maker = RecordMaker(
-            options.pairs.max_seq_length, options.masking.num_places, encoder.size
+        self._masker = Masker(options.masking, encoder.mask_id, encoder.tokenizer.size)
+        self._maker = PairRecordMaker(
+            options.pairs.max_seq_length, options.masking.max_predictions, encoder.tokenizer.size
         )
 
     def records(self, number: int) -> BlockRecords:
-        """The records of block `number`, all its duplicates together, shuffled.
+        """Returns the records of block `number`, all its duplicates together, shuffled.
 
         Raises:
           UserError: the text is no good.
@@ -97,7 +96,7 @@ class BlockMaker:
         return self._maker.records(batch, masked, begins_word)
 
     def _with_others(self, own: Documents, number: int, draw: random.Random) -> Documents:
-        """The documents and, if they are less than two, those of another block to pair them with.
+        """Returns the documents, joined by those of another block if they are less than two.
 
         No pair is made of the others alone.
         """
@@ -105,4 +104,4 @@ class BlockMaker:
             return own
         other = draw.randrange(len(self._blocks) - 1)
         other += other >= number
-        return joined(own, self._encoder.documents(self._blocks[other]))
+        return join_documents(own, self._encoder.documents(self._blocks[other]))

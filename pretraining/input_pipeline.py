@@ -1,11 +1,10 @@
-"""Record files to batches for the model."""
+"""Record files: which, whether they can be used, and masks that are drawn for them."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,37 +16,33 @@ from pretraining.sequences import Layout
 from pretraining.text import matching_files
 from runtime import distributed
 from runtime.data.cached_file import is_intact
-from runtime.data.records import fault, parsed_batches
-from runtime.devices import device
+from runtime.data.records import fault
 from runtime.errors import UserError
 
-# The first records of a file, so many, are looked at before a run, then every so-many-th one.
+# Before a run a file's first 100 records are looked at, and every 100th of the others.
 _LOOKED_AT = 100
-# What TensorFlow says of records that have other lengths, or values that nothing can be looked up
-# with.
-_SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
 
 class RecordOptions(NamedTuple):
-    """What records are to be like.
+    """What records must be like.
 
     Attributes:
       seq_length: length of a sequence.
-      num_places: places for predictions.
+      max_predictions: places for predictions.
       vocab_size: more than any id.
       masker: draws masks for records that have none; None to read the records' own.
       mask_seed: of those masks.
     """
 
     seq_length: int
-    num_places: int
+    max_predictions: int
     vocab_size: int
     masker: Masker | None = None
     mask_seed: int = 0
 
 
 def record_files(patterns: str, flag: str) -> list[str]:
-    """The files that names or globs stand for, see `matching_files`; also those we have made.
+    """Returns the files that names or globs stand for, see `matching_files`; also those we made.
 
     Raises:
       UserError: a name or glob matches no file, or something that is no file.
@@ -100,7 +95,7 @@ def _check_records(path: str, options: RecordOptions, count: int | None) -> None
 
 def _check_record(path: str, number: int, record: bytes, options: RecordOptions) -> bool:
     """Looks at a record; whether it has masks."""
-    spec = feature_spec(options.seq_length, options.num_places, with_masks=not options.masker)
+    spec = feature_spec(options.seq_length, options.max_predictions, with_masks=not options.masker)
     bits = ("input_mask", "segment_ids", "token_boundary", "next_sentence_labels")
     limits = {
         **dict.fromkeys(bits, 2),
@@ -113,7 +108,7 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
     if wrong:
         raise UserError(
             f"{path}: record {number} {wrong}; --max_seq_length is {options.seq_length}, "
-            f"--max_predictions_per_seq is {options.num_places}, --albert_config_file has "
+            f"--max_predictions_per_seq is {options.max_predictions}, --albert_config_file has "
             f"vocab_size {options.vocab_size}: give what the file was made with, or make it anew "
             "(also if it was made with another tokenizer)"
         )
@@ -127,91 +122,37 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
     return has_masks
 
 
-@contextlib.contextmanager
-def reading(paths: Sequence[str]) -> Iterator[None]:
-    """Turns the error of a record that cannot be read into a `UserError` that names its files."""
-    try:
-        yield
-    except tf.errors.InvalidArgumentError as e:
-        if not any(sign in e.message for sign in _SIGNS_OF_DAMAGE):
-            raise
-        raise UserError(
-            f"a record of {', '.join(paths)} is damaged, or has other lengths or values than the "
-            "first ones; make the file anew"
-        ) from e
-
-
-def input_fn_builder(
-    input_files: Sequence[str],
+def drawing_masks(
     options: RecordOptions,
-    batch_size: int,
-    shuffle_seed: int | None,
-    *,
-    start_batch: int = 0,
-    max_batches: int | None = None,
-    rank: int = 0,
-    num_workers: int = 1,
-) -> Callable[[], tf.data.Dataset]:
-    """Returns an `input_fn` that reads record files.
+) -> Callable[[tf.data.Dataset, int, int], tf.data.Dataset]:
+    """Returns what draws the masks of batches that have none, see `runtime.data.batches.Data`.
 
-    The order is that of `runtime.data.records.parsed_batches`. Masks that are drawn are a function
-    of `mask_seed` and a batch's number.
-
-    Args:
-      input_files: the files.
-      options: what records are like.
-      batch_size: records in a batch.
-      shuffle_seed: of the order; None for one pass in file order.
-      start_batch: number of the first batch of all workers together.
-      max_batches: in file order, batches of all workers together at most, spread over the records.
-      rank, num_workers: which of how many workers this is.
-
-    Returns:
-      A function to a dataset of dictionaries: int32 [B, S] of `input_ids`, `input_mask` and
-      `segment_ids`, int32 [B, P] of `masked_lm_positions` and `masked_lm_ids`, float32 [B, P] of
-      `masked_lm_weights`, int32 [B, 1] of `next_sentence_labels`.
+    They are a function of `mask_seed` and a batch's number.
     """
-    spec = feature_spec(options.seq_length, options.num_places, with_masks=not options.masker)
 
-    def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        names = ("input_ids", "input_mask", "segment_ids", "token_boundary")
-        outputs = tf.numpy_function(
-            # The number is no part of the graph, which is the same for a resumed run.
-            lambda index, *arrays: _drawn_masks(
-                options, start_batch + rank + int(index) * num_workers, *arrays
-            ),
-            [index, *(features[name] for name in names)],
-            [tf.int32, tf.int32, tf.int32, tf.float32],
-            stateful=False,
-        )
-        keys = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-        for key, output in zip(keys, outputs, strict=True):
-            length = options.seq_length if key == "input_ids" else options.num_places
-            output.set_shape([features["input_ids"].shape[0], length])
-            features[key] = output
-        return features
+    def draw(batches: tf.data.Dataset, first: int, stride: int) -> tf.data.Dataset:
+        def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            names = ("input_ids", "input_mask", "segment_ids", "token_boundary")
+            outputs = tf.numpy_function(
+                # The number is no part of the graph, which is the same for a resumed run.
+                lambda index, *arrays: _drawn_masks(options, first + int(index) * stride, *arrays),
+                [index, *(features[name] for name in names)],
+                [tf.int32, tf.int32, tf.int32, tf.float32],
+                stateful=False,
+            )
+            keys = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+            for key, output in zip(keys, outputs, strict=True):
+                length = options.seq_length if key == "input_ids" else options.max_predictions
+                output.set_shape([features["input_ids"].shape[0], length])
+                features[key] = output
+            return features
 
-    def input_fn() -> tf.data.Dataset:
-        batches = parsed_batches(
-            input_files,
-            spec,
-            batch_size,
-            shuffle_seed=shuffle_seed,
-            start_batch=start_batch,
-            rank=rank,
-            num_workers=num_workers,
-            max_batches=max_batches,
-            # On the HPU no shape may depend on the data.
-            pad_remainder=shuffle_seed is None and device.is_hpu(),
-        )
-        if not options.masker:
-            return batches
         masked = batches.enumerate().map(
             mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
         )
         return masked.prefetch(tf.data.AUTOTUNE)
 
-    return input_fn
+    return draw
 
 
 def _drawn_masks(
@@ -222,10 +163,10 @@ def _drawn_masks(
     segment_ids: np.ndarray,
     token_boundary: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """New ids, positions, labels and weights of a batch, see `input_fn_builder`."""
+    """Returns new ids, positions, labels and weights of a batch."""
     in_second = segment_ids.sum(axis=1)
     layout = Layout(input_mask.sum(axis=1) - in_second - 2, in_second - 1, options.seq_length)
     rng = np.random.Generator(np.random.PCG64([options.mask_seed, batch]))
     masked = options.masker.mask(ids, layout, token_boundary.astype(bool), rng)
-    weights = np.arange(options.num_places) < masked.counts[:, None]
+    weights = np.arange(options.max_predictions) < masked.counts[:, None]
     return masked.ids, masked.positions, masked.labels, weights.astype(np.float32)

@@ -1,6 +1,6 @@
 """Masked language modelling: which words are hidden, and what stands in their place.
 
-Runs of up to `ngram` words are drawn until so many tokens are masked as are to be predicted
+Runs of up to `ngram` words are drawn until as many tokens are masked as are to be predicted
 (https://arxiv.org/abs/1909.11942, section 4.1: a run of n words has a probability proportional to
 1 / n). Of masked tokens 80% become [MASK], 10% stay and 10% become any token.
 """
@@ -25,8 +25,8 @@ class MaskingOptions(NamedTuple):
     do_permutation: bool = False
 
     @property
-    def num_places(self) -> int:
-        """The length of a row of predictions; tokens that were permuted are predicted too."""
+    def max_predictions(self) -> int:
+        """Returns the length of a row of predictions; permuted tokens are predicted too."""
         return self.max_predictions_per_seq * (1 + self.do_permutation)
 
 
@@ -100,7 +100,7 @@ class Masker:
         return self._predictions(masked_ids, ids, rows, columns)
 
     def _num_to_predict(self, lengths: np.ndarray) -> np.ndarray:
-        """How many tokens of a row are to be masked, [N]."""
+        """Returns the number of tokens of each row that are to be masked, [N]."""
         probability = self._options.masked_lm_prob
         if not probability:
             return np.zeros_like(lengths)
@@ -117,7 +117,7 @@ class Masker:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Chooses words at random and takes them; the rows and columns of their tokens, in order.
 
-        Rows have tokens of so many words at most as there are in `budget`, [N].
+        At most `budget`, [N], tokens are taken in each row.
         """
         shape = len(budget), words.counts.max(initial=0)
         keys = rng.random(shape, np.float32)
@@ -135,7 +135,7 @@ class Masker:
         return rows, layout.columns(rows, np.repeat(begins, lengths) + _count_up(lengths))
 
     def _replacements(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """What stands in the place of masked tokens, [M]."""
+        """Returns what stands in the place of masked tokens, [M]."""
         kind = rng.random(len(ids))
         any_ids = rng.integers(0, self._vocab_size, len(ids))
         return np.where(kind < 0.8, self._mask_id, np.where(kind < 0.9, ids, any_ids))
@@ -145,7 +145,7 @@ class Masker:
     ) -> Masked:
         """Pads what is to be predicted at these places, which are in order."""
         counts = np.bincount(rows, minlength=len(ids))
-        positions, labels = np.zeros((2, len(ids), self._options.num_places), np.int32)
+        positions, labels = np.zeros((2, len(ids), self._options.max_predictions), np.int32)
         number = _count_up(counts)
         positions[rows, number] = columns
         labels[rows, number] = ids[rows, columns]
@@ -153,7 +153,7 @@ class Masker:
 
 
 def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:
-    """The words that begin at `starts`, bool [N, S]."""
+    """Returns the words that begin at `starts`, bool [N, S]."""
     counts = starts.sum(axis=1)
     begins = np.repeat((layout.lengths - 3)[:, None], counts.max(initial=0) + ngram, axis=1)
     rows, columns = np.nonzero(starts)
@@ -162,7 +162,7 @@ def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:
 
 
 def _count_up(counts: np.ndarray) -> np.ndarray:
-    """From 0 to before each of the counts, one after the other."""
+    """Counts from 0 to before each of the counts, one after the other."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
@@ -208,5 +208,5 @@ def choose_ngrams(
 
 
 def _shuffled_in_rows(rows: np.ndarray, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The values, which belong to these rows in order, shuffled within each row."""
+    """Returns the values, which belong to these rows in order, shuffled within each row."""
     return values[np.lexsort((rng.random(len(rows)), rows))]

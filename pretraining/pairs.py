@@ -84,7 +84,7 @@ class PairMaker:
     def _random_segment(
         self, document: int, begin: int, end: int, target: int
     ) -> tuple[int, int] | None:
-        """At least `target` tokens, if there are so many, from somewhere in another document.
+        """Draws a run of at least `target` tokens, or one up to the end, of another document.
 
         Where there is no other, they are from the sentences before or after those from `begin` to
         before `end`; None if there are none of these either.
@@ -117,6 +117,6 @@ class PairMaker:
         return Pair(*self._cut(a, cut_a), *self._cut(b, excess - cut_a), label)
 
     def _cut(self, segment: tuple[int, int], count: int) -> tuple[int, int]:
-        """Takes so many tokens away, each with even odds from the front or from the end."""
+        """Takes `count` tokens away, each with even odds from the front or from the end."""
         front = self._rng.getrandbits(count).bit_count() if count else 0
         return segment[0] + front, segment[1] - (count - front)

@@ -14,17 +14,17 @@ from pretraining.sequences import SequenceBatch
 from runtime.data import tf_example
 
 
-class RecordMaker:
+class PairRecordMaker:
     """Makes records of rows.
 
     Attributes:
       seq_length: length of a row.
     """
 
-    def __init__(self, seq_length: int, num_places: int, vocab_size: int):
-        """For rows with so many places for predictions."""
+    def __init__(self, seq_length: int, max_predictions: int, vocab_size: int):
+        """Takes the length of rows, the most predictions in one, and the vocabulary's size."""
         self.seq_length = seq_length
-        self._num_places = num_places
+        self._max_predictions = max_predictions
         self._table = tf_example.varint_table(max(vocab_size, seq_length))
 
     def records(
@@ -50,7 +50,7 @@ class RecordMaker:
         }
         others = zip(masked.counts.tolist(), batch.labels.tolist(), strict=True)
         for (count, label), *values in zip(others, *columns.values(), strict=True):
-            parts = [_weights_entry(count, self._num_places), _label_entry(label)]
+            parts = [_weights_entry(count, self._max_predictions), _label_entry(label)]
             for key, value in zip(columns, values, strict=True):
                 parts += (_before(key, len(value)), value)
             yield tf_example.example(b"".join(parts))
@@ -66,14 +66,14 @@ def _varints_of_rows(table: tf_example.VarintTable, rows: np.ndarray) -> Iterato
 
 @functools.cache
 def _before(key: str, length: int) -> bytes:
-    """How the entry of a feature begins whose values take so many bytes."""
+    """Returns the beginning of a feature's entry whose values take `length` bytes."""
     return tf_example.entry(key, bytes(length))[:-length]
 
 
 @functools.cache
-def _weights_entry(count: int, num_places: int) -> bytes:
-    """The entry of weights 1.0 for predictions and 0.0 for the places after them."""
-    weights = tf.train.FloatList(value=[1.0] * count + [0.0] * (num_places - count))
+def _weights_entry(count: int, max_predictions: int) -> bytes:
+    """Returns the entry of weights 1.0 for predictions and 0.0 for the places after them."""
+    weights = tf.train.FloatList(value=[1.0] * count + [0.0] * (max_predictions - count))
     feature = {"masked_lm_weights": tf.train.Feature(float_list=weights)}
     return tf.train.Features(feature=feature).SerializeToString()
 
@@ -83,12 +83,12 @@ def _label_entry(label: int) -> bytes:
     return tf_example.entry("next_sentence_labels", tf_example.varint(label))
 
 
-def feature_spec(seq_length: int, num_places: int, with_masks: bool) -> dict:
-    """What `tf.io.parse_example` needs to read a record.
+def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dict:
+    """Returns what `tf.io.parse_example` needs to read a record.
 
     Args:
       seq_length: length of a sequence.
-      num_places: places for predictions.
+      max_predictions: places for predictions.
       with_masks: read what is masked; else where words begin, for masks that are drawn in training.
     """
     keys = ["input_ids", "input_mask", "segment_ids"]
@@ -98,6 +98,6 @@ def feature_spec(seq_length: int, num_places: int, with_masks: bool) -> dict:
     spec["next_sentence_labels"] = tf.io.FixedLenFeature([1], tf.int64)
     if with_masks:
         for key in ("masked_lm_positions", "masked_lm_ids"):
-            spec[key] = tf.io.FixedLenFeature([num_places], tf.int64)
-        spec["masked_lm_weights"] = tf.io.FixedLenFeature([num_places], tf.float32)
+            spec[key] = tf.io.FixedLenFeature([max_predictions], tf.int64)
+        spec["masked_lm_weights"] = tf.io.FixedLenFeature([max_predictions], tf.float32)
     return spec

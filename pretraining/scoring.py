@@ -10,7 +10,7 @@ KEY_SCORE = "masked_lm_accuracy"
 
 
 def scores_of(outputs: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
-    """Mean losses and accuracies, under the reference's names.
+    """Returns mean losses and accuracies, under the reference's names.
 
     Those of the masked language model are means over all masked tokens, those of the sentences'
     order over all examples. `loss` is the sum of both losses.

@@ -12,7 +12,7 @@ from pretraining.pairs import Pair
 
 
 class Layout:
-    """Where what is in rows of N pairs, padded to length S.
+    """The layout of rows of N pairs, padded to length S.
 
     Attributes:
       lengths: int [N], tokens that are no padding.
@@ -23,7 +23,7 @@ class Layout:
     """
 
     def __init__(self, length_a: np.ndarray, length_b: np.ndarray, seq_length: int):
-        """For segments of these lengths, [N] each."""
+        """Lays out rows for segments of these lengths, [N] each."""
         self._place = np.arange(seq_length, dtype=np.int32)
         self.first_sep = length_a + 1
         self.last_sep = self.first_sep + length_b + 1
@@ -36,7 +36,7 @@ class Layout:
         self.in_text[:, 0] = False
 
     def word_starts(self, begins_word: np.ndarray) -> np.ndarray:
-        """bool [N, S]: tokens of the text that begin a word, as a segment's first one always does.
+        """Returns bool [N, S]: tokens of the text that begin a word, as a segment's first one does.
 
         Args:
           begins_word: bool [N, S], what is known of the tokens.
@@ -47,11 +47,11 @@ class Layout:
         return starts & self.in_text
 
     def text_number(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """How many tokens of the text are before these places, which are of the text."""
+        """Returns how many tokens of the text precede these in their rows, which are also of it."""
         return columns - 1 - (columns > self.first_sep[rows])
 
     def columns(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """The places of the tokens before which there are so many of the text."""
+        """Returns the columns of text tokens, given their numbers; inverts `text_number`."""
         return numbers + 1 + (numbers + 1 >= self.first_sep[rows])
 
 
@@ -60,7 +60,7 @@ class SequenceBatch(NamedTuple):
 
     Attributes:
       ids: int32 [N, S].
-      layout: what is where in them.
+      layout: the places of their segments and special tokens.
       labels: int32 [N], 1 if the second segment does not follow the first.
     """
 
@@ -72,7 +72,7 @@ class SequenceBatch(NamedTuple):
 def make_sequences(
     pairs: Sequence[Pair], documents: Documents, encoder: Encoder, seq_length: int
 ) -> SequenceBatch:
-    """Rows of the ids of pairs, which are at least one."""
+    """Builds rows of the ids of one or more pairs."""
     a_start, a_end, b_start, b_end, labels = np.array(pairs, np.int32).T
     length_a = a_end - a_start
     layout = Layout(length_a, b_end - b_start, seq_length)

@@ -50,7 +50,7 @@ class Shard(NamedTuple):
     blocks: range
 
 
-class Plan(NamedTuple):
+class ShardPlan(NamedTuple):
     """All blocks of the text files, and the shards that they go to."""
 
     files: list[str]
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
 def plan_shards(
     files: Sequence[str], outputs: Sequence[str], dupe_factor: int, one_of_each_file: bool
-) -> Plan:
+) -> ShardPlan:
     """Shares text files out to shards.
 
     Where the text has less blocks of the usual size than there are shards, they are smaller.
@@ -72,7 +72,7 @@ def plan_shards(
       one_of_each_file: each file makes a shard; else all text is shared out evenly.
 
     Raises:
-      UserError: a file cannot be used, or is too short for so many shards.
+      UserError: a file cannot be used, or is too short for that number of shards.
     """
     block_bytes = min(max(_BLOCK_BYTES // dupe_factor, _LEAST_BLOCK_BYTES), _MOST_BLOCK_BYTES)
     if one_of_each_file:
@@ -94,7 +94,7 @@ def plan_shards(
         Shard(output, range(start, end))
         for output, start, end in zip(outputs, [0, *ends[:-1]], ends, strict=True)
     ]
-    return Plan(list(files), blocks, shards)
+    return ShardPlan(list(files), blocks, shards)
 
 
 class ShardMaker:
@@ -103,11 +103,11 @@ class ShardMaker:
     def __init__(
         self, tokenizer: tokenization.FullTokenizer, options: DataOptions, workers: int = 1
     ):
-        self._encoder = Encoder(tokenizer, options.do_lower_case)
+        self._encoder = Encoder(tokenizer)
         self._options = options
         self._workers = workers
 
-    def make(self, plan: Plan) -> collections.Counter:
+    def make(self, plan: ShardPlan) -> collections.Counter:
         """Makes the shards that are not there yet; returns what all of them add up to, by name.
 
         Of several processes that need the same shards one makes them and the others wait.
@@ -118,30 +118,30 @@ class ShardMaker:
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         derived = [
-            CachedFile(shard.path, self._source(hashes, plan, shard), numbers=_COUNTS)
+            CachedFile(shard.path, self._made_from(hashes, plan, shard), numbers=_COUNTS)
             for shard in plan.shards
         ]
         with one_at_a_time(plan.shards[0].path):
-            facts = [file.reusable() for file in derived]
-            foreign = next((file for file in derived if file.is_foreign()), None)
+            counts = [file.reusable() for file in derived]
+            foreign = next((file for file in derived if file.made_elsewhere()), None)
             if foreign:
                 raise UserError(
                     f"{foreign.paths[0]} exists and was not written by this program; it is not "
                     "replaced: give another name or remove it"
                 )
-            todo = [k for k, found in enumerate(facts) if found is None]
+            todo = [k for k, found in enumerate(counts) if found is None]
             made = self._make(plan, [plan.shards[k] for k in todo], [derived[k] for k in todo])
-            for k, counts in zip(todo, made, strict=True):
-                facts[k] = counts
-        return sum(map(collections.Counter, facts), collections.Counter())
+            for k, of_shard in zip(todo, made, strict=True):
+                counts[k] = of_shard
+        return sum(map(collections.Counter, counts), collections.Counter())
 
-    def _source(self, hashes: list[str], plan: Plan, shard: Shard) -> dict:
-        """Everything that a shard is a function of."""
-        options = self._options
+    def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:
+        """Returns everything that a shard is a function of."""
+        options, tokenizer = self._options, self._encoder.tokenizer
         return {
             "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
-            "tokenizer_sha256": self._encoder.sha256,
-            "do_lower_case": options.do_lower_case,
+            "tokenizer_sha256": tokenizer.sha256,
+            "do_lower_case": tokenizer.do_lower_case,
             "dupe_factor": options.dupe_factor,
             "random_seed": options.random_seed,
             **options.pairs._asdict(),
@@ -150,9 +150,9 @@ class ShardMaker:
         }
 
     def _make(
-        self, plan: Plan, shards: Sequence[Shard], files: Sequence[CachedFile]
+        self, plan: ShardPlan, shards: Sequence[Shard], files: Sequence[CachedFile]
     ) -> Iterator[dict]:
-        """Makes shards one after the other; yields the facts of each."""
+        """Makes shards one after the other; yields the counts of each."""
         maker = BlockMaker(plan.blocks, self._encoder, self._options)
         numbers = list(itertools.chain.from_iterable(shard.blocks for shard in shards))
         results = ordered_map(maker.records, numbers, self._workers)
@@ -160,22 +160,22 @@ class ShardMaker:
         with progress_bar(sum(sizes[k] for k in numbers) // 1000, "records", "kB") as bar:
             for shard, file in zip(shards, files, strict=True):
                 started = time.perf_counter()
-                with file.building() as (names, facts):
+                with file.building() as (names, counts):
                     mine = zip(shard.blocks, results, strict=False)
-                    facts.update(_write(names[0], ((sizes[k], made) for k, made in mine), bar))
-                    if not facts["records"]:
+                    counts.update(_write(names[0], ((sizes[k], made) for k, made in mine), bar))
+                    if not counts["records"]:
                         raise UserError(
                             f"{shard.path}: no pair of sentences in its text; a line should be a "
                             "sentence"
                         )
-                _log(shard, facts, time.perf_counter() - started)
-                yield facts
+                _log(shard, counts, time.perf_counter() - started)
+                yield counts
 
 
 def _write(
     path: str, results: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
 ) -> collections.Counter:
-    """Writes the records of blocks of so many bytes to a file; returns what they add up to."""
+    """Writes records of blocks, given with the blocks' bytes; returns the sums of all counts."""
     total = collections.Counter(records=0)
     with tf.io.TFRecordWriter(path) as writer:
         for size, made in results:
@@ -186,11 +186,11 @@ def _write(
     return total
 
 
-def _log(shard: Shard, facts: dict, seconds: float) -> None:
+def _log(shard: Shard, counts: dict, seconds: float) -> None:
     tf.logging.info(
         "%s: %d records of %.1f MB of text in %.1f s",
         shard.path,
-        facts["records"],
-        facts["bytes"] / 1e6,
+        counts["records"],
+        counts["bytes"] / 1e6,
         seconds,
     )

@@ -33,7 +33,7 @@ Block = tuple[Span, ...]
 
 
 def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> list[str]:
-    """The files that comma-separated names or globs stand for, in order.
+    """Returns the files that comma-separated names or globs stand for, in order.
 
     A glob leaves out hidden files, locks, headers of derived files and, unless `with_derived`, the
     derived files themselves: what programs have put beside the input.
@@ -100,7 +100,7 @@ def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:
 
 
 def _end_of_document(file: BinaryIO, position: int, size: int) -> int:
-    """Where the document ends that byte `position` is in; or a line of it, if that is too far."""
+    """Returns the end of the document with byte `position`; of a line, if that is too far."""
     if position >= size:
         return size
     file.seek(position)
@@ -119,7 +119,7 @@ def _end_of_document(file: BinaryIO, position: int, size: int) -> int:
 
 
 def read_lines(span: Span) -> list[str]:
-    """The lines of a span, without their ends.
+    """Returns the lines of a span, without their ends.
 
     Raises:
       UserError: the text is not UTF-8.
@@ -140,7 +140,7 @@ def read_lines(span: Span) -> list[str]:
 
 
 def _line_number(path: str, position: int) -> int:
-    """The line, from 1, in which byte `position` is."""
+    """Returns the line, from 1, in which byte `position` is."""
     number = 1
     with open(path, "rb") as file:
         while position > 0 and (content := file.read(min(position, 1 << 20))):

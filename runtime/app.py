@@ -12,11 +12,11 @@ import traceback
 from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
-from absl import app, flags
+from absl import app
 
 from runtime import distributed, locks, signals
 from runtime.errors import FlagError, UserError
-from runtime.flags import NO_UTF8, WITHOUT_USE, check_values
+from runtime.flags import NO_UTF8, parse
 
 # Seconds that other ranks wait with an error.
 _REPEATED_AFTER = 2.0
@@ -35,38 +35,13 @@ def run(main: Callable[[list[str]], None]) -> None:
 
 
 def _parse(argv: list[str]) -> list[str]:
-    """Parses the flags; `--help` and its kin are dealt with by absl."""
-    _show_in_help(argv[0])
     try:
-        rest = flags.FLAGS(argv)
-    except SystemExit:
-        # Help was asked for and given; absl takes that for a failure.
-        if not {"--helpfull", "--helpxml"} & set(argv):
-            print(flags.FLAGS.module_help(WITHOUT_USE))
-        sys.exit(0)
-    except flags.Error as e:
-        fail(f"{e}; see --help", 2)
+        return parse(argv)
+    except FlagError as e:
+        fail(str(e), 2)
     except BrokenPipeError:
         # Nobody reads the help any more.
         os._exit(0)
-    except (OSError, UnicodeDecodeError) as e:
-        fail(f"--flagfile: no file of flags: {e}", 2)
-    if len(rest) > 1:
-        fail(f"{rest[1]!r} is not a flag; flags are --name=value, see --help", 2)
-    try:
-        check_values()
-    except FlagError as e:
-        fail(str(e), 2)
-    return rest
-
-
-def _show_in_help(program: str) -> None:
-    """Makes `--help` list the flags of all modules of ours, not only those of the program's own."""
-    for module, defined in flags.FLAGS.flags_by_module_dict().items():
-        path = getattr(sys.modules.get(module), "__file__", None) or _LIBRARIES
-        if not path.startswith(_LIBRARIES):
-            for flag in defined:
-                flags.FLAGS.register_key_flag_for_module(program, flag)
 
 
 def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:

@@ -34,7 +34,7 @@ _LAUNCHERS = {
     "horovodrun": ("HOROVOD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
     "srun": ("SLURM_{}", ("PROCID", "STEP_NUM_TASKS", "LOCALID", "STEP_TASKS_PER_NODE")),
 }
-# Gradients are sent in vectors of at most so many bytes, so that the memory for them is bounded.
+# Gradients are sent in vectors of at most this size, so that the memory for them is bounded.
 _VECTOR_BYTES = 64 << 20
 
 
@@ -98,7 +98,7 @@ def start(use_horovod: bool) -> None:
 
 
 def description() -> str:
-    """The version of Horovod and what it was built with, or how to install it."""
+    """Returns the version of Horovod and what it was built with, or how to install it."""
     if importlib.util.find_spec("horovod") is None:
         return f"not installed; {_INSTALL}"
     try:
@@ -139,32 +139,32 @@ def connect(on_cpu: bool = True) -> None:
 
 
 def rank() -> int:
-    """The number of this worker, from 0."""
+    """Returns the number of this worker, from 0."""
     return _worker.rank
 
 
 def local_rank() -> int:
-    """The number of this worker among those of its host, from 0."""
+    """Returns the number of this worker among those of its host, from 0."""
     return _worker.local_rank
 
 
 def local_size() -> int:
-    """The number of workers on this host."""
+    """Returns the number of workers on this host."""
     return _worker.local_size
 
 
 def size() -> int:
-    """The number of workers."""
+    """Returns the number of workers."""
     return _worker.size
 
 
 def is_chief() -> bool:
-    """Whether this worker is number 0, the one that writes."""
+    """Tells whether this worker is number 0, the one that writes."""
     return rank() == 0
 
 
 def is_first() -> bool:
-    """Whether this is the launcher's process number 0, also before `start`."""
+    """Tells whether this is the launcher's process number 0, also before `start`."""
     return _started.rank == 0
 
 
@@ -175,14 +175,14 @@ def let_rank_0_go_first() -> None:
 
 
 def label() -> str:
-    """Which process of a job this is, for messages; "" if it is the only one."""
+    """Says which process of a job this is, for messages; "" if it is the only one."""
     if _started.size == 1:
         return ""
     return f"rank {_started.rank} of {_started.size} on {socket.gethostname()}"
 
 
 def is_habanas() -> bool:
-    """Whether the Horovod of this environment is Habana's."""
+    """Tells whether the Horovod of this environment is Habana's."""
     try:
         importlib.metadata.version("habana-horovod")
     except importlib.metadata.PackageNotFoundError:
@@ -191,7 +191,7 @@ def is_habanas() -> bool:
 
 
 def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
-    """The means of dense float32 tensors over the workers.
+    """Returns the means of dense float32 tensors over the workers.
 
     The tensors are joined to few long vectors, in their order: one vector is sent faster than many
     small ones, its sum does not depend on which of them is ready first, and unlike Horovod's
@@ -214,7 +214,7 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
 
 
 def total(tensor: tf.Tensor) -> tf.Tensor:
-    """The sum over the workers of a small tensor, which stays on the host."""
+    """Returns the sum over the workers of a small tensor, which stays on the host."""
     if size() == 1:
         return tensor
     with tf.device("/cpu:0"):
@@ -224,7 +224,7 @@ def total(tensor: tf.Tensor) -> tf.Tensor:
 def _mean_of_group(
     tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
 ) -> list[tf.Tensor]:
-    """The means of tensors that are sent as one vector."""
+    """Returns the means of tensors that are sent as one vector."""
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     flat = [tf.reshape(tensor, [size]) for tensor, size in zip(tensors, sizes, strict=True)]
     vector = tf.concat(flat, axis=0)
@@ -236,7 +236,7 @@ def _mean_of_group(
 
 
 def _groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
-    """Neighbours that together take no more than a vector's bytes, or a single larger tensor."""
+    """Yields neighbours that fit into a vector's bytes together, or a single larger tensor."""
     group, used = [], 0
     for tensor in tensors:
         needed = tensor.shape.num_elements() * tensor.dtype.size
@@ -263,12 +263,12 @@ class _StartAlike(tf.train.SessionRunHook):
 
 
 def starting_hooks() -> list[tf.train.SessionRunHook]:
-    """Hooks that give every worker's variables the values of rank 0's when a session begins."""
+    """Returns hooks that give all workers' variables rank 0's values when a session begins."""
     return [_StartAlike()] if size() > 1 else []
 
 
 def share(value: Any) -> Any:
-    """Rank 0's `value`, which JSON can hold, on every worker; the others' is not looked at."""
+    """Returns rank 0's `value`, which JSON can hold, on every worker; the others' is ignored."""
     if size() == 1:
         return value
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -281,7 +281,7 @@ def share(value: Any) -> Any:
 
 
 def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
-    """Every worker's arrays, by rank; they may differ in length and number.
+    """Returns every worker's arrays, by rank; they may differ in length and number.
 
     Args:
       arrays: of one dimension; may be none.
@@ -302,7 +302,7 @@ def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarra
 
 
 def gather_json(value: Any) -> list[Any]:
-    """Every worker's `value`, which JSON can hold, by rank."""
+    """Returns every worker's `value`, which JSON can hold, by rank."""
     if size() == 1:
         return [value]
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -327,13 +327,13 @@ def check_alike(facts: dict[str, Any]) -> None:
 
 
 def _short(value: Any) -> str:
-    """A value for a message."""
+    """Shortens a value for a message."""
     text = str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
-    """The result of a collective operation on an array, without any accelerator."""
+    """Returns the result of a collective operation on an array, without any accelerator."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         given = tf.placeholder(array.dtype, [None])
         result = collective(given)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+# How TensorFlow's error begins at a step whose gradients are not finite.
+NOT_FINITE = "the gradients' global norm"
+
 
 class UserError(ValueError):
     """Something is wrong with the input or the environment; ends a program with exit code 1."""

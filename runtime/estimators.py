@@ -35,7 +35,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """One of the classes above, as an attribute of this module.
+    """Returns one of the classes above, as an attribute of this module.
 
     Raises:
       UserError: this environment has no estimators.

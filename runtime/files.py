@@ -17,7 +17,7 @@ from runtime.errors import UserError
 
 @contextlib.contextmanager
 def temporary_name(path: str) -> Iterator[str]:
-    """A temporary name beside `path`, renamed to it at the end, removed if the block raises.
+    """Yields a temporary name; it becomes `path` at the end, and is removed if the block raises.
 
     Whoever writes the file is to close it before the block ends.
 
@@ -84,12 +84,24 @@ def copy_atomically(source: str, target: str) -> None:
 
 
 def sha256_of(path: str) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
+    """Returns the SHA-256 of a file's content, in hexadecimal."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def content_of(path: str) -> str:
+    """Returns what tells a file from others by its content, so that it may be moved.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    try:
+        return "sha256:" + sha256_of(path)[:16]
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
 
 
 def check_readable(path: str, what: str) -> None:
@@ -104,7 +116,7 @@ def check_readable(path: str, what: str) -> None:
 
 
 def existing_folder(path: str) -> str:
-    """The path itself, or the nearest above it that is there."""
+    """Returns the path itself, or the nearest above it that is there."""
     path = os.path.abspath(path)
     return path if os.path.exists(path) else existing_folder(os.path.dirname(path))
 
@@ -146,7 +158,7 @@ def _new_file_beside(path: str) -> str:
 
 
 def _is_about(error: OSError, path: str) -> bool:
-    """Whether an error is about a file: it names it, as source or as target, or none."""
+    """Tells whether an error is about a file: it names it, as source or target, or names none."""
     return error.filename is None or path in (error.filename, error.filename2)
 
 

@@ -1,25 +1,35 @@
-"""Flags that all programs share, and checks of flags."""
+"""Flags: how they are defined, and their values as an object that is passed down.
+
+A flag says where it is defined what it shapes. The record of a run, the comparison of workers and
+the reuse of features follow from that. `FLAGS` is read here, where a program starts.
+"""
 
 from __future__ import annotations
 
+import enum
 import math
 import os
-from typing import Any
+import sys
+import sysconfig
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import tensorflow.compat.v1 as tf
 from absl import flags
 
-from runtime import distributed
-from runtime.bf16 import configuration
-from runtime.devices import device
 from runtime.errors import FlagError
-from runtime.training.loop import TrainingPlan
+from runtime.version import VERSION
 
 FLAGS = flags.FLAGS
-# Where flags are defined that the reference has and nothing here needs: a heading in `--help`.
+# Headings of `--help`, in this order; what counts most comes first.
+DATA = "data and results"
+MODEL = "model and tokenizer"
+TRAINING = "training"
+FEATURES = "features"
+ANSWERS = "answers and scores"
+CHECKPOINTS = "checkpoints and log"
+DEVICE = "device, workers and precision"
 WITHOUT_USE = "without use here, accepted for compatibility"
-# By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
-_OF_PATTERNS = frozenset("*?[\\")
+_THEMES = (DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
 NO_UTF8 = (
     "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
     "locale is to blame"
@@ -28,268 +38,185 @@ NO_UTF8 = (
 TOO_LARGE = 2**31
 # Far beyond any use; the graph and its batches are made all the same, until memory runs out.
 LONGEST_SEQUENCE = 2**16
-_LARGEST_BATCH = 2**20
+LARGEST_BATCH = 2**20
+_LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
-def define_run_flags() -> None:
-    """Where a run reads its model and writes its results, how it trains and how long."""
-    flags.DEFINE_string(
-        "output_dir",
-        os.path.join(os.environ.get("HOME", "."), "tmp"),
-        "Folder of checkpoints and results. The same command with the same folder resumes.",
-    )
-    flags.DEFINE_bool(
-        "overwrite_output_dir",
-        False,
-        "Remove what an earlier run left in --output_dir (feature files stay) and start anew.",
-    )
-    flags.DEFINE_string(
-        "albert_config_file", None, "JSON of the model's sizes; configs/ has the published ones."
-    )
-    flags.DEFINE_string(
-        "init_checkpoint",
-        None,
-        "Checkpoint to start from, usually a pretrained one: a path with or without .index, or a "
-        "folder with one checkpoint.",
-    )
-    flags.DEFINE_string(
-        "export_dir", None, "Write the best model as a SavedModel below this folder."
-    )
-    flags.DEFINE_integer(
-        "train_batch_size",
-        32,
-        "Examples a step of each worker.",
-        lower_bound=1,
-        upper_bound=_LARGEST_BATCH,
-    )
-    flags.DEFINE_integer(
-        "gradient_accumulation_steps",
-        1,
-        "Batches of each worker whose gradients are added up for one step: a larger batch than "
-        "fits into memory.",
-        lower_bound=1,
-        upper_bound=_LARGEST_BATCH,
-    )
-    flags.DEFINE_integer(
-        "predict_batch_size",
-        8,
-        "Examples a batch in prediction.",
-        lower_bound=1,
-        upper_bound=_LARGEST_BATCH,
-    )
-    flags.DEFINE_float("learning_rate", 5e-5, "Highest learning rate.", lower_bound=0.0)
-    flags.DEFINE_float(
-        "num_train_epochs",
-        2.0,
-        "Passes over the training examples.",
-        lower_bound=0.0,
-        upper_bound=1e9,
-    )
-    flags.DEFINE_integer(
-        "train_steps", -1, "Steps to train, if positive; takes the place of --num_train_epochs."
-    )
-    flags.DEFINE_float(
-        "warmup_proportion",
-        0.1,
-        "Part of the training in which the learning rate rises linearly: 0.1 is 10%.",
-        lower_bound=0.0,
-        upper_bound=1.0,
-    )
-    flags.DEFINE_integer(
-        "save_checkpoints_steps", 5000, "Steps between checkpoints.", lower_bound=1
-    )
-    flags.DEFINE_float(
-        "save_checkpoints_minutes",
-        30.0,
-        "Minutes between checkpoints at most; those that --save_checkpoints_steps does not ask for "
-        "serve resuming alone and go when there is a newer one. 0 for none.",
-        lower_bound=0.0,
-    )
-    flags.DEFINE_integer(
-        "save_summary_steps", 1, "Steps between points of the TensorBoard curves.", lower_bound=1
-    )
-    flags.DEFINE_integer(
-        "log_steps",
-        100,
-        "Steps between lines of the log; there is one every 30 s at least.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "seed",
-        12345,
-        "Fixes weights, dropout and the order of the data: the same seed, the same run.",
-        lower_bound=0,
-    )
-    flags.DEFINE_bool(
-        "deterministic_run",
-        False,
-        "Same results to the last bit: no dropout, and only operations that are deterministic on "
-        "the device.",
-    )
-    flags.DEFINE_bool(
-        "use_einsum", False, "Dense layers through tf.einsum instead of tf.matmul; same results."
-    )
-    flags.DEFINE_enum(
-        "device",
-        "auto",
-        device.KINDS,
-        "What to compute on; auto takes an HPU (Gaudi) if there is one, else a GPU, else the CPU.",
-    )
-    flags.DEFINE_bool(
-        "use_horovod",
-        False,
-        "Work together with the other processes that mpirun has started, for instance: "
-        "mpirun -np 8 python run_squad_v1.py ... --use_horovod=true",
-    )
-    flags.DEFINE_float(
-        "stall_seconds",
-        300.0,
-        "Seconds without an answer after which a worker that hangs or is stopped is named and the "
-        "job ends; 0 to wait for ever.",
-        lower_bound=0.0,
-    )
-    flags.DEFINE_enum(
-        "allreduce_dtype",
-        "float32",
-        ["float32", "float16", "bfloat16"],
-        "Type of the gradients on the way between workers; bfloat16 on the HPU only.",
-    )
-    flags.DEFINE_bool(
-        "scale_learning_rate", False, "Multiply --learning_rate by the number of workers."
-    )
-    flags.DEFINE_bool(
-        "enable_scoped_allocator",
-        False,
-        "With habana-horovod: let TensorFlow place gradients that are averaged together side by "
-        "side in memory.",
-    )
+class Shapes(enum.Flag):
+    """What depends on the value of a flag.
+
+    Attributes:
+      NOTHING: no result; how something is shown, where it lies, how fast it goes.
+      WEIGHTS: the trained weights. A run is resumed with the same value only.
+      SCORES: scores and answers, given the weights. They are made anew with another value.
+      FEATURES: the features, and through them weights and scores.
+      JOB: no result, but all workers of a job need the same value.
+    """
+
+    NOTHING = 0
+    WEIGHTS = 1
+    SCORES = 2
+    FEATURES = 4 | WEIGHTS | SCORES
+    JOB = 8
 
 
-def define_ignored_flags() -> None:
-    """Flags of the reference that have no use here; accepted so that its commands work."""
-    of_tpus, where = "Of the reference's TPU support; ignored.", {"module_name": WITHOUT_USE}
-    flags.DEFINE_bool("use_tpu", False, "Must be false: this project does not run on TPU.", **where)
-    for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
-        flags.DEFINE_string(name, None, of_tpus, **where)
-    flags.DEFINE_integer("num_tpu_cores", 8, of_tpus, **where)
-    flags.DEFINE_integer("iterations_per_loop", 1000, of_tpus, **where)
-    flags.DEFINE_string(
-        "albert_hub_module_handle", None, "Not supported: give --init_checkpoint instead.", **where
-    )
+class define(NamedTuple):
+    """Defines flags of a theme that all shape the same.
+
+    Attributes:
+      theme: a heading of `--help`.
+      shapes: what depends on their values.
+    """
+
+    theme: str
+    shapes: Shapes
+
+    def integer(self, name: str, default: int | None, text: str, **bounds: int) -> None:
+        """Defines a flag that is an integer, between bounds as in absl."""
+        flags.DEFINE_integer(name, default, text, module_name=self.theme, **bounds)
+        self._keep(name)
+
+    def number(self, name: str, default: float | None, text: str, **bounds: float) -> None:
+        """Defines a flag that is a number, between bounds as in absl."""
+        flags.DEFINE_float(name, default, text, module_name=self.theme, **bounds)
+        self._keep(name)
+
+    def switch(self, name: str, default: bool, text: str) -> None:
+        """Defines a flag that is on or off."""
+        flags.DEFINE_bool(name, default, text, module_name=self.theme)
+        self._keep(name)
+
+    def text(self, name: str, default: str | None, text: str) -> None:
+        """Defines a flag that is a text."""
+        flags.DEFINE_string(name, default, text, module_name=self.theme)
+        self._keep(name)
+
+    def choice(self, name: str, default: str, values: Sequence[str], text: str) -> None:
+        """Defines a flag that is one of some words."""
+        flags.DEFINE_enum(name, default, list(values), text, module_name=self.theme)
+        self._keep(name)
+
+    def path(self, name: str, default: str | None, text: str) -> None:
+        """Defines a flag that is a file or a folder.
+
+        What counts is its content, so that it may be moved: see `Task.contents`.
+        """
+        flags.DEFINE_string(name, default, text, module_name=self.theme)
+        self._keep(name, is_path=True)
+
+    def _keep(self, name: str, is_path: bool = False) -> None:
+        FLAGS[name].shapes = self.shapes
+        FLAGS[name].is_path = is_path
 
 
-def check_run_flags() -> None:
-    """Checks what all programs have in common, and makes this process a worker of its job.
+def define_alias(name: str, original: str) -> None:
+    """Defines another name of a flag, with the default that it has by now."""
+    flags.DEFINE_alias(name, original, module_name=_theme_of(original))
+
+
+def _theme_of(name: str) -> str:
+    return FLAGS.find_module_defining_flag(name)
+
+
+def change(name: str, default: Any, shapes: Shapes | None = None) -> None:
+    """Gives a flag that all programs have another default in this one, or lets it shape more."""
+    FLAGS.set_default(name, default)
+    if shapes is not None:
+        FLAGS[name].shapes = shapes
+
+
+class Settings:
+    """The values of a program's flags at its start, as attributes with the names of the flags."""
+
+    def __init__(self):
+        """Reads the flags, which have been parsed."""
+        vars(self).update(FLAGS.flag_values_dict())
+        self._shaping = {
+            name: FLAGS[name].shapes
+            for name in FLAGS
+            if hasattr(FLAGS[name], "shapes") and not FLAGS[name].is_path
+        }
+        self._given = frozenset(name for name in FLAGS if FLAGS[name].present)
+        self._defaults = {name: FLAGS[name].default for name in self._shaping}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Returns the value of a flag that some programs do not have."""
+        return vars(self).get(name, default)
+
+    def is_given(self, name: str) -> bool:
+        """Returns whether the command line names the flag."""
+        return name in self._given
+
+    def shaping(self, what: Shapes) -> dict[str, Any]:
+        """Returns the values of the flags that shape something, but for paths, by name."""
+        named = [name for name, shapes in self._shaping.items() if shapes & what]
+        return {name: getattr(self, name) for name in named}
+
+    def shaping_features(self) -> dict[str, Any]:
+        """Returns the values of the flags that shape features, but for paths, by name."""
+        named = [n for n, shapes in self._shaping.items() if Shapes.FEATURES in shapes]
+        return {name: getattr(self, name) for name in named}
+
+    def defaults(self) -> dict[str, Any]:
+        """Returns the defaults of all flags that say what they shape, but for paths, by name."""
+        return self._defaults
+
+    def require(self, *names: str) -> None:
+        """Raises a `FlagError` for the first of the flags that has no value."""
+        for name in names:
+            if not getattr(self, name):
+                raise FlagError(f"--{name} is required")
+
+
+def parse(argv: list[str]) -> list[str]:
+    """Parses the flags of a command line and checks their values.
+
+    Returns:
+      What stands before the flags: the program's name.
 
     Raises:
-      FlagError: the flags ask for what the reference has and this project has not.
-      UserError: Horovod is needed and not installed, the device is not there, or the environment
-        names a bfloat16 configuration that is no good.
+      FlagError: there is no such flag, or a value is impossible.
+      SystemExit: help or the version was asked for, and printed.
     """
-    if FLAGS.use_tpu:
-        raise FlagError(
-            "--use_tpu=true: this project does not run on TPU; leave the flag out to run on HPU, "
-            "GPU or CPU"
-        )
-    if FLAGS.albert_hub_module_handle:
-        raise FlagError(
-            "--albert_hub_module_handle is not supported; download the model with "
-            "download/download_pretrained_model.py and give --init_checkpoint, "
-            "--albert_config_file and --spm_model_file"
-        )
-    if "from_scratch" in FLAGS and FLAGS.from_scratch and FLAGS.init_checkpoint:
-        raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
-    for name in ("output_dir", "init_checkpoint", "export_dir"):
-        _check_is_no_pattern(name)
-    device.choose(FLAGS.device)
-    if FLAGS.allreduce_dtype == "bfloat16" and not device.is_hpu():
-        raise FlagError(
-            "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
-            "TensorFlow elsewhere; use float16 or float32"
-        )
-    distributed.start(FLAGS.use_horovod)
-    # A fault of it is to show before any work.
-    configuration.from_environment()
+    if {"--help", "-help", "-h", "--helpshort"} & set(argv):
+        print(_help(), end="")
+        sys.exit(0)
+    if "--version" in argv:
+        print(os.path.basename(argv[0]), VERSION)
+        sys.exit(0)
+    try:
+        rest = FLAGS(argv)
+    except SystemExit:
+        # Other help was asked for and given; absl takes that for a failure.
+        sys.exit(0)
+    except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
+        raise FlagError(f"--flagfile: no file of flags: {e}") from e
+    except flags.Error as e:
+        raise FlagError(f"{e}; see --help") from e
+    if len(rest) > 1:
+        raise FlagError(f"{rest[1]!r} is not a flag; flags are --name=value, see --help")
+    _check_values()
+    return rest
 
 
-def _check_is_no_pattern(name: str) -> None:
-    found = sorted(_OF_PATTERNS.intersection(getattr(FLAGS, name) or ""))
-    if found:
-        raise FlagError(
-            f"--{name} {getattr(FLAGS, name)}: TensorFlow takes a path with {' '.join(found)} for "
-            "a pattern of names; give one without it, such as a symbolic link to the folder"
-        )
+def _help() -> str:
+    """What the program does, and its flags by theme; those of a module that has no themes first."""
+    modules = FLAGS.flags_by_module_dict()
+    own = [module for module in modules if module not in _THEMES and not _is_library(module)]
+    parts = [FLAGS.module_help(module) for module in own]
+    parts += [FLAGS.module_help(theme) for theme in _THEMES if theme in modules]
+    main = sys.modules["__main__"].__doc__ or ""
+    more = "  --version: Print the program's name and version, and end."
+    return "\n".join([main.replace("%s", sys.argv[0]), "flags:", more, *parts]) + "\n"
 
 
-def global_batch_size() -> int:
-    """Examples of a training step, of all workers and accumulated batches together."""
-    return FLAGS.train_batch_size * FLAGS.gradient_accumulation_steps * distributed.size()
+def _is_library(module: str) -> bool:
+    # absl calls the program itself by its path.
+    path = getattr(sys.modules.get(module), "__file__", None) or _LIBRARIES
+    return module != sys.argv[0] and path.startswith(_LIBRARIES)
 
 
-def learning_rate() -> float:
-    """The highest learning rate under the flags."""
-    return FLAGS.learning_rate * (distributed.size() if FLAGS.scale_learning_rate else 1)
-
-
-def optimizer_options() -> dict[str, Any]:
-    """The flags among the arguments of `optimization.create_optimizer`."""
-    wire = FLAGS.allreduce_dtype
-    return {
-        "gradient_accumulation_steps": FLAGS.gradient_accumulation_steps,
-        "allreduce_dtype": None if wire == "float32" else tf.as_dtype(wire),
-    }
-
-
-def define_keep_checkpoint_max() -> None:
-    """Of the programs that do not keep all checkpoints, as in the reference."""
-    flags.DEFINE_integer(
-        "keep_checkpoint_max",
-        5,
-        "Checkpoints that stay, the last ones, besides the best one; 0 for all. With --do_eval all "
-        "are scored before any goes.",
-        lower_bound=0,
-    )
-
-
-def define_from_scratch() -> None:
-    """Defines the flag of the programs that are to start from a pretrained model."""
-    flags.DEFINE_bool(
-        "from_scratch",
-        False,
-        "Start from random weights on purpose: no warning that --init_checkpoint is not given.",
-    )
-
-
-def is_by_oversight_from_scratch() -> bool:
-    """Returns whether weights are random at the beginning though nobody has said that they be."""
-    return "from_scratch" in FLAGS and not FLAGS.from_scratch and not FLAGS.init_checkpoint
-
-
-def keep_checkpoint_max() -> int:
-    """How many checkpoints stay at the end; 0 for all."""
-    return FLAGS.keep_checkpoint_max if "keep_checkpoint_max" in FLAGS else 0
-
-
-def kept_in_training() -> int:
-    """How many checkpoints stay while training goes on; 0 for all."""
-    return 0 if "do_eval" in FLAGS and FLAGS.do_eval else keep_checkpoint_max()
-
-
-def training_plan(num_steps: int) -> TrainingPlan:
-    """The flags that tell how to train."""
-    return TrainingPlan(
-        num_steps,
-        global_batch_size(),
-        FLAGS.gradient_accumulation_steps,
-        FLAGS.save_checkpoints_steps,
-        FLAGS.save_summary_steps,
-        FLAGS.log_steps,
-        kept_in_training(),
-        FLAGS.save_checkpoints_minutes,
-    )
-
-
-def check_values() -> None:
+def _check_values() -> None:
     """Checks what the value of no flag may be, whatever its own bounds.
 
     Raises:
@@ -307,28 +234,3 @@ def check_values() -> None:
                     raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
             elif isinstance(value, str) and value != value.encode(errors="replace").decode():
                 raise FlagError(f"--{name}={value!r} {NO_UTF8}")
-
-
-def require(*names: str) -> None:
-    """Raises a `FlagError` for the first of the flags that has no value."""
-    for name in names:
-        if not getattr(FLAGS, name):
-            raise FlagError(f"--{name} is required")
-
-
-def wanted(task: str, file_flag: str) -> bool:
-    """Whether a task such as "do_train" is to be done: it is on, and its file is given.
-
-    A task that is on by default is off, with a log line, if its file is not given.
-
-    Raises:
-      FlagError: the task was asked for without its file.
-    """
-    if not getattr(FLAGS, task):
-        return False
-    if getattr(FLAGS, file_flag):
-        return True
-    if FLAGS[task].present:
-        raise FlagError(f"--{task} needs --{file_flag}")
-    tf.logging.info("--%s is off, because --%s is not given", task, file_flag)
-    return False

@@ -42,7 +42,7 @@ def start(limit: float, end: Callable[[str], None]) -> None:
 
 
 def _accepted() -> dict[socket.socket, str]:
-    """Rank 0's connections, with the names of those at the other ends."""
+    """Returns rank 0's connections, with the names of those at the other ends."""
     peers, secret = {}, secrets.token_hex(8)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
@@ -64,7 +64,7 @@ def _accepted() -> dict[socket.socket, str]:
 
 
 def _connected() -> dict[socket.socket, str]:
-    """Another rank's connection to rank 0."""
+    """Returns another rank's connection to rank 0."""
     addresses, port, secret, name = distributed.share(None)
     for address in addresses:
         try:
@@ -81,7 +81,7 @@ def _name() -> str:
 
 
 def _own_addresses() -> Iterator[str]:
-    """The IPv4 addresses of this host, its own before those that others can reach."""
+    """Yields the IPv4 addresses of this host, its own before those that others can reach."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, interface in socket.if_nameindex():
             request = array.array("B", struct.pack("256s", interface.encode()[:15]))

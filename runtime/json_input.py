@@ -10,7 +10,7 @@ from runtime.errors import UserError
 
 
 def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """What a JSON file holds; a byte order mark at its beginning does not count.
+    """Returns what a JSON file holds; a byte order mark at its beginning is skipped.
 
     Args:
       path: of the file.
@@ -31,7 +31,7 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
 
 
 def parse_json(text: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """What a text in JSON stands for, likewise.
+    """Returns what a text in JSON stands for, likewise.
 
     Raises:
       UserError: it is no JSON.

@@ -16,7 +16,7 @@ from runtime.errors import UserError
 # that long, because its process is looked for.
 _STALE_SECONDS = 20.0
 _REFRESH_SECONDS = 4.0
-# In which a claim of a dead process of this host is seen and removed.
+# Within this time the claim of a dead process of this host is seen and removed.
 _GLANCE_SECONDS = 0.5
 # A job that is being ended has some minutes to write its last checkpoint, see `deploy/`.
 _WAIT_SECONDS = 300.0
@@ -31,9 +31,9 @@ def one_at_a_time(path: str) -> Iterator[bool]:
 
     Yields whether it had to wait.
 
-    It is a file that exists while the lock is held, not an `flock`, which network volumes refuse or
-    grant to everybody. Should a holder be taken for dead that is not, two work at a time: what the
-    lock protects must be written atomically, so that this costs time only.
+    The lock is a file that exists while it is held; an `flock` would be refused, or granted to
+    everybody, by network volumes. If a living holder is taken for dead, two processes work at the
+    same time: what the lock protects must be written atomically, so that this costs time only.
     """
     lock = _lease(path)
     try:
@@ -109,7 +109,7 @@ def _lease(path: str, **options) -> filelock.SoftFileLease:
 
 
 def _holder(lock: filelock.SoftFileLease) -> str:
-    """Who has a lock, for people."""
+    """Says who has a lock, for people."""
     owner = lock.owner
     if owner is None:
         return "another process"

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def progress_bar(total: int, what: str, unit: str) -> tqdm.tqdm:
-    """A bar to `update`; it is drawn on a terminal only, so that logs stay free of it."""
+    """Returns a bar to `update`; only a terminal shows it, so that logs stay free of it."""
     hidden = not sys.stderr.isatty()
     return tqdm.tqdm(total=total, desc=what, unit=f" {unit}", disable=hidden, leave=False)
 

@@ -86,7 +86,7 @@ def install() -> None:
 
 
 def raise_stopped() -> None:
-    """From now on a signal raises `Stopped` in the main thread, so that it can clean up.
+    """Lets a signal raise `Stopped` in the main thread from now on, so that it can clean up.
 
     Raises:
       Stopped: one has been noted that nobody has taken up.
@@ -98,7 +98,7 @@ def raise_stopped() -> None:
 
 
 def note(patience: float) -> None:
-    """From now on a signal is only noted, for whoever can end at a better moment.
+    """Lets a signal only be noted from now on, for whoever can end at a better moment.
 
     Args:
       patience: seconds from the signal in which `take_up` must be called, else the program ends.

@@ -66,15 +66,15 @@ class Lot:
         self._random = random.Random(int.from_bytes(digest[:8], "big"))
 
     def below(self, limit: int) -> int:
-        """An integer in [0, limit)."""
+        """Draws an integer in [0, limit)."""
         return int(self._random.random() * limit)
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Draws one of the items."""
         return items[self.below(len(items))]
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` different items in random order."""
+        """Draws `count` different items in random order."""
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in range(count)]
 
@@ -87,7 +87,7 @@ class Writer:
         self._used = set()
 
     def article(self, number: str, all_answers: bool) -> dict:
-        """An article of a few paragraphs.
+        """Writes an article of a few paragraphs.
 
         Args:
           number: begins the ids of its questions.
@@ -100,7 +100,7 @@ class Writer:
         return {"title": title, "paragraphs": paragraphs}
 
     def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
-        """A name that was not given before.
+        """Returns a name that was not given before.
 
         Raises:
           UserError: there is none left, or hardly one.
@@ -116,7 +116,7 @@ class Writer:
         )
 
     def _value(self, value_type: str) -> tuple[str, ...]:
-        """A value of a type: the text as it is told, and other right answers."""
+        """Draws a value of a type: the text as it is told, and other right answers."""
         lot = self._lot
         if value_type == "year":
             return (str(1100 + lot.below(900)),)
@@ -151,7 +151,7 @@ class Writer:
         return {"context": context, "qas": questions}
 
     def _sentences(self, facts: list[Fact], thing: str, noun: str) -> list[str]:
-        """The facts in sentences of two or three."""
+        """Returns the facts in sentences of two or three."""
         sentences, left = [], list(facts)
         while left:
             size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.below(2)
@@ -165,7 +165,7 @@ class Writer:
         return sentences
 
     def _aside(self, thing: str) -> str:
-        """A sentence with the words of two questions and the answer of none."""
+        """Writes a sentence with the words of two questions and the answer of none."""
         topics = [self._lot.pick(r.topics).format(e=thing) for r in self._lot.some(RELATIONS, 2)]
         return self._lot.pick(ASIDES).format(x=topics[0], y=topics[1])
 
@@ -184,7 +184,7 @@ class Writer:
 def generate(
     seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
 ) -> tuple[dict, dict]:
-    """The training and the development file, as JSON objects; they share no name."""
+    """Returns the training and the development file, as JSON objects; they share no name."""
     writer = Writer(Lot(f"sample {seed}"))
     files = []
     for split, count in (("train", train_articles), ("dev", dev_articles)):
@@ -194,7 +194,7 @@ def generate(
 
 
 def text_of(file: dict) -> str:
-    """The paragraphs as plain text: a sentence a line, a blank line after each paragraph."""
+    """Returns the paragraphs as text: a sentence a line, a blank line after each paragraph."""
     paragraphs = (p["context"] for article in file["data"] for p in article["paragraphs"])
     return "".join(paragraph.replace(". ", ".\n") + "\n\n" for paragraph in paragraphs)
 

@@ -68,11 +68,11 @@ class LeftOut:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many questions were left out, by reason."""
+        """Counts the questions that were left out, by reason."""
         return {reason: len(ids) for reason, ids in self._ids.items()}
 
     def log(self, input_file: str) -> None:
-        """A warning for every reason that occurred."""
+        """Logs a warning for every reason that occurred."""
         for reason, ids in self._ids.items():
             first = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
             tf.logging.warning(
@@ -96,7 +96,7 @@ def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample
 
 
 def load_squad(input_file: str) -> list[dict]:
-    """The articles of a SQuAD file: what it has under "data".
+    """Loads the articles of a SQuAD file: what it has under "data".
 
     Raises:
       UserError: the file cannot be read or parsed.
@@ -138,7 +138,7 @@ def check_all_answerable(input_file: str, what: str) -> None:
 def read_examples(
     articles: list[dict], input_file: str, is_training: bool
 ) -> tuple[list[SquadExample], LeftOut]:
-    """Examples from what `load_squad` returned, and what training leaves out.
+    """Makes examples from what `load_squad` returned, and what training leaves out.
 
     Args:
       articles: the articles.
@@ -164,7 +164,7 @@ def read_examples(
 def _questions(
     articles: list[dict], input_file: str, is_training: bool
 ) -> Iterator[tuple[str, dict]]:
-    """Every question of the file with its paragraph's text, their form checked.
+    """Yields every question of the file with its paragraph's text, their form checked.
 
     Where answers are in the text is needed in training alone: scores compare texts.
     """
@@ -190,7 +190,7 @@ def _questions(
 
 
 def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
-    """`owner[key]`, which must be of that kind."""
+    """Returns `owner[key]`, which must be of that kind."""
     value = owner.get(key) if isinstance(owner, dict) else None
     if not isinstance(value, kind):
         raise UserError(f'{input_file} is not SQuAD: {place} has no {kind.__name__} "{key}"')
@@ -215,7 +215,7 @@ def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
 
 
 def _why_useless(example: SquadExample) -> str | None:
-    """Why training cannot use an example, or None."""
+    """Says why training cannot use an example; None if it can."""
     if not example.paragraph_text.strip():
         return "the paragraph is empty"
     if not example.question_text.strip():

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
-from runtime.files import open_atomically, write_json
+from runtime.files import open_atomically
 from squad.examples import SquadExample
-from squad.features import InputFeatures
-from squad.left import PredictionFeature
+from squad.token_places import PredictionFeature
 
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 
@@ -37,36 +35,6 @@ class _Candidate(NamedTuple):
         return self.start_log_prob + self.end_log_prob
 
 
-def accumulate_predictions_v1(
-    result_dict: dict,
-    all_examples: Sequence[SquadExample],
-    all_features: Iterable[InputFeatures | PredictionFeature],
-    all_results: Iterable[RawResult],
-    n_best_size: int,
-    max_answer_length: int,
-) -> None:
-    """Adds the candidate spans of some results to a dictionary; several models' may be added up.
-
-    A candidate begins and ends at one of the `n_best_size` best positions, lies in the paragraph,
-    begins where the feature gives its token the maximum context, and has at most
-    `max_answer_length` tokens.
-
-    Args:
-      result_dict: example index -> unique id -> (first, last token of the window) -> list of
-        (start, end) scores.
-      all_examples: the examples.
-      all_features: their features.
-      all_results: the model's output for each feature, start and end scores of every position.
-      n_best_size: how many positions are considered.
-      max_answer_length: in tokens.
-    """
-    results = {result.unique_id: result for result in all_results}
-    by_example = _by_example(all_features)
-    for index in range(len(all_examples)):
-        of_example = result_dict.setdefault(index, {})
-        _add_spans(of_example, by_example[index], results, n_best_size, max_answer_length)
-
-
 def answer_questions(
     examples: Sequence[SquadExample],
     features: Iterable[PredictionFeature],
@@ -75,23 +43,29 @@ def answer_questions(
     max_answer_length: int,
     nbest: NbestLists,
 ) -> dict[str, str]:
-    """The same answers, "" where there are none, a question at a time: the spans of all of them,
-    100 KB a feature, are never there together.
+    """Returns the best answer of every question, "" where there is none.
+
+    It goes a question at a time: the spans of all of them, 100 KB a feature, are never there
+    together.
 
     Args:
-      examples, features, results, n_best_size, max_answer_length: as above.
+      examples: the questions.
+      features: their features.
+      results: the model's output for each feature, start and end scores of every position.
+      n_best_size: how many positions are considered, and answers kept.
+      max_answer_length: in tokens.
       nbest: gets the n-best lists.
 
     Returns:
       Question id to answer.
     """
     results = {result.unique_id: result for result in results}
-    by_example = _by_example(features)
+    of_examples = by_example(features)
     answers = {}
     for index, example in enumerate(examples):
-        own, spans = by_example[index], {}
-        _add_spans(spans, own, results, n_best_size, max_answer_length)
-        entries = _nbest_of(example, own, spans, n_best_size, no_answer="")
+        own, spans = of_examples[index], {}
+        add_spans(spans, own, results, n_best_size, max_answer_length)
+        entries = nbest_of(example, own, spans, n_best_size, no_answer="")
         nbest.add(example.qas_id, entries)
         answers[example.qas_id] = entries[0]["text"]
     return answers
@@ -138,14 +112,19 @@ class NbestLists:
             raise UserError(f"n-best lists cannot be kept in {self._folder}: {e.strerror}") from e
 
 
-def _add_spans(
+def add_spans(
     of_example: dict,
     features: Iterable[PredictionFeature],
     results: Mapping[int, RawResult],
     n_best_size: int,
     max_answer_length: int,
 ) -> None:
-    """Adds the candidate spans of an example's features to unique id -> span -> scores."""
+    """Adds the candidate spans of an example's features to unique id -> span -> list of scores.
+
+    A candidate begins and ends at one of the `n_best_size` best positions, lies in the paragraph,
+    begins where the feature gives its token the maximum context, and has at most
+    `max_answer_length` tokens. Results of several models may be added up.
+    """
     for feature in features:
         spans = of_example.setdefault(feature.unique_id, {})
         result = results[feature.unique_id]
@@ -156,7 +135,7 @@ def _add_spans(
 def _candidates(
     feature: PredictionFeature, result: RawResult, n_best_size: int, max_answer_length: int
 ) -> Iterable[tuple[tuple[int, int], tuple[float, float]]]:
-    """Spans of the window's tokens and their scores, best starts first, then best ends."""
+    """Returns spans of the window's tokens and scores, best starts first, then best ends."""
     starts, start_scores = _best(result.start_log_prob, n_best_size, feature.doc_offset)
     ends, end_scores = _best(result.end_log_prob, n_best_size, feature.doc_offset)
     count = len(feature.max_context)
@@ -171,74 +150,28 @@ def _candidates(
 
 
 def _best(scores: Sequence[float], count: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
-    """The `count` best positions, less `offset`, with their scores; of equals the first."""
+    """Returns the `count` best positions, less `offset`, with their scores; of equals the first."""
     scores = np.asarray(scores)
     best = np.argsort(-scores, kind="stable")[:count]
     return best - offset, scores[best]
 
 
-def write_predictions_v1(
-    result_dict: dict,
-    all_examples: Sequence[SquadExample],
-    all_features: Iterable[InputFeatures | PredictionFeature],
-    all_results: Iterable[RawResult],
-    n_best_size: int,
-    max_answer_length: int,
-    output_prediction_file: str,
-    output_nbest_file: str,
-    *,
-    no_answer: str = "empty",
-) -> dict[str, str]:
-    """Writes every question's best answer, and its `n_best_size` best, as JSON.
-
-    Args:
-      result_dict: what `accumulate_predictions_v1` has filled.
-      all_examples: the examples.
-      all_features: their features.
-      all_results: not used.
-      n_best_size: how many answers are kept.
-      max_answer_length: not used.
-      output_prediction_file: question id to answer.
-      output_nbest_file: question id to a list of answers with their probability and scores.
-      no_answer: the answer of a question without any candidate; the reference's is the word
-        "empty".
-
-    Returns:
-      Question id to answer.
-    """
-    nbest = nbest_predictions(result_dict, all_examples, all_features, n_best_size, no_answer)
-    answers = {qas_id: entries[0]["text"] for qas_id, entries in nbest.items()}
-    write_json(output_prediction_file, answers, indent=4)
-    write_json(output_nbest_file, nbest, indent=4)
-    tf.logging.info("Predictions: %s, n-best: %s", output_prediction_file, output_nbest_file)
-    return answers
-
-
-def nbest_predictions(
-    result_dict: dict,
-    all_examples: Sequence[SquadExample],
-    all_features: Iterable[InputFeatures | PredictionFeature],
-    n_best_size: int,
-    no_answer: str,
-) -> dict[str, list[dict]]:
-    """The best answers of every question with different texts, best first; at least one."""
-    by_example = _by_example(all_features)
-    return {
-        example.qas_id: _nbest_of(
-            example, by_example[index], result_dict[index], n_best_size, no_answer
-        )
-        for index, example in enumerate(all_examples)
-    }
-
-
-def _nbest_of(
+def nbest_of(
     example: SquadExample,
     features: Iterable[PredictionFeature],
     of_example: dict,
     n_best_size: int,
     no_answer: str,
 ) -> list[dict]:
-    """The entries of a question: from unique id -> span -> scores to the n-best list."""
+    """Returns the best answers of a question with different texts, best first; at least one.
+
+    Args:
+      example: the question.
+      features: its features.
+      of_example: what `add_spans` has filled.
+      n_best_size: how many answers are kept.
+      no_answer: what stands for none.
+    """
     candidates = [
         _mean_candidate(feature, span, scores)
         for feature in features
@@ -258,7 +191,7 @@ def _mean_candidate(
 
 
 def _entries(candidates: list[_Candidate], paragraph_text: str, n_best_size: int) -> list[dict]:
-    """The first candidates with different texts, as the n-best file has them."""
+    """Returns the first candidates with different texts, as the n-best file has them."""
     texts = {}
     for candidate in candidates:
         if len(texts) >= n_best_size:
@@ -285,25 +218,9 @@ def _softmax(scores: Sequence[float]) -> list[float]:
     return [e / total for e in exponentials]
 
 
-def _by_example(
-    features: Iterable[InputFeatures | PredictionFeature],
-) -> dict[int, list[PredictionFeature]]:
-    by_example = collections.defaultdict(list)
+def by_example(features: Iterable[PredictionFeature]) -> dict[int, list[PredictionFeature]]:
+    """Returns the features of each example, by its number; none where it has none."""
+    found = collections.defaultdict(list)
     for feature in features:
-        if isinstance(feature, InputFeatures):
-            feature = _from_input_features(feature)
-        by_example[feature.example_index].append(feature)
-    return by_example
-
-
-def _from_input_features(feature: InputFeatures) -> PredictionFeature:
-    offset, count = feature.tokens.index("[SEP]") + 1, len(feature.tok_start_to_orig_index)
-    max_context = [feature.token_is_max_context.get(offset + i, False) for i in range(count)]
-    return PredictionFeature(
-        feature.unique_id,
-        feature.example_index,
-        offset,
-        np.asarray(feature.tok_start_to_orig_index, np.int32),
-        np.asarray(feature.tok_end_to_orig_index, np.int32),
-        np.array(max_context, bool),
-    )
+        found[feature.example_index].append(feature)
+    return found

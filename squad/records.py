@@ -7,75 +7,45 @@ import functools
 import tensorflow.compat.v1 as tf
 
 from runtime.data import tf_example
-from squad.alignment import Tokens
-from squad.features import FIRST_UNIQUE_ID, InputFeatures, Window, WindowMaker
+from runtime.data.sequences import SEQUENCE_KEYS
+from squad.features import Window
+from tokenization import FullTokenizer, Tokens
 
-SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
 _REMEMBERED_PARAGRAPHS = 64
 # How the entry of an id begins; ids from 2**28 to before 2**35 take 5 bytes, as all of them do.
 _BEFORE_ID = tf_example.entry("unique_ids", bytes(5))[:-5]
 
 
-class FeatureWriter:
-    """Writes `InputFeatures` to a TFRecord file; `num_features` counts them."""
-
-    def __init__(self, filename, is_training):
-        self.filename = filename
-        self.is_training = is_training
-        self.num_features = 0
-        self._writer = tf.io.TFRecordWriter(filename)
-
-    def process_feature(self, feature: InputFeatures) -> None:
-        """Appends one feature."""
-        fields = {
-            "unique_ids": [feature.unique_id],
-            "input_ids": feature.input_ids,
-            "input_mask": feature.input_mask,
-            "segment_ids": feature.segment_ids,
-            "p_mask": feature.p_mask,
-        }
-        if self.is_training:
-            fields["start_positions"] = [feature.start_position]
-            fields["end_positions"] = [feature.end_position]
-            fields["is_impossible"] = [int(feature.is_impossible)]
-        self.write(tf_example.serialize(fields))
-
-    def write(self, record: bytes) -> None:
-        """Appends one feature that is serialized already."""
-        self._writer.write(record)
-        self.num_features += 1
-
-    def write_entries(self, entries: bytes) -> None:
-        """Appends what `RecordMaker` has made, with the next number as its id."""
-        number = tf_example.varint(FIRST_UNIQUE_ID + self.num_features)
-        self.write(tf_example.example(_BEFORE_ID + number + entries))
-
-    def close(self) -> None:
-        """Closes the file; it is complete from here on."""
-        self._writer.close()
+def with_unique_id(entries: bytes, unique_id: int) -> bytes:
+    """Returns the record of what `WindowRecordMaker` has made, which lacks its id."""
+    return tf_example.example(_BEFORE_ID + tf_example.varint(unique_id) + entries)
 
 
-class RecordMaker:
+class WindowRecordMaker:
     """Makes records of windows, all but their ids, which are known when they are written.
 
     Masks take a byte a token, so that their entries have one length and begin with the same bytes.
     """
 
-    def __init__(self, max_seq_length: int, maker: WindowMaker):
-        """For features of one length, with the special tokens of `maker`."""
+    def __init__(self, max_seq_length: int, tokenizer: FullTokenizer):
+        """Prepares for features of one length.
+
+        Raises:
+          UserError: the tokenizer has no [CLS] or [SEP].
+        """
         # The windows of all questions on a paragraph are cut out of its encoded ids.
         self._encoded = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(self._encode_ids)
-        self._table = tf_example.varint_table(maker.vocab_size)
+        self._table = tf_example.varint_table(tokenizer.size)
         self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
-        self._cls, self._sep = (tf_example.varint(i) for i in (maker.cls_id, maker.sep_id))
+        self._cls, self._sep = (tf_example.varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id))
         self._before_mask, self._before_segments, self._before_p_mask = (
             tf_example.entry(key, self._zeros)[:-max_seq_length]
             for key in ("input_mask", "segment_ids", "p_mask")
         )
 
     def entries(self, window: Window, is_training: bool) -> bytes:
-        """The entries of a record, joined; the same values as those of `model_inputs`."""
+        """Returns a record's entries, joined; the same values as those of `model_inputs`."""
         zeros, ones = self._zeros, self._ones
         first, used = window.doc_offset, window.length
         padding = zeros[used:]
@@ -100,19 +70,19 @@ class RecordMaker:
         return b"".join(parts)
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
-        """The ids of tokens as varints, and where each token's begins, and the last one's end."""
+        """Returns tokens' ids as varints, and where each token's begins and the last one's ends."""
         content, lengths = self._table.encode(tokens.ids)
         return content, [0, *lengths.cumsum().tolist()]
 
 
 @functools.cache
 def _number_entry(key: str, value: int) -> bytes:
-    """The entry of one small number."""
+    """Returns the entry of one small number."""
     return tf_example.entry(key, tf_example.varint(value))
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
-    """What `tf.io.parse_example` needs to read a record of features."""
+    """Returns what `tf.io.parse_example` needs to read a record of features."""
     spec = {key: tf.io.FixedLenFeature([seq_length], tf.int64) for key in SEQUENCE_KEYS}
     spec["unique_ids"] = tf.io.FixedLenFeature([], tf.int64)
     if with_p_mask:

@@ -115,8 +115,8 @@ def test_a_program_that_is_none():
     result = run(check("create_pretraining_data.py", "--input_file=x"))
     assert result.returncode == 2
     assert result.stderr == (
-        "check_setup.py: error: create_pretraining_data.py is not one of run_squad_v1.py, "
-        "run_classifier.py, run_pretraining.py\n"
+        "check_setup.py: error: create_pretraining_data.py is not one of "
+        f"{', '.join(sorted(path.name for path in ROOT.glob('run_*.py')))}\n"
     )
 
 

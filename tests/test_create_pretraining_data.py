@@ -151,4 +151,4 @@ def test_a_vocabulary_without_the_unknown_token(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     flags = ("--spm_model_file=", f"--vocab_file={tmp_path}/vocab")
     result = run(command(tmp_path, tmp_path, *flags))
-    assert_fails(result, 1, "the vocabulary has no [UNK]")
+    assert_fails(result, 1, "vocab has no piece [UNK]")

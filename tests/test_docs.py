@@ -1,4 +1,4 @@
-"""The commands of the documents: programs, flags and targets that they name are there."""
+"""The pages for people: commands are understood, and run or listed; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -6,42 +6,28 @@ import functools
 import os
 import pathlib
 import re
-import shlex
 import sys
-from collections.abc import Iterator
 
 import pytest
 
+from runtime.version import VERSION
 from tests.conftest import ROOT, run
+from tests.readme import pages
+from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, Block, commands_of
 
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SCRIPTS = sorted((ROOT / "deploy").rglob("*.sbatch"))
 # What stands for something else, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
 PROGRAM = re.compile(r"[\w/.-]+\.(py|sh|sbatch)")
 PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
 
 
-def commands_of(text: str) -> Iterator[list[str]]:
-    """The words of every command in shell text; loops, here-documents and comments are gone."""
-    text = re.sub(r"<<'?(\w+)'?.*?\n\1$", "", text.replace("\\\n", " "), flags=re.S | re.M)
-    for line in re.split(r"\n|;|&&|\bdo\b", text):
-        try:
-            words = shlex.split(line.removeprefix("$ "), comments=True)
-        except ValueError:
-            # A string that goes on in the next line is no command of ours.
-            continue
-        if words:
-            yield words
-
-
 def shell_of(path: pathlib.Path) -> str:
     """The shell text of a document: its fenced blocks, and what stands in a line as a command."""
-    text = path.read_text(encoding="utf-8")
     if path.suffix != ".md":
-        return text
-    blocks = re.findall(r"^ *```(?:bash|sh|console)\n(.*?)^ *```", text, flags=re.S | re.M)
-    prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.S | re.M)
-    inline = [" ".join(code.split()) for code in re.findall(r"`([^`]+)`", prose)]
+        return path.read_text(encoding="utf-8")
+    blocks = [block.text for block in BLOCKS if block.page == path]
+    inline = re.findall(r"`([^`]+)`", pages.prose_of(path))
+    inline = [" ".join(code.split()) for code in inline]
     inline = [code for code in inline if re.match(r"(make|python|\$PYTHON|deploy/\S+) ", code)]
     return "\n".join([*blocks, *inline])
 
@@ -54,14 +40,15 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
             return None
         if word == "-m":
             return words[number + 1].replace(".", "/") + ".py", flags[1:]
-        if PROGRAM.fullmatch(word):
+        # The program that check_setup.py is to check is an argument of it.
+        if PROGRAM.fullmatch(word) and words[number - 1] != "check_setup.py":
             return word, flags
     return None
 
 
 COMMANDS = [
     pytest.param(words, id=f"{path.name}-{number}")
-    for path in (*DOCUMENTS, *SCRIPTS)
+    for path in (*PAGES, *SCRIPTS)
     for number, words in enumerate(commands_of(shell_of(path)))
     if words[0] == "make" or parts(words)
 ]
@@ -114,7 +101,7 @@ def test_commands_are_understood(words):
 
 
 def test_there_are_commands():
-    """The tests above hold what the README shows, not nothing."""
+    """The tests above hold what the pages show, not nothing."""
     programs = {parts(p.values[0])[0] for p in COMMANDS if p.values[0][0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "sample/generate.py"}
@@ -138,3 +125,70 @@ def test_what_is_wrong_is_found(line):
     (words,) = commands_of(line)
     with pytest.raises(AssertionError):
         test_commands_are_understood(words)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.page.stem)
+def test_commands_are_run_or_listed(block):
+    """A block is run as a whole by `tests/readme/walk_through.py`, or a reason is given for each
+    command in it."""
+    without = [command for command, marks in block.reasons().items() if not marks]
+    assert block.is_run() or without == [], "give a reason, or a block of their own"
+
+
+def test_reasons_are_of_commands_that_are_there():
+    known = {(name, mark) for name, marks in NOT_RUN.items() for mark in marks}
+    used = {
+        (block.page.name, mark)
+        for block in BLOCKS
+        for marks in block.reasons().values()
+        for mark in marks
+    }
+    assert known == used
+
+
+def test_a_command_without_a_reason_is_found():
+    block = Block(README, "bash", "make demo\n$PYTHON run_squad_v1.py --train_steps=1\n")
+    with pytest.raises(AssertionError, match="give a reason"):
+        test_commands_are_run_or_listed(block)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_blocks_say_what_they_are(page):
+    """Commands would be missed in a block of another kind."""
+    for block in pages.blocks_of(page):
+        assert block.language in ("bash", "text", "python")
+        if block.language == "text":
+            assert not re.search(r"^(\$ |\$PYTHON|python3? |make )", block.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    for target in pages.links_of(page):
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        assert path.exists(), target
+        assert not anchor or anchor in pages.anchors_of(path), target
+
+
+def test_the_readme_names_every_page():
+    linked = {(ROOT / target.split("#")[0]).resolve() for target in pages.links_of(README)}
+    assert set(PAGES) - {README} <= linked
+
+
+def test_the_readme_is_for_the_first_hour():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_no_page_repeats_another():
+    """Flags of commands apart, which are short lines."""
+    pages_by_line: dict[str, set[str]] = {}
+    for page in PAGES:
+        for line in pages.prose_of(page).splitlines():
+            if len(line) > 60:
+                pages_by_line.setdefault(line.strip(), set()).add(page.name)
+    assert {line: on for line, on in pages_by_line.items() if len(on) > 1} == {}
+
+
+def test_the_changelog_is_of_this_version():
+    title = re.search(r"^## \[?([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert title.group(1) == VERSION

@@ -1,4 +1,4 @@
-"""Defaults of all programs' flags, as `--help` and the README give them.
+"""Defaults of all programs' flags, as `--help` and the pages give them.
 
 The tables are written by hand: of the reference's programs (the Habana fork's, which has Google's
 flags and its own), of what differs on purpose, and of what the reference has not.
@@ -147,7 +147,7 @@ REFERENCE = {
     },
 }
 HOME = os.path.join(os.environ.get("HOME", "."), "tmp")
-# On purpose; the README has them.
+# On purpose; docs/differences.md has them.
 DIFFERENT = {
     # What the fork's README gives.
     "run_squad_v1.py": {
@@ -245,12 +245,11 @@ def test_what_has_no_use_comes_last(program):
     assert not defaults(useful).keys() & NO_USE
 
 
-def section(title: str) -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-# A flag in the README with its default: `--learning_rate` (5e-5).
+# A flag in a page with its default: `--learning_rate` (5e-5).
 STATED = re.compile(r"`--(\w+)` \(`?([\w.$/-]+)`?\)")
 
 
@@ -263,21 +262,18 @@ def value_of(text: str | None) -> float | str | None:
 
 
 @pytest.mark.parametrize(
-    ("title", "program", "at_least"),
-    [
-        ("Flags", "run_squad_v1.py", 20),
-        ("GLUE, or a task of your own", "run_classifier.py", 3),
-    ],
+    ("name", "program", "at_least"),
+    [("flags.md", "run_squad_v1.py", 20), ("glue.md", "run_classifier.py", 3)],
 )
-def test_defaults_in_the_readme(title, program, at_least):
-    stated = STATED.findall(section(title))
+def test_defaults_in_the_pages(name, program, at_least):
+    stated = STATED.findall(page(name))
     assert len(stated) >= at_least
     shown = defaults(help_of(program))
     expected = {name: value_of(text.replace("$HOME", os.environ["HOME"])) for name, text in stated}
     assert {name: value_of(shown.get(name)) for name in expected} == expected
 
 
-def test_flags_in_the_readmes_table_exist():
-    named = set(re.findall(r"`--(\w+)", section("Flags"))) - {"flagfile", "help"}
+def test_flags_in_the_table_exist():
+    named = set(re.findall(r"`--(\w+)", page("flags.md"))) - {"flagfile", "help"}
     assert len(named) > 40
     assert named <= defaults(help_of("run_squad_v1.py")).keys()

@@ -10,6 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import modeling
+from runtime.devices import mask_seeds
 from runtime.errors import UserError
 
 SMALL = {
@@ -465,6 +466,41 @@ def test_model_drops_out_in_training_only(kind):
     assert np.abs(dropped - plain).max() > 0.1
     assert np.abs(dropped - later).max() > 0.1
     np.testing.assert_array_equal(predicted, plain)
+
+
+WITH_DROPOUT = make_config(
+    num_hidden_groups=3,
+    inner_group_num=2,
+    hidden_dropout_prob=0.5,
+    attention_probs_dropout_prob=0.5,
+)
+
+
+def test_every_dropout_of_the_model_has_a_place_of_its_own():
+    """Two with one place would draw one mask."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        modeling.AlbertModel(WITH_DROPOUT, True, tf.zeros([2, 5], tf.int32))
+        places = tf.get_collection(mask_seeds.PLACES)
+    blocks = [f"bert/encoder/layer_{i}/inner_group_{k}" for i in range(3) for k in range(2)]
+    roles = ["attention_probabilities", "attention_output", "output"]
+    assert places == ["bert/embeddings/output", *(f"{b}/{r}" for b in blocks for r in roles)]
+
+
+def test_a_model_that_is_built_again_draws_the_same_masks():
+    """With operations between the two, and in another name scope."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        ids = tf.constant(make_inputs()[0])
+        outputs = []
+        for reuse in (False, True):
+            with tf.variable_scope("", reuse=reuse), tf.name_scope("copy"):
+                model = modeling.AlbertModel(WITH_DROPOUT, True, ids, scope="bert")
+            outputs.append(model.get_sequence_output())
+            modeling.dropout(tf.random.normal([3]), 0.1)
+        session.run(tf.global_variables_initializer())
+        first, second = session.run(outputs)
+    np.testing.assert_array_equal(first, second)
 
 
 def test_dropout_does_not_put_the_global_step_into_the_models_scope():

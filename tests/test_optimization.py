@@ -13,6 +13,7 @@ import modeling
 import optimization
 import squad_utils
 from runtime import estimators
+from runtime.errors import NOT_FINITE
 from runtime.training import graph_keys
 
 BATCH = 8
@@ -368,6 +369,30 @@ def test_names_of_slots(graph, name):
     assert {v.op.name for v in tf.trainable_variables()} == set(INITIAL)
 
 
+class WritesItsStep(optimization.AdamWeightDecayOptimizer):
+    """Makes every variable the number of the step that it is told."""
+
+    def _assignments(self, gradient, variable, step):
+        return [variable.assign(tf.zeros_like(variable) + tf.cast(step, tf.float32))]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_an_optimizer_of_the_registry_knows_the_step(monkeypatch, runs):
+    monkeypatch.setitem(optimization.OPTIMIZERS, "steps", WritesItsStep)
+    options = optimization.OptimizerOptions(
+        0.1, 10, optimizer="steps", gradient_accumulation_steps=runs
+    )
+    found = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        weights = tf.get_variable("w", initializer=[7.0])
+        train_op = optimization.training_op(tf.reduce_sum(weights), options)
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        for _ in range(3 * runs):
+            session.run(train_op)
+            found += session.run(weights).tolist()
+    assert found == {1: [0, 1, 2], 2: [7, 0, 0, 1, 1, 2]}[runs]
+
+
 def test_variables_that_the_loss_does_not_need_stay(graph):
     weights = tf.get_variable("w", initializer=[1.0])
     other = tf.get_variable("other", initializer=[3.0])
@@ -421,7 +446,7 @@ def test_gradients_that_are_not_finite_change_nothing(graph, name, slope):
         session.run(train_op, {factor: 1.0})
         everything = {v.op.name: v for v in tf.global_variables()}
         before = session.run(everything)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=graph_keys.NOT_FINITE):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
             session.run(train_op, {factor: slope})
         after = session.run(everything)
         session.run(train_op, {factor: 1.0})
@@ -494,6 +519,8 @@ def test_tpu_is_an_error():
         loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
         with pytest.raises(ValueError, match="TPU"):
             optimization.create_optimizer(loss, 0.1, 10, 0, use_tpu=True)
+    with pytest.raises(ValueError, match="TPU"):
+        squad_utils.v1_model_fn_builder(None, None, 0.1, 10, 0, True, False, False, None)
 
 
 WITHOUT_RESOURCE_VARIABLES = """
@@ -532,11 +559,9 @@ def test_a_step_of_three_batches_reports_the_mean_loss_and_all_tokens():
     with tf.Graph().as_default(), tf.Session() as session:
         weights = tf.get_variable("w", initializer=[0.0])
         batch, tokens = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
-        train_op = optimization.create_optimizer(
-            *(tf.reduce_sum(weights * 0.0) + batch, 0.1, 10, 0, False),
-            num_tokens=tokens,
-            gradient_accumulation_steps=3,
-        )
+        loss = tf.reduce_sum(weights * 0.0) + batch
+        options = optimization.OptimizerOptions(0.1, 10, gradient_accumulation_steps=3)
+        train_op = optimization.training_op(loss, options, num_tokens=tokens)
         facts = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
         step = tf.train.get_global_step()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from glue.metrics import accuracy
+from classification.metrics import accuracy
 from tests.conftest import ROOT, run, under_mpirun
 from tests.glue.samples import LABELS, ROWS, write_all
 

@@ -1,15 +1,18 @@
 """What each flag of each program shapes: by this a run is resumed, scored anew, or taken up.
 
-A flag that shapes a result and is not in the settings would be changed without a word by whoever
-resumes the run. Every flag is in one of the tables here: with another value for it, and with what
-that must change, or among those that shape no result.
+A flag says it where it is defined. Here every flag gets another value in turn, and what changes is
+what it says: a flag that shapes a result and did not say so would be changed without a word by
+whoever resumes the run.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import pathlib
 import shutil
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -17,117 +20,104 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-import runtime.training.run
-from check_setup import PROGRAMS
-from glue.run import GlueRun
-from pretraining import run as pretraining_run
-from pretraining.run import PretrainingRun
+import pretraining.task
 from runtime import distributed, locks
-from runtime.flags import define_ignored_flags, define_run_flags
+from runtime.errors import FlagError
+from runtime.flags import WITHOUT_USE, Settings, Shapes
+from runtime.training import run as run_module
+from runtime.training.output_folder import scoring_settings
 from runtime.training.run import Run
-from squad.run import SquadRun, make_v1_model_fn
+from runtime.training.task import DEV, TRAIN
+from tests.conftest import ROOT
 from tests.glue.samples import write_all
 
-# Letters of what a value shapes: the Weights, the Scores, the Features to train on, and what
-# Every worker must have alike where there is only evaluation.
-COMMON = {
-    "albert_config_file": ("{0}/other.json", "WSE"),
-    "allreduce_dtype": ("float16", "W"),
-    "deterministic_run": ("true", "W"),
-    "gradient_accumulation_steps": ("2", "W"),
-    "init_checkpoint": ("{0}/model.ckpt", "WS"),
-    "learning_rate": ("0.5", "W"),
-    "scale_learning_rate": ("true", "W"),
-    "seed": ("1", "W"),
-    "spm_model_file": ("{0}/other.model", "WSEF"),
-    "train_batch_size": ("2", "W"),
-    "train_steps": ("77", "W"),
-    "use_einsum": ("true", "W"),
-}
-OF_EPOCHS = {"num_train_epochs": ("3", "W"), "warmup_proportion": ("0.5", "W")}
-OF_TEXT = {
-    "do_lower_case": ("false", "WSEF"),
-    "max_seq_length": ("48", "WSEF"),
-    "predict_batch_size": ("2", "E"),
-}
-SQUAD = {
-    **COMMON,
-    **OF_EPOCHS,
-    **OF_TEXT,
-    "doc_stride": ("8", "WSEF"),
-    "mask_padding_in_loss": ("false", "WS"),
-    "max_answer_length": ("5", "S"),
-    "max_query_length": ("10", "WSEF"),
-    "n_best_size": ("5", "S"),
-    "predict_file": ("{0}/other.json.squad", "SE"),
-    "train_file": ("{0}/other.json.squad", "WF"),
-    "trim_batches": ("false", "W"),
-}
-GLUE = {
-    **COMMON,
-    **OF_EPOCHS,
-    **OF_TEXT,
-    "data_dir": ("{0}/other", "WSEF"),
-    "optimizer": ("lamb", "W"),
-    "task_name": ("mrpc", "WSEF"),
-    "tsv_regression": ("true", "WSEF"),
-    "warmup_step": ("3", "W"),
-}
-PRETRAINING = {
-    **COMMON,
-    "eval_file": ("{0}/other.records", "SE"),
-    "init_from_group0": ("true", "W"),
-    "input_file": ("{0}/other.records", "W"),
-    "masked_lm_budget": ("0.5", "WSE"),
-    "max_eval_steps": ("5", "SE"),
-    "max_predictions_per_seq": ("5", "WSE"),
-    "max_seq_length": ("48", "WSE"),
-    "ngram": ("2", "WSE"),
-    "num_warmup_steps": ("3", "W"),
-    "optimizer": ("adamw", "W"),
-    "poly_power": ("2", "W"),
-    "predict_batch_size": ("2", "SE"),
-    # It also draws the masks.
-    "seed": ("1", "WSE"),
-    "spm_model_file": ("{0}/other.model", "WSE"),
-    "start_warmup_step": ("3", "W"),
-}
+PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 
-# What stands for a flag among the settings, where that is not its name.
-NAMES = {
-    "data_dir": {"train_file", "dev_file", "dev features"},
-    "predict_file": {"predict_file", "prediction features"},
-    "spm_model_file": {"spm_model_file", "vocabulary"},
-    "tsv_regression": {"labels"},
+# Another value than the default or that of `ARGUMENTS`.
+OTHER = {
+    "albert_config_file": "{0}/other.json",
+    "allreduce_dtype": "float16",
+    "cached_dir": "{0}/elsewhere",
+    "data_dir": "{0}/other",
+    "deterministic_run": "true",
+    "device": "cpu",
+    "do_lower_case": "false",
+    "doc_stride": "8",
+    "enable_scoped_allocator": "true",
+    "eval_file": "{0}/other.records",
+    "evaluate_while_training": "true",
+    "export_dir": "{0}/exported",
+    "from_scratch": "true",
+    "gradient_accumulation_steps": "2",
+    "init_checkpoint": "{0}/model.ckpt",
+    "init_from_group0": "true",
+    "keep_checkpoint_max": "2",
+    "learning_rate": "0.5",
+    "log_steps": "7",
+    "mask_padding_in_loss": "false",
+    "masked_lm_budget": "0.5",
+    "max_answer_length": "5",
+    "max_eval_steps": "5",
+    "max_predictions_per_seq": "5",
+    "max_query_length": "10",
+    "max_seq_length": "48",
+    "n_best_size": "5",
+    "ngram": "2",
+    "num_train_epochs": "3",
+    "num_warmup_steps": "3",
+    "optimizer": "{other_optimizer}",
+    "overwrite_output_dir": "true",
+    "patience": "3",
+    "poly_power": "2",
+    "predict_batch_size": "2",
+    "predict_file": "{0}/other.json.squad",
+    "preprocess_workers": "2",
+    "save_checkpoints_minutes": "1",
+    "save_checkpoints_steps": "7",
+    "save_summary_steps": "7",
+    "scale_learning_rate": "true",
+    "seed": "1",
+    "spm_model_file": "{0}/other.model",
+    "stall_seconds": "60",
+    "start_warmup_step": "3",
+    "task_name": "mrpc",
+    "threshold_to_export": "0.5",
+    "train_batch_size": "2",
+    "train_feature_file": "{0}/{program}-train",
+    "train_file": "{0}/other.json.squad",
+    "train_steps": "77",
+    "trim_batches": "false",
+    "tsv_regression": "true",
+    "use_einsum": "true",
+    "vocab_file": "{0}/vocab.txt",
+    "warmup_proportion": "0.5",
+    "warmup_step": "3",
 }
-# Which tasks are done, where files are, how the work is shared out and shown, and the reference's
-# flags without a use.
-NO_RESULT = {
-    *("albert_hub_module_handle", "gcp_project", "iterations_per_loop", "master"),
-    *("num_tpu_cores", "tpu_name", "tpu_zone", "use_tpu"),
-    *("device", "do_train", "enable_scoped_allocator", "export_dir", "log_steps", "output_dir"),
-    *("overwrite_output_dir", "save_checkpoints_minutes", "save_checkpoints_steps"),
-    *("save_summary_steps", "stall_seconds", "use_horovod", "vocab_file"),
+# Flags that are not given another value here, and why.
+NOT_CHANGED = {
+    "do_eval": "says what is done",
+    "do_predict": "says what is done",
+    "do_train": "says what is done",
+    "output_dir": "is where all else lies",
+    "use_horovod": "needs other workers; their number is tested below",
 }
-SQUAD_NO_RESULT = {
-    *("do_predict", "from_scratch", "input_file"),
-    *("predict_feature_file", "predict_feature_left_file"),
-    *("preprocess_workers", "train_feature_file"),
+NOT_CHANGED_IN = {
+    "run_squad_v1": {
+        "input_file": "a folder that need not have features",
+        "predict_feature_file": "belongs to a left file",
+        "predict_feature_left_file": "belongs to a feature file",
+    },
+    "run_classifier": {"input_file": "a folder that need not have features"},
+    "run_pretraining": {
+        "num_train_epochs": "is refused",
+        "warmup_proportion": "is refused",
+        "export_dir": "is refused",
+        "vocab_file": "does not count beside a SentencePiece model",
+    },
 }
-GLUE_NO_RESULT = {
-    *("cached_dir", "do_eval", "do_predict", "from_scratch", "input_file"),
-    "keep_checkpoint_max",
-    *("preprocess_workers", "threshold_to_export"),
-    # Other names.
-    *("eval_batch_size", "train_step"),
-}
-PRETRAINING_NO_RESULT = {
-    *("do_eval", "keep_checkpoint_max"),
-    # Refused.
-    *("num_train_epochs", "warmup_proportion"),
-    # Other names.
-    *("eval_batch_size", "num_train_steps"),
-}
+OTHER_IN = {"run_pretraining": {"input_file": "{0}/other.records"}}
+# What the initial checkpoint is, rank 0 knows where nothing is trained.
+NOT_ALIKE = {"init_checkpoint"}
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +147,7 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
     with tf.Graph().as_default(), tf.Session() as session:
         session.run(tf.get_variable("weight", [2]).initializer)
         tf.train.Saver().save(session, str(folder / "model.ckpt"), write_state=False)
+    (folder / "vocab.txt").write_text("a\n")
     return folder
 
 
@@ -176,155 +167,166 @@ def _write_other_tokenizer(text: pathlib.Path, prefix: pathlib.Path, vocab_size:
     )
 
 
-@pytest.fixture
-def prepared(monkeypatch) -> dict:
-    """Gets what a run hands to `Run` as settings of the weights (W) and of scores (S)."""
-    found = {}
-    check = Run.check
-
-    def keep_and_check(self, settings):
-        found["W"] = settings
-        check(self, settings)
-
-    def keep(self, input_fn, num_examples, scorer, key, settings, outputs=()):
-        found["S"] = settings
-
-    monkeypatch.setattr(Run, "check", keep_and_check)
-    monkeypatch.setattr(Run, "score", keep)
-    return found
-
-
-@pytest.fixture
-def shaped(set_flags, files, tmp_path, prepared) -> Callable[..., dict]:
-    """What a program under some flags takes for its settings, by the letters above."""
-
-    def shaped(program: str, prepare: Callable[[dict], None], *arguments: str) -> dict:
-        definers = [define_run_flags, PROGRAMS[program].define_flags, define_ignored_flags]
-        given = [argument.format(files) for argument in (*BASE, *arguments)]
-        set_flags(definers, f"--output_dir={tmp_path}", *given)
-        prepared.clear()
-        try:
-            prepare(prepared)
-        finally:
-            locks.release_held()
-        # As they are recorded.
-        return json.loads(json.dumps(prepared))
-
-    return shaped
-
-
 BASE = ("--albert_config_file={0}/albert.json", "--spm_model_file={0}/spm.model")
-OF_PROGRAM = {
-    "run_squad_v1.py": (
+ARGUMENTS = {
+    "run_squad_v1": (
         "--train_file={0}/train.json.squad",
         "--predict_file={0}/train.json.squad",
         *("--max_seq_length=64", "--max_query_length=20", "--doc_stride=16"),
         "--preprocess_workers=1",
     ),
-    "run_classifier.py": (
+    "run_classifier": (
         *("--data_dir={0}", "--task_name=tsv", "--do_train", "--do_eval"),
         *("--max_seq_length=32", "--preprocess_workers=1"),
     ),
-    "run_pretraining.py": (
+    "run_pretraining": (
         *("--input_file={0}/train.records", "--eval_file={0}/eval.records", "--do_eval"),
         *("--max_seq_length=32", "--masked_lm_budget=0.1"),
     ),
 }
 
 
-def squad(found: dict) -> None:
-    run = SquadRun(make_v1_model_fn, is_v2=False, outputs=[])
-    data = run.prepare_prediction()
-    found["E"] = dict(run.facts)
-    run.prepare_training()
-    found["F"] = run.facts["training features"]
-    run.predict(data, None, "f1")
-
-
-def glue(found: dict) -> None:
-    run = GlueRun()
-    part = run.prepare_evaluation()
-    found["E"] = dict(run.facts)
-    run.prepare_training()
-    found["F"] = run.facts["train features"]
-    run.evaluate(part)
-
-
-def pretraining(found: dict) -> None:
-    run = PretrainingRun()
-    paths = run.prepare_evaluation()
-    found["E"] = dict(run.facts)
-    run.prepare_training()
-    run.evaluate(paths)
-
-
-CASES = {
-    "run_squad_v1.py": (squad, SQUAD, SQUAD_NO_RESULT),
-    "run_classifier.py": (glue, GLUE, GLUE_NO_RESULT),
-    "run_pretraining.py": (pretraining, PRETRAINING, PRETRAINING_NO_RESULT),
-}
-
-
-@pytest.fixture(params=CASES)
-def case(request, shaped, monkeypatch) -> tuple[Callable[..., dict], dict, set]:
-    """Gives the settings of a program under more flags, and the program's table and list."""
+@pytest.fixture(params=PROGRAMS)
+def program(request, monkeypatch) -> str:
     # The records are of no use but to be told from others.
-    monkeypatch.setattr(pretraining_run, "check_files", lambda paths, options: None)
+    monkeypatch.setattr(pretraining.task, "check_files", lambda paths, options: None)
     # Other tests in this process are not to be.
-    monkeypatch.setattr(runtime.training.run, "make_deterministic", lambda: None)
-    prepare, table, no_result = CASES[request.param]
-    arguments = OF_PROGRAM[request.param]
-    return lambda *more: shaped(request.param, prepare, *arguments, *more), table, no_result
+    monkeypatch.setattr(run_module, "make_deterministic", lambda: None)
+    return request.param
 
 
-def difference(before: dict, after: dict, names: set[str] | None = None) -> str:
-    """Letters of what is not the same; in settings, only under the names that are given."""
-    letters = ""
-    for letter in "WSEF":
-        old, new = before.get(letter), after.get(letter)
-        if names and isinstance(old, dict):
-            old, new = ([(name, value.get(name)) for name in names] for value in (old, new))
-        letters += letter if old != new else ""
-    return letters
+@pytest.fixture
+def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
+    """What a program under more flags takes for what shapes its results.
+
+    Letters: the settings of Weights and of Scores, what Every worker must have alike where nothing
+    is trained, and the content of the Features to train on.
+    """
+    task_class = task_of(program)
+
+    def found(*arguments: str) -> dict:
+        given = [a.format(files) for a in (*BASE, *ARGUMENTS[program], *arguments)]
+        definers = [functools.partial(run_module.define_flags, task_class)]
+        set_flags(definers, f"--output_dir={tmp_path}", *given)
+        try:
+            run = Run(task_class(Settings()))
+            run.prepare(DEV)
+            letters = {"E": dict(run.facts)}
+            data = run.prepare(TRAIN)
+            letters |= {"W": run._shaping, "F": data.content}
+            letters["S"] = scoring_settings(run.task, run.task.settings, DEV)
+        finally:
+            locks.release_held()
+        # As they are recorded.
+        return json.loads(json.dumps(letters))
+
+    return found
 
 
-def test_every_flag(case):
-    settings, table, no_result = case
-    before = settings()
-    defined = {
-        flag.name
-        for module, of_module in flags.FLAGS.flags_by_module_dict().items()
-        if module.split(".")[0] not in ("absl", "tensorflow")
-        for flag in of_module
-    }
-    assert defined == {*table, *no_result, *NO_RESULT}
-    assert before == settings(), "the same flags, the same settings"
-    found = {
-        name: difference(before, settings(f"--{name}={value}"), NAMES.get(name, {name}))
-        for name, (value, _) in table.items()
-    }
-    assert found == {name: letters for name, (_, letters) in table.items()}
+def task_of(program: str) -> type:
+    """The task of a program, whose flags are not left behind."""
+    before = set(flags.FLAGS)
+    try:
+        return importlib.import_module(program).TASK
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)
+        sys.modules.pop(program, None)
 
 
-def test_the_number_of_workers(case, monkeypatch):
-    settings, *_ = case
-    before = settings()
+def difference(before: dict, after: dict) -> str:
+    """Letters of what is not the same."""
+    return "".join(letter for letter in "WSEF" if before[letter] != after[letter])
+
+
+def claimed(name: str) -> str:
+    """Letters of what a flag says that it shapes."""
+    flag = flags.FLAGS[name]
+    letters = {"W": Shapes.WEIGHTS, "S": Shapes.SCORES, "E": Shapes.SCORES | Shapes.JOB}
+    found = "".join(letter for letter, what in letters.items() if flag.shapes & what)
+    return found + "F" * (Shapes.FEATURES in flag.shapes)
+
+
+def other_value(program: str, name: str, files: pathlib.Path) -> str:
+    default = flags.FLAGS[name].default
+    other = OTHER_IN.get(program, {}).get(name) or OTHER[name]
+    return other.format(
+        files, program=program, other_optimizer="lamb" if default == "adamw" else "adamw"
+    )
+
+
+def test_every_flag(program, found, files):
+    before = found()
+    by_theme = flags.FLAGS.flags_by_module_dict()
+    ours = {f.name for f in flags.FLAGS._flags().values() if hasattr(f, "shapes")}
+    without_use = {flag.name for flag in by_theme[WITHOUT_USE]}
+    aliases = {name for name in flags.FLAGS if flags.FLAGS[name].help.startswith("Alias for")}
+    known = {name for of_module in by_theme.values() for name in (f.name for f in of_module)}
+    absl = {f.name for m, of in by_theme.items() for f in of if m.split(".")[0] in LIBRARIES}
+    assert known - absl == ours | without_use | aliases, "every flag says what it shapes"
+    not_changed = {**NOT_CHANGED, **NOT_CHANGED_IN.get(program, {})}
+    assert ours - not_changed.keys() <= {*OTHER, *OTHER_IN.get(program, {})}
+    assert before == found(), "the same flags, the same settings"
+    for name in sorted(ours - not_changed.keys()):
+        flag, value = flags.FLAGS[name], other_value(program, name, files)
+        changed, expected = difference(before, found(f"--{name}={value}")), claimed(name)
+        if flag.is_path:
+            # With another input, features differ; that is no matter of a flag.
+            changed = changed.replace("F", "F" * ("F" in expected))
+        if name in NOT_ALIKE:
+            expected = expected.replace("E", "")
+        if program == "run_pretraining":
+            # Its features are made by another program.
+            expected = expected.replace("F", "")
+        assert (name, changed) == (name, expected)
+
+
+# What TensorFlow and absl bring along.
+LIBRARIES = ("absl", "tensorflow")
+
+
+def test_the_number_of_workers(found, monkeypatch):
+    before = found()
     monkeypatch.setattr(distributed, "_worker", distributed.Worker(rank=0, size=2))
-    assert difference(before, settings()) == "W"
+    assert difference(before, found()) == "W"
 
 
-def test_bfloat16(case, monkeypatch):
-    settings, *_ = case
-    before = settings()
+def test_bfloat16(found, monkeypatch):
+    before = found()
     monkeypatch.setenv("TF_BF16_CONVERSION", "1")
-    assert difference(before, settings()) == "WSE"
+    assert difference(before, found()) == "WSE"
 
 
-def test_the_run_that_is_scored(case, tmp_path):
+def test_dropout_of_earlier_versions(program, found, tmp_path):
+    """Its masks were others, so that a run with dropout is not resumed; one without it is."""
+    with_dropout = program == "run_classifier"
+    settings = found()["W"]
+    earlier = {name: value for name, value in settings.items() if name != "dropout masks"}
+    assert (earlier != settings) == with_dropout
+    (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
+    if with_dropout:
+        with pytest.raises(FlagError, match=r"dropout masks \(was by operation, is by place\)"):
+            found()
+        assert found("--deterministic_run", "--overwrite_output_dir")
+    else:
+        assert found()["W"] == settings
+
+
+@pytest.mark.parametrize("name", ["optimizer", "patience", "seed"])
+def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, name, files):
+    """Flags come with new versions, whose defaults are what earlier ones did."""
+    settings = found()["W"]
+    del settings[name]
+    (tmp_path / "run.json").write_text(json.dumps({"settings": settings}))
+    assert name in found()["W"]
+    with pytest.raises(FlagError, match=f"--{name} "):
+        found(f"--{name}={other_value(program, name, files)}")
+
+
+def test_the_run_that_is_scored(found, tmp_path):
     """Scores are those of a training, and not of one that was begun anew in the same folder."""
-    settings, *_ = case
-    record = {"settings": settings()["W"]}
+    record = {"settings": found()["W"]}
     (tmp_path / "run.json").write_text(json.dumps(record))
-    before = settings()
+    before = found()
     (tmp_path / "run.json").write_text(json.dumps({**record, "another": True}))
-    assert difference(before, settings()) == "S"
+    assert difference(before, found()) == "S"

@@ -1,6 +1,7 @@
 """Both tokenizers: WordPiece by hand-made examples, SentencePiece by the shared model."""
 
 import gzip
+import hashlib
 import json
 import sys
 import unicodedata
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import tokenization
 from runtime.errors import UserError
+from sentencepiece_text import ends_in_digit_comma
 
 VOCAB = [
     "[UNK]",
@@ -328,7 +330,7 @@ def test_other_pieces_stay_whole(text, sp):
     ],
 )
 def test_which_pieces_end_in_digit_and_comma(piece, expected):
-    assert tokenization.ends_in_digit_comma(piece) is expected
+    assert ends_in_digit_comma(piece) is expected
 
 
 def test_sampled_pieces_spell_the_text(sp):
@@ -403,15 +405,6 @@ def test_neither_file_is_an_error(nothing):
         tokenization.FullTokenizer(nothing, spm_model_file=nothing)
 
 
-def test_ids_of_several_texts(shared):
-    """Those with commas, with other letters than ASCII, and empty ones among them."""
-    model = spm.SentencePieceProcessor(model_file=str(shared / "data/spm/en8k.model"))
-    texts = ["the king", "", "1, 9, and 1,", "café", "the king", "日本, no"]
-    expected = [tokenization.encode_ids(model, text) for text in texts]
-    assert tokenization.encode_ids_of_all(model, texts) == expected
-    assert expected[2] == model.piece_to_id(tokenization.encode_pieces(model, texts[2]))
-
-
 @pytest.mark.parametrize(
     ("first", "last"),
     [
@@ -438,3 +431,126 @@ def test_cjk_characters_are_words_of_their_own(first, last):
 def test_what_lies_between_cjk_blocks_is_part_of_a_word(code):
     tokenize = tokenization.BasicTokenizer(do_lower_case=False).tokenize
     assert tokenize(f"a{chr(code)}b") == [f"a{chr(code)}b"]
+
+
+# One object for the tasks.
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+ANY_TEXTS = st.lists(
+    st.one_of(
+        st.text(st.characters(exclude_categories=()), max_size=12),
+        st.lists(
+            st.sampled_from(["the", " King", "1,", "9, ", "1995,", " [CLS]", "é", "¨", "un"]),
+            max_size=8,
+        ).map("".join),
+    ),
+    max_size=6,
+)
+
+
+@pytest.fixture(scope="module", params=["en8k", "tiny", "wordpiece"])
+def tokenizers(request, tmp_path_factory):
+    """Tokenizers of one kind: one that lower-cases and one that does not."""
+    if request.param != "wordpiece":
+        model = str(request.getfixturevalue("squad_dir") / "spm.model")
+        if request.param == "en8k":
+            model = request.getfixturevalue("model_file")
+        return [tokenization.FullTokenizer(None, lower, model) for lower in (True, False)]
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    letters = [chr(code) for code in range(97, 123)]
+    vocab = [*SPECIAL, *VOCAB[3:], *letters, *(f"##{letter}" for letter in letters)]
+    path.write_text("\n".join(vocab), encoding="utf-8")
+    return [tokenization.FullTokenizer(str(path), lower) for lower in (True, False)]
+
+
+@hypothesis.given(texts=ANY_TEXTS)
+@hypothesis.example(["x [CLS] y", "the [SEP], 1, 9,", ""])
+@many
+def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):
+    for tokenizer in tokenizers:
+        normalized = list(map(tokenizer.normalize, texts))
+        expected = [
+            tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) for text in normalized
+        ]
+        assert tokenizer.encode(texts) == expected
+        assert tokenizer.encode(normalized, normalized=True) == expected
+        assert [tokenizer.encode([text])[0] for text in texts] == expected
+
+
+def test_encode_takes_the_case_from_the_tokenizer(tokenizers):
+    lower, cased = tokenizers
+    assert lower.encode(["Un"]) == lower.encode(["un"]) != cased.encode(["Un"])
+
+
+def test_sizes_ids_and_hashes(model_file, sp, tmp_path):
+    tokenizer = tokenization.FullTokenizer(None, True, model_file)
+    assert tokenizer.size == 8000
+    names = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
+    assert [getattr(tokenizer, name) for name in names] == [0, 1, 2, 3, 4]
+    # As in the headers of features that were made before.
+    assert tokenizer.sha256 == hashlib.sha256(sp.serialized_model_proto()).hexdigest()
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in [*SPECIAL, "é"]), encoding="utf-8")
+    tokenizer = tokenization.FullTokenizer(str(path))
+    assert tokenizer.size == 6
+    assert [getattr(tokenizer, name) for name in names] == [0, 1, 2, 3, 4]
+    content = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\né"
+    assert tokenizer.sha256 == hashlib.sha256(content.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("name", ["pad", "unk", "cls", "sep", "mask"])
+def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(tmp_path, name):
+    (tmp_path / "vocab.txt").write_text("word")
+    tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+    with pytest.raises(UserError, match=rf"vocab\.txt has no piece \[{name.upper()}\]"):
+        getattr(tokenizer, f"{name}_id")
+
+
+def test_encode_without_a_piece_for_the_unknown(tmp_path):
+    (tmp_path / "vocab.txt").write_text("word")
+    with pytest.raises(UserError, match=r"vocab\.txt has no piece \[UNK\]"):
+        tokenization.FullTokenizer(str(tmp_path / "vocab.txt")).encode(["other"])
+
+
+def test_encode_with_offsets(model_file):
+    for lower in (True, False):
+        tokenizer = tokenization.FullTokenizer(None, lower, model_file)
+        text = "The King  of 1, and"
+        tokens = tokenizer.encode_with_offsets(text)
+        assert [tokens.ids.tolist()] == tokenizer.encode([text])
+        # The end of the text is that of its last token.
+        assert text[tokens.starts[-1] : tokens.ends[-1] + 1] == " and"
+
+
+def test_wordpiece_has_no_offsets_yet(vocab_file):
+    with pytest.raises(UserError, match=r"vocab\.txt cannot be used.*--spm_model_file"):
+        tokenization.FullTokenizer(vocab_file).encode_with_offsets("want")
+
+
+@pytest.mark.parametrize(
+    ("piece", "begins"),
+    [
+        ("▁the", True),
+        ("▁", True),
+        ("<unk>", True),
+        (".", True),
+        ("s", False),
+        ("S", False),
+        ("...", False),
+        # The reference's list of signs has no apostrophe.
+        ("n't", True),
+        ("5", True),
+        ("ß", True),
+        ("€", True),
+        ("[MASK]", False),
+    ],
+)
+def test_where_words_begin(model_file, piece, begins):
+    """As `_is_start_piece_sp` of the reference decides."""
+    tokenizer = tokenization.FullTokenizer(None, True, model_file)
+    assert tokenizer.begins_word(piece) == begins
+
+
+def test_where_wordpiece_words_begin(vocab_file):
+    tokenizer = tokenization.FullTokenizer(vocab_file)
+    assert {t for t in VOCAB if not tokenizer.begins_word(t)} == {t for t in VOCAB if "##" in t}

@@ -301,9 +301,7 @@ class TestFaults:
             )
         )
         assert result.returncode == 1
-        assert re.search(
-            r"rank 1 on \S+ differs from rank 0 on \S+ in prediction features", result.stderr
-        )
+        assert re.search(r"rank 1 on \S+ differs from rank 0 on \S+ in dev features", result.stderr)
         assert not list((tmp_path / "out").glob("model.ckpt*"))
 
     def test_what_lies_in_the_folder_of_another_rank_does_not_matter(

@@ -72,7 +72,7 @@ class NodePattern(NamedTuple):
     op: str
 
     def matches(self, name: str, op: str) -> bool:
-        """Whether the exception is about the node of that name and type.
+        """Tells whether the exception is about the node of that name and type.
 
         Raises:
           UserError: it takes too long, see `limited_matching`.
@@ -94,7 +94,7 @@ class Bf16Config(NamedTuple):
     convertible_exceptions: tuple[NodePattern, ...] = ()
 
     def digest(self) -> str:
-        """A hash of what it says; where the file lies does not count."""
+        """Returns a hash of what the configuration says, wherever its file lies."""
         lists = [sorted(getattr(self, key)) for key in LISTS]
         patterns = [[(p.name.pattern, p.op) for p in getattr(self, key)] for key in EXCEPTIONS]
         content = json.dumps([lists, patterns])
@@ -130,7 +130,7 @@ def limited_matching() -> Iterator[None]:
 
 
 def from_environment() -> Bf16Config | None:
-    """The configuration that the environment names, see `load`.
+    """Loads the configuration that the environment names, see `load`.
 
     What is to be warned of is logged the first time.
     """
@@ -149,7 +149,7 @@ def _from_values(value: str | None, has_deprecated: bool) -> Bf16Config | None:
 
 
 def load(value: str | None) -> Bf16Config | None:
-    """The configuration that a value of `TF_BF16_CONVERSION` means.
+    """Loads the configuration that a value of `TF_BF16_CONVERSION` means.
 
     Args:
       value: "0", "false", "" or None for none; "1", "true" or "full" for `bf16_config/albert.json`;
@@ -171,7 +171,7 @@ def load(value: str | None) -> Bf16Config | None:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
-    """A JSON object whose later keys do not silently replace earlier ones."""
+    """Returns a JSON object; a key that stands in it twice is an error."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -249,7 +249,7 @@ def _warn_of_unknown(ops: Iterable[str], source: str) -> None:
 
 
 def _is_registered(op: str) -> bool:
-    """Whether TensorFlow knows an op type, also an internal one or that of a library loaded."""
+    """Tells whether TensorFlow or a loaded library knows an op type, also an internal one."""
     node = tf.NodeDef(name="node", op=op)
     with tf.Graph().as_default():
         try:
@@ -263,6 +263,6 @@ def _is_registered(op: str) -> bool:
 
 
 def _nearest(word: str, words: Iterable[str]) -> str:
-    """A hint at the most similar of the words, "" if none is."""
+    """Returns a hint at the most similar of the words, "" if none is."""
     matches = difflib.get_close_matches(word, list(words), n=1)
     return f"; did you mean {matches[0]!r}?" if matches else ""

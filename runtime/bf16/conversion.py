@@ -19,14 +19,14 @@ from runtime import estimators
 from runtime.bf16.configuration import Bf16Config
 from runtime.bf16.graph_copy import add_new, copy_of, counterpart
 from runtime.bf16.graph_defs import BFLOAT16, Body, bodies
-from runtime.bf16.rules import Plan, borders, plan
+from runtime.bf16.rules import ConversionPlan, borders, plan
 
 # Of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
 _HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
 
 
-def rewrite(graph_def: tf.GraphDef, wanted: Plan) -> dict[str, str]:
+def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
     """Converts the nodes of a graph, in place, and puts casts between the types.
 
     Args:
@@ -67,7 +67,7 @@ def _tensor_name(reference: str) -> str:
 
 
 def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Callable:
-    """A `model_fn` that builds the same model with some operations in bfloat16.
+    """Returns a `model_fn` that builds the same model with some operations in bfloat16.
 
     The model is built in a graph of its own, a copy of the estimator's, so that all names and
     random seeds are those of the model in float32; what is new in it is rewritten and imported
@@ -105,7 +105,7 @@ class PlannedModel(NamedTuple):
 
     graph: tf.Graph
     spec: estimators.EstimatorSpec
-    plan: Plan
+    plan: ConversionPlan
 
 
 def plan_model(
@@ -146,7 +146,7 @@ def _check(spec: estimators.EstimatorSpec) -> None:
 def _counterparts_of_exports(
     spec: estimators.EstimatorSpec, graph: tf.Graph, names: Mapping[str, str]
 ) -> dict | None:
-    """The specification's outputs for export, with tensors of another graph."""
+    """Returns the specification's outputs for export, with tensors of another graph."""
     outputs = {key: copy.copy(output) for key, output in (spec.export_outputs or {}).items()}
     for output in outputs.values():
         vars(output).update(counterpart(vars(output), graph, names))
@@ -154,13 +154,13 @@ def _counterparts_of_exports(
 
 
 def _names(graph_def: tf.GraphDef) -> set[str]:
-    """The names of all nodes and functions."""
+    """Returns the names of all nodes and functions."""
     functions = {function.signature.name for function in graph_def.library.function}
     return functions | {node.name for node in graph_def.node}
 
 
 def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
-    """The names of the tensors that an estimator or a hook can see."""
+    """Returns the names of the tensors that an estimator or a hook can see."""
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
     parts = [getattr(spec, field) for field in _PARTS]
     exports = [vars(output) for output in (spec.export_outputs or {}).values()]

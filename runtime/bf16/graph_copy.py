@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 
 def copy_of(graph: tf.Graph) -> tf.Graph:
-    """A graph with the same nodes, collections and seed.
+    """Returns a graph with the same nodes, collections and seed.
 
     What is built in it gets the names and random seeds that it would get in `graph`.
     """
@@ -52,7 +52,7 @@ def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -
 
 
 def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:
-    """A tensor by the reference of a node to it; for a control dependency, one that follows it."""
+    """Returns the tensor that a reference names; for a control dependency, one that follows it."""
     if not reference.startswith("^"):
         return graph.get_tensor_by_name(reference if ":" in reference else f"{reference}:0")
     with tf.control_dependencies([graph.get_operation_by_name(reference[1:])]):
@@ -81,7 +81,7 @@ def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
 
 
 def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None = None) -> Any:
-    """A structure with the tensors and operations of `graph` that have the same names.
+    """Returns a structure with the tensors and operations of `graph` that have the same names.
 
     Args:
       structure: nested; what is no tensor or operation in it stays.

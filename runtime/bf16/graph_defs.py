@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 
 FLOAT32, BFLOAT16 = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
 _NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
-# Their type is the one of a value that something else gives, or is the very point of them.
+# They have the type of a value from elsewhere, or exist to give a value a type.
 _HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-# Of TensorFlow 1: the nodes of a loop must agree, and a kernel cannot be made of one by itself.
+# Loops of TensorFlow 1: all nodes of one must have one type, and none has a kernel by itself.
 _CONTROL_FLOW = ("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch")
 
 
@@ -35,7 +35,7 @@ class Body:
         op_defs: Mapping[str, Any],
         callers: Iterable[str] = (),
     ):
-        """Takes the parts of a protocol buffer: what is changed in them is changed in it."""
+        """Takes the parts of a protocol buffer, and changes them in place."""
         self.function = function
         self._all = nodes
         self.nodes = {node.name: node for node in nodes}
@@ -44,11 +44,11 @@ class Body:
         self.callers = tuple(callers)
 
     def names_of(self, name: str) -> list[str]:
-        """A node's own name, and those that it gets where TensorFlow inlines the function."""
+        """Returns a node's name, and those that it gets where TensorFlow inlines the function."""
         return [name, *(f"{caller}/{name}" for caller in self.callers)]
 
     def source(self, reference: str) -> tuple[str, int] | None:
-        """The node that a tensor comes from and which of its outputs it is.
+        """Returns the node that a tensor comes from, and the number of that node's output.
 
         A graph refers to tensors as `node:1` or `node`, a function as `node:output:0`. None if the
         tensor is an argument of the function, or comes from a node of unknown type.
@@ -80,7 +80,7 @@ class Body:
 
 
 def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body]:
-    """The graph, then every function.
+    """Yields the graph, then every function.
 
     Args:
       graph_def: a graph.
@@ -96,7 +96,7 @@ def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body
 
 
 def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
-    """The callers of every function, see `Body`."""
+    """Returns the callers of every function, see `Body`."""
     functions = {f.signature.name: f.node_def for f in graph_def.library.function}
     found = {name: set() for name in functions}
 
@@ -111,14 +111,14 @@ def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
 
 
 def _called(node: tf.NodeDef) -> set[str]:
-    """The names of the functions that a node calls, among others."""
+    """Returns names among which are those of the functions that a node calls."""
     values = node.attr.values()
     listed = {function.name for value in values for function in value.list.func}
     return {node.op, *(value.func.name for value in values), *listed}
 
 
 def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
-    """The descriptions of all op types, by name."""
+    """Returns the descriptions of all op types, by name."""
     # TensorFlow describes the ops of a graph that it exports, but not those in functions that
     # are attributes, such as branches; so export one that has all nodes side by side.
     flat = tf.GraphDef(node=graph_def.node, library=graph_def.library)
@@ -130,12 +130,12 @@ def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
 
 
 def data_inputs(node: tf.NodeDef) -> list[str]:
-    """The references to the tensors that a node takes; control dependencies follow them."""
+    """Returns the references to the tensors that a node takes, without control dependencies."""
     return [reference for reference in node.input if not reference.startswith("^")]
 
 
 def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
-    """The type attributes of a node by which inputs or outputs are float32.
+    """Returns the type attributes of a node by which inputs or outputs are float32.
 
     None for an op that reads or writes variables, only holds a value, or is TensorFlow 1's control
     flow.
@@ -152,12 +152,12 @@ def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
 
 
 def _type(node: tf.NodeDef, attr: Any) -> int:
-    """The value of a type attribute, 0 if it is no such attribute."""
+    """Returns the value of a type attribute, 0 if it is no such attribute."""
     return node.attr.get(attr.name, attr.default_value).type
 
 
 def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:
-    """For every input or output tensor of a node whether one of the attributes is its type.
+    """Tells for every input or output tensor of a node whether one of the attributes is its type.
 
     Args:
       args: the inputs or the outputs in the description of the op.
@@ -168,7 +168,7 @@ def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) 
 
 
 def _count(arg: Any, node: tf.NodeDef) -> int:
-    """How many tensors an input or output stands for."""
+    """Returns the number of tensors that an input or output stands for."""
     if arg.number_attr:
         return node.attr[arg.number_attr].i
     if arg.type_list_attr:

@@ -13,7 +13,7 @@ _UNFED = "You must feed a value for placeholder"
 
 
 def allowed_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
-    """The float32 type attributes of a node that its type's description lets be bfloat16."""
+    """Returns the float32 type attributes of a node that its op type allows to be bfloat16."""
     allowed = {
         attr.name: attr.allowed_values.list.type or [BFLOAT16]
         for attr in op_def.attr
@@ -23,7 +23,7 @@ def allowed_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
 
 
 def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[str, ...]:
-    """The float32 type attributes of a node that can be bfloat16 on a device; often there is one.
+    """Returns the float32 type attributes of a node that can be bfloat16 on a device; often one.
 
     Args:
       node: of a graph or a function.
@@ -45,7 +45,7 @@ def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[
 
 
 def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
-    """The type of every tensor that a node takes."""
+    """Returns the type of every tensor that a node takes."""
     types = []
     for arg in op_def.input_arg:
         if arg.type_list_attr:
@@ -58,7 +58,7 @@ def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
 
 @functools.cache
 def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
-    """Whether TensorFlow can place a node and make its kernel.
+    """Tells whether TensorFlow can place a node and make its kernel.
 
     It is run in a graph of its own with inputs that are not fed: kernels are made first, so that
     the complaint about the inputs tells that there is one.

@@ -62,7 +62,7 @@ class Decision(NamedTuple):
 
     @property
     def is_converted(self) -> bool:
-        """Whether the node computes in bfloat16."""
+        """Tells whether the node computes in bfloat16."""
         return self.rule in _CONVERTING
 
 
@@ -80,7 +80,7 @@ class Cast(NamedTuple):
     dtype: tf.DType
 
 
-class Plan(NamedTuple):
+class ConversionPlan(NamedTuple):
     """What a configuration makes of a graph.
 
     Attributes:
@@ -96,23 +96,23 @@ class Plan(NamedTuple):
     outputs: tuple[str, ...] = ()
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """How many nodes there are by rule and op type, those that are converted first."""
+        """Counts the nodes by rule and op type, converted ones first."""
         found = collections.Counter((d.rule, d.op) for d in self.decisions)
         return dict(sorted(found.items(), key=lambda item: (_RULES.index(item[0][0]), item[0][1])))
 
     def cast_counts(self) -> dict[str, int]:
-        """How many casts there are by the type that they cast to."""
+        """Counts the casts by the type that they cast to."""
         return collections.Counter(cast.dtype.name for cast in self.casts)
 
     def as_dict(self) -> dict:
-        """The counts, as JSON can hold them."""
+        """Returns the counts in a form that JSON can hold."""
         operations = [
             {"rule": rule, "op": op, "nodes": nodes} for (rule, op), nodes in self.counts().items()
         ]
         return {"config": self.source, "operations": operations, "casts": dict(self.cast_counts())}
 
     def summary(self) -> str:
-        """One line: how many nodes are converted and cast, and what has no kernel."""
+        """Says in a line how many nodes are converted and cast, and what has no kernel."""
         converted = sum(decision.is_converted for decision in self.decisions)
         casts = self.cast_counts()
         without = sorted({d.op for d in self.decisions if d.rule == NO_KERNEL})
@@ -123,7 +123,7 @@ class Plan(NamedTuple):
         )
 
     def table(self) -> list[str]:
-        """Lines for people: a row for every rule and op type, then the casts."""
+        """Returns lines for people: a row for every rule and op type, then the casts."""
         rows = [("rule", "op", "nodes"), *((*key, n) for key, n in self.counts().items())]
         rows += [("border", f"cast to {name}", n) for name, n in self.cast_counts().items()]
         return [f"{rule:<26}{op:<38}{nodes:>6}" for rule, op, nodes in rows]
@@ -135,7 +135,7 @@ def plan(
     device: str = "cpu",
     others: Container[str] = (),
     outputs: Iterable[str] = (),
-) -> Plan:
+) -> ConversionPlan:
     """Decides for every node that has float32 inputs or outputs.
 
     Args:
@@ -169,12 +169,11 @@ def plan(
         casts.update(
             dict.fromkeys(Cast(body.function, b.tensor, b.dtype) for b in borders(body, converted))
         )
-    return Plan(config.source, decisions, list(casts), outputs)
+    return ConversionPlan(config.source, decisions, list(casts), outputs)
 
 
 def _check_variables(graph_def: tf.GraphDef) -> None:
-    """Legacy variables are refused: TensorFlow may cast one before the value is assigned that is
-    to be read."""
+    """Refuses legacy variables: their cast may run before the assignment whose value is wanted."""
     for node in graph_def.node:
         if node.op in ("Variable", "VariableV2"):
             raise ValueError(
@@ -184,7 +183,7 @@ def _check_variables(graph_def: tf.GraphDef) -> None:
 
 
 def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[str, str]:
-    """The nodes to decide on, and what the configuration says of each by itself."""
+    """Returns the nodes to decide on, and what the configuration says of each by itself."""
     rules = {}
     for name, node in body.nodes.items():
         op_def = body.op_defs.get(node.op)
@@ -195,7 +194,7 @@ def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[s
 
 
 def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
-    """What the configuration says of a node by itself, without its neighbors."""
+    """Returns what the configuration says of a node by itself, without its neighbors."""
     if _matches(config.non_convertible_exceptions, names, op):
         return KEPT
     if _matches(config.convertible_exceptions, names, op):
@@ -210,15 +209,15 @@ def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
 
 
 def _matches(exceptions: Iterable[NodePattern], names: Sequence[str], op: str) -> bool:
-    """Whether an exception is about a node of those names and that type."""
+    """Tells whether an exception is about a node of those names and that type."""
     return any(exception.matches(name, op) for exception in exceptions for name in names)
 
 
 def _attributes(body: Body, name: str, rule: str, device: str) -> tuple[str, ...]:
-    """By which type attributes a node could be bfloat16, if by any."""
+    """Returns the type attributes by which a node could be bfloat16, if there are any."""
     node = body.nodes[name]
     op_def = body.op_defs[node.op]
-    # To look for a kernel is to make one, with its side effects: only of what may be converted.
+    # Looking for a kernel makes one, with its side effects; so only nodes that may be converted.
     if rule in _CONVERTING:
         return convertible_attributes(node, op_def, device)
     return allowed_attributes(node, op_def)
@@ -227,7 +226,7 @@ def _attributes(body: Body, name: str, rule: str, device: str) -> tuple[str, ...
 def _decide(
     body: Body, nodes: Mapping[str, tuple[str, ...]], own_rules: Mapping[str, str]
 ) -> dict[str, str]:
-    """The rule for every node, with its neighbors."""
+    """Returns the rule for every node, with its neighbors considered."""
     rules = {
         name: NO_KERNEL if rule in _CONVERTING and not nodes[name] else rule
         for name, rule in own_rules.items()
@@ -246,7 +245,7 @@ def _decide(
 
 
 def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    """The nodes on the other side of every tensor that could be bfloat16 on both sides."""
+    """Returns the nodes on the other side of every tensor that could be bfloat16 on both sides."""
     found = {name: set() for name in nodes}
     for name in nodes:
         for reference, could_be in _typed_inputs(body, name, nodes):
@@ -258,7 +257,7 @@ def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, se
 
 
 def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set[str]]) -> set[str]:
-    """`always` and the conditional nodes that are connected with it through each other."""
+    """Returns `always` and the conditional nodes that connect to it through each other."""
     reached, new = set(always), list(always)
     while new:
         for name in neighbors[new.pop()] & conditional - reached:
@@ -284,7 +283,7 @@ class Border(NamedTuple):
 
 
 def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[Border]:
-    """Where casts are needed.
+    """Yields the places where casts are needed.
 
     Args:
       body: a graph or function.
@@ -305,7 +304,7 @@ def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[Bo
 def _typed_inputs(
     body: Body, name: str, nodes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, bool]]:
-    """A node's inputs, and whether the node's attributes in `nodes` are their types."""
+    """Yields a node's inputs, and whether the node's attributes in `nodes` are their types."""
     node = body.nodes[name]
     references = data_inputs(node)
     if name not in nodes:
@@ -315,7 +314,7 @@ def _typed_inputs(
 
 
 def _is_output(body: Body, source: tuple[str, int], nodes: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether an output of a node has one of the node's attributes in `nodes` as its type."""
+    """Tells whether an output of a node has one of the node's attributes in `nodes` as its type."""
     name, number = source
     if name not in nodes:
         return False

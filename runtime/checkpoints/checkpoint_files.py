@@ -34,7 +34,7 @@ _RESTORE_ERRORS = (
 
 
 def resolve_checkpoint(path: str) -> str:
-    """The prefix of a checkpoint, given itself, one of its files, or a folder with one checkpoint.
+    """Returns a checkpoint's prefix; `path` is one, a file of it, or a folder with one checkpoint.
 
     Raises:
       UserError: there is none, the folder holds several, or a file of it is missing or damaged.
@@ -80,7 +80,7 @@ def _check_whole(prefix: str) -> None:
 
 
 def checkpoint_step(prefix: str) -> int:
-    """The `global_step` stored in a checkpoint, or the number its name ends in, or 0."""
+    """Returns the `global_step` stored in a checkpoint, or the number its name ends in, or 0."""
     reader = tf.train.load_checkpoint(prefix)
     if reader.has_tensor(tf.GraphKeys.GLOBAL_STEP):
         return int(reader.get_tensor(tf.GraphKeys.GLOBAL_STEP))
@@ -213,7 +213,7 @@ def remove_checkpoint(prefix: str) -> None:
 
 
 def _files_of(prefix: str) -> list[str]:
-    """The files of a checkpoint, the index last: what has one is whole."""
+    """Returns the files of a checkpoint, the index last: what has one is whole."""
     files = glob.glob(glob.escape(prefix) + ".*")
     return sorted(files, key=lambda file: (file.endswith(".index"), file))
 
@@ -231,7 +231,7 @@ class FitsModel(tf.train.SessionRunHook):
     """
 
     def __init__(self, checkpoint: str):
-        """For a checkpoint, by its prefix."""
+        """Takes the prefix of the checkpoint to compare with."""
         self._checkpoint = checkpoint
 
     def begin(self) -> None:

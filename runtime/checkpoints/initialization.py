@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -26,7 +26,7 @@ def get_assignment_map_from_checkpoint(
 
     Returns:
       (map from checkpoint name to variable name, names that are initialized as a dictionary to 1,
-      with and without ":0"). With `num_of_group` above 0 the map is a list of so many maps,
+      with and without ":0"). With `num_of_group` above 0 the map is a list of that many maps,
       because one name of the checkpoint then serves several variables.
     """
     in_checkpoint = {name for name, _ in tf.train.list_variables(init_checkpoint)}
@@ -134,12 +134,20 @@ def compare_with_checkpoint(
             f"{checkpoint}: {len(differ)} variables have other shapes or types than the model: "
             + ", ".join(differ[:3])
         )
-    slots = ("/adam_m", "/adam_v")
-    sources = {source for source, _ in pairs}
+    known = {source for source, _ in pairs} | optimizer_slots(shapes)
     found = Initialized(
         checkpoint,
         taken=[name for _, name in pairs],
         new=[name for name in wanted if name not in initialized],
-        unused=sorted(n for n in shapes if n not in sources and not n.endswith(slots)),
+        unused=sorted(shapes.keys() - known),
     )
     return found, assignments
+
+
+def optimizer_slots(names: Iterable[str]) -> set[str]:
+    """Returns those of variables' names that an optimizer has made, of any kind.
+
+    An optimizer calls what it keeps for a variable `<variable>/<slot>`, such as `bert/w/adam_m`.
+    """
+    names = set(names)
+    return {name for name in names if name.rpartition("/")[0] in names}

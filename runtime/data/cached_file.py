@@ -1,9 +1,9 @@
 """Files derived from others, reused only while they are what would be derived again.
 
-Beside a derived file `NAME` lies a header `NAME.json`: format version, what it was made from, facts
-about it, hashes of its content and its companions', and a hash of all that. The header is written
-before the files take their names, so that after a crash it never vouches for a file it does not
-describe.
+Beside a derived file `NAME` lies a header `NAME.json`: format version, what it was made from, a
+summary of it, hashes of its content and its companions', and a hash of all that. In the header the
+second is called "source" and the third "facts". The header is written before the files take their
+names, so that after a crash it never vouches for a file it does not describe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.errors import UserError
-from runtime.files import remove_temporary_files, sha256_of, temporary_name, write_json
+from runtime.files import (
+    content_of,
+    remove_temporary_files,
+    sha256_of,
+    temporary_name,
+    write_json,
+)
 from runtime.locks import one_at_a_time
 
 _FORMAT, _VERSION = "albert-derived-file", 1
@@ -44,11 +50,11 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> Snapshot:
-        """What these files are now; those that are not there are not looked at later either."""
+        """Records what these files are now; `check` ignores those that are missing now."""
         return cls({path: state for path in paths if (state := _state(path))})
 
     def check(self) -> None:
-        """To be called after the files were opened or read.
+        """Checks, after the files were opened or read, that they are still the same.
 
         Raises:
           UserError: a file is another one now, or gone.
@@ -60,21 +66,9 @@ class Snapshot(NamedTuple):
                     "own"
                 )
 
-    def checking(
-        self, input_fn: Callable[[dict], tf.data.Dataset]
-    ) -> Callable[[dict], tf.data.Dataset]:
-        """An `input_fn` that checks the files once it has opened them."""
-
-        def checked(params: dict) -> tf.data.Dataset:
-            dataset = input_fn(params)
-            self.check()
-            return dataset
-
-        return checked
-
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """What tells a file from another at the same name; None if there is none."""
+    """Returns what tells a file from another at the same name; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:
@@ -87,28 +81,28 @@ class _OvertakenError(UserError):
 
 
 class CachedFile:
-    """A file and its companions, made from a source.
+    """A file and its companions, and what they are made from.
 
     Attributes:
       paths: the file and its companions.
-      source: JSON object, everything that the content is a function of.
+      made_from: JSON object, everything that the content is a function of.
     """
 
     def __init__(
         self,
         path: str,
-        source: dict,
+        made_from: dict,
         companions: Sequence[str] = (),
         numbers: Sequence[str] = (),
     ):
-        """Describes the file; `numbers` are the facts that whoever reuses it counts on."""
+        """Describes the file; `numbers` name the integers that its summary must have."""
         self.paths = [path, *companions]
-        self.source = source
+        self.made_from = made_from
         self._numbers = numbers
         self._header_path = path + ".json"
 
     def reusable(self, explain: bool = True) -> dict | None:
-        """The facts of the files if they are whole and made from the source, else None.
+        """Returns the files' summary if they are whole and made from `made_from`, else None.
 
         Where files of ours are there that cannot be used, a log line says why (`explain`).
         """
@@ -124,7 +118,7 @@ class CachedFile:
         return None
 
     def state(self, check: Callable[[], object]) -> str:
-        """Whether `made_once` would find the files ready, for people; nothing is changed.
+        """Says for people whether `made_once` would find the files ready; nothing is changed.
 
         Args:
           check: checks a file that this program did not write.
@@ -136,7 +130,7 @@ class CachedFile:
         reason = self._why_not(header) if header is not None else None
         if header is not None and reason is None:
             return "reused"
-        if self.is_foreign():
+        if self.made_elsewhere():
             check()
             return "there, without a header of ours"
         return "to be made" if reason is None else f"to be made anew: {reason}"
@@ -144,18 +138,18 @@ class CachedFile:
     def made_once(
         self, build: Callable[[], dict], check: Callable[[], dict]
     ) -> tuple[dict, Snapshot]:
-        """The files, made by `build` if they are not there to be used.
+        """Finds the files, or makes them by `build` if they cannot be used.
 
         Of several processes that need the same files one makes them and the others wait; of the
         workers of a job preferably the one whose log is shown. Files that are there are only read,
         by all processes at the same time.
 
         Args:
-          build: makes the files and returns their facts.
-          check: checks a file that this program did not write, and returns its facts.
+          build: makes the files and returns their summary.
+          check: checks a file that this program did not write, and returns its summary.
 
         Returns:
-          The facts, and what the files are that they were found or made as.
+          The summary, and a snapshot of the files as they were found or made.
 
         Raises:
           UserError: something stands in the way, or a file cannot be written.
@@ -171,10 +165,10 @@ class CachedFile:
     ) -> tuple[dict, Snapshot] | None:
         # Taken first, so that a file that changes while it is looked at is another one later.
         snapshot = Snapshot.of(self.paths)
-        facts = self.reusable(explain)
-        if facts is None and self.is_foreign():
-            facts = check()
-        return None if facts is None else (facts, snapshot)
+        summary = self.reusable(explain)
+        if summary is None and self.made_elsewhere():
+            summary = check()
+        return None if summary is None else (summary, snapshot)
 
     def _made(
         self, build: Callable[[], dict], check: Callable[[], dict], again: bool = False
@@ -197,11 +191,11 @@ class CachedFile:
                 return None
 
     def lock(self) -> contextlib.AbstractContextManager[bool]:
-        """To be held from asking whether the file is reusable to having built it."""
+        """Returns the lock to hold from asking whether the file is reusable to having built it."""
         return one_at_a_time(self.paths[0])
 
-    def is_foreign(self) -> bool:
-        """Whether something stands at the file's own name that this program did not write.
+    def made_elsewhere(self) -> bool:
+        """Tells whether what stands at the file's own name was not written by this program.
 
         Raises:
           UserError: it is no file, or something foreign stands at a companion's or the header's
@@ -231,20 +225,20 @@ class CachedFile:
 
     @contextlib.contextmanager
     def building(self) -> Iterator[tuple[list[str], dict]]:
-        """Yields names to write (for `paths`, in order) and a dictionary to put the facts in.
+        """Yields names to write (for `paths`, in order) and a dictionary for the summary.
 
         The lock is to be held: what builders that were killed have left is removed.
 
         Raises:
           UserError: the disk is full or a folder cannot be written.
         """
-        facts = {}
+        summary = {}
         for path in (*self.paths, self._header_path):
             remove_temporary_files(path)
         with contextlib.ExitStack() as stack:
             names = [stack.enter_context(temporary_name(path)) for path in self.paths]
             try:
-                yield names, facts
+                yield names, summary
                 hashes = {
                     self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
                 }
@@ -254,8 +248,8 @@ class CachedFile:
                 self._check_not_overtaken(names)
                 reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
-            header = {"format": _FORMAT, "version": _VERSION, "source": self.source}
-            header |= {"facts": facts, "files": hashes}
+            header = {"format": _FORMAT, "version": _VERSION, "source": self.made_from}
+            header |= {"facts": summary, "files": hashes}
             write_json(self._header_path, {**header, _OWN_HASH: _hash(header)})
 
     def _check_not_overtaken(self, names: Sequence[str]) -> None:
@@ -266,7 +260,7 @@ class CachedFile:
             )
 
     def _header(self) -> dict | None:
-        """The header if there is one of ours, whatever its version; {} if it is damaged."""
+        """Returns the header if it is one of ours, of any version; {} if it is damaged."""
         try:
             with open(self._header_path, "rb") as file:
                 content = file.read()
@@ -282,7 +276,7 @@ class CachedFile:
         return header if is_ours else None
 
     def _is_of(self, header: dict | None, path: str) -> bool:
-        """Whether a file is one that the header describes, or that a damaged one may describe."""
+        """Tells whether the header describes a file, or may describe it if it is damaged."""
         if header is None:
             return False
         files = header.get("files")
@@ -290,7 +284,7 @@ class CachedFile:
         return is_damaged or not isinstance(files, dict) or self._key(path) in files
 
     def _why_not(self, header: dict) -> str | None:
-        """Why the files that this header describes cannot be reused, or None."""
+        """Says why the files that this header describes cannot be reused; None if they can."""
         damaged = f"its header {self._header_path} is damaged"
         if "version" not in header:
             return damaged
@@ -298,7 +292,7 @@ class CachedFile:
             return f"its header is version {header['version']}, this program writes {_VERSION}"
         if not self._is_sound(header):
             return damaged
-        for key, value in self.source.items():
+        for key, value in self.made_from.items():
             if header["source"].get(key) != value:
                 return f"it was made with {key} {header['source'].get(key)}, now it is {value}"
         for path in self.paths:
@@ -309,7 +303,7 @@ class CachedFile:
         return None
 
     def _is_sound(self, header: dict) -> bool:
-        """Whether a header of this version is what was written, as far as it can be told."""
+        """Tells whether a header of this version is what was written, as far as can be known."""
         rest = dict(header)
         own_hash = rest.pop(_OWN_HASH, None)
         return (
@@ -320,17 +314,17 @@ class CachedFile:
         )
 
     def _key(self, path: str) -> str:
-        """The name of a file in the header: relative, so that the folder may be moved."""
+        """Returns the name of a file in the header: relative, so that the folder may be moved."""
         return os.path.relpath(path, os.path.dirname(self._header_path) or ".")
 
 
 def _hash(header: dict) -> str:
-    """The SHA-256 of a header without its own hash; JSON keeps the order of keys."""
+    """Returns the SHA-256 of a header without its own hash; JSON keeps the order of keys."""
     return hashlib.sha256(json.dumps(header).encode()).hexdigest()
 
 
 def files_of_header(path: str) -> list[str]:
-    """The file that a header of ours belongs to, and its companions; none if it is no such header.
+    """Lists the file that a header of ours belongs to, and its companions; [] for another file.
 
     Args:
       path: of the header, with .json at its end.
@@ -344,8 +338,17 @@ def files_of_header(path: str) -> list[str]:
     return [own, *(os.path.join(os.path.dirname(path), name) for name in names)]
 
 
+def content_of_records(path: str) -> str:
+    """Identifies a record file by its content, or by that of its header, which is shorter.
+
+    Whether the header describes the file must have been checked before.
+    """
+    header = path + ".json"
+    return content_of(header if files_of_header(header) else path)
+
+
 def is_intact(path: str) -> bool | None:
-    """Whether a file is what was written, whatever from; None if it has no header of ours."""
+    """Tells whether a file is as it was written, from anything; None without a header of ours."""
     file = CachedFile(path, {})
     header = file._header()
     return None if header is None else file._why_not(header) is None

@@ -66,7 +66,7 @@ def ordered_map(
 
 
 def _begin(parent: int) -> None:
-    """What a worker process does first."""
+    """Prepares a worker process before its first task."""
     # What a terminal sends to all its processes is the parent's to deal with.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -24,10 +24,13 @@ _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
 # Batches are trimmed to a multiple of this length, so that few different shapes occur.
 _TRIM_MULTIPLE = 16
+# What TensorFlow says of records that have other lengths, or values that nothing can be looked up
+# with.
+_SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
 
 def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
-    """The number of records of a file, all of which are whole and have the features of `spec`.
+    """Counts the records of a file, and checks that each is whole and has the features of `spec`.
 
     They are read without a session: the first one must not begin before the device is loaded.
 
@@ -52,7 +55,7 @@ def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str,
 
 
 def fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
-    """What is wrong with a record, to be said after its number; None if nothing is.
+    """Says what is wrong with a record, as words to follow its number; None if nothing is.
 
     Args:
       record: a serialized `tf.train.Example`.
@@ -84,7 +87,7 @@ def count_foreign_records(
     way_out: str,
     limits: Mapping[str, int],
 ) -> int:
-    """The number of records of a feature file without our header, which is used with a warning.
+    """Counts the records of a feature file without our header, and warns that it is used.
 
     Args:
       path: the file.
@@ -160,7 +163,7 @@ class RecordFile:
 
 
 def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarray]:
-    """First byte and end of every record's content, int64 [N, 2], and its checksum, uint32 [N]."""
+    """Returns each record's first byte and end, int64 [N, 2], and its checksum, uint32 [N]."""
     places, checksums, position = array.array("q"), array.array("I"), 0
     while position < len(content):
         before = content[position : position + _BEFORE]
@@ -178,7 +181,7 @@ def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarra
 
 @functools.lru_cache(maxsize=4096)
 def _before_content(length: int) -> bytes:
-    """What stands before a content of so many bytes: the length and its checksum."""
+    """Returns what precedes a content of `length` bytes: that length and its checksum."""
     content = length.to_bytes(8, "little")
     crc = google_crc32c.value(content)
     masked = (crc >> 15 | crc << 17) + _CHECKSUM_ADDED
@@ -186,7 +189,7 @@ def _before_content(length: int) -> bytes:
 
 
 def _crcs(checksums: np.ndarray) -> np.ndarray:
-    """The CRCs that checksums, uint32 [N], stand for."""
+    """Returns the CRCs that checksums, uint32 [N], stand for."""
     turned = checksums - np.uint32(_CHECKSUM_ADDED)
     return turned >> 17 | turned << 15
 
@@ -196,17 +199,26 @@ def _damaged(path: str, number: int) -> UserError:
 
 
 @contextlib.contextmanager
-def reading_records() -> Iterator[None]:
+def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
     """Gives an error of reading records that comes out of TensorFlow its own form again.
 
+    Args:
+      files: that are read, to be named where a record has another form than the model takes.
+
     Raises:
-      UserError: a record is damaged.
+      UserError: a record is damaged, or of another form.
     """
     try:
         yield
     except tf.errors.OpError as e:
         if error := user_error_in(e.message):
             raise error from e
+        is_argument = isinstance(e, tf.errors.InvalidArgumentError)
+        if is_argument and files and any(sign in e.message for sign in _SIGNS_OF_DAMAGE):
+            raise UserError(
+                f"a record of {', '.join(files)} is damaged, or has other lengths or values than "
+                "the first ones; make the file anew"
+            ) from e
         raise
 
 
@@ -224,7 +236,7 @@ def parsed_batches(
     rank: int = 0,
     num_workers: int = 1,
 ) -> tf.data.Dataset:
-    """Batches of the records of TFRecord files, parsed.
+    """Returns batches of the records of TFRecord files, parsed.
 
     With a seed the records come without end, every epoch in an order of its own over all of them:
     batch k is a function of the files, `batch_size`, the seed and k alone. Without one they come
@@ -237,10 +249,10 @@ def parsed_batches(
       batch_size: records in a batch.
       shuffle_seed: of the order; None for file order.
       start_batch: number of the first batch of all workers together.
-      max_batches: in file order, so many of the batches at most, evenly spread; None for all.
+      max_batches: in file order, the most batches to take, evenly spread; None for all.
       drop_remainder: in file order, leave out a last batch that is not full.
       pad_remainder: in file order, repeat the last record until the last batch is full.
-      trim_padding: cut features as long as `input_mask` to the longest row of the batch.
+      trim_padding: cut features of the shape of `input_mask` to the longest row of the batch.
       rank, num_workers: which of how many workers this is.
 
     Returns:
@@ -293,7 +305,7 @@ def parsed_batches(
 
 
 def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
-    """The record numbers of a batch: the epochs' permutations one after the other."""
+    """Returns the record numbers of a batch: the epochs' permutations one after the other."""
     position = batch * batch_size + np.arange(batch_size)
     epochs = position // count
     return np.array(
@@ -315,10 +327,10 @@ def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
 
 def _trim(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Cuts the padding that all rows of a batch have at their end."""
-    seq_length = features["input_mask"].shape[1]
-    used = tf.reduce_max(features["input_mask"] * (1 + tf.range(seq_length)))
-    length = tf.minimum(-(-used // _TRIM_MULTIPLE) * _TRIM_MULTIPLE, seq_length)
+    mask = features["input_mask"]
+    used = tf.reduce_max(mask * (1 + tf.range(mask.shape[-1])))
+    length = tf.minimum(-(-used // _TRIM_MULTIPLE) * _TRIM_MULTIPLE, mask.shape[-1])
     return {
-        key: value[:, :length] if value.shape[1:] == [seq_length] else value
+        key: value[..., :length] if value.shape[1:] == mask.shape[1:] else value
         for key, value in features.items()
     }

@@ -20,7 +20,7 @@ _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 
 
 def varint(value: int) -> bytes:
-    """A non-negative integer in groups of 7 bits, the lowest first."""
+    """Encodes a non-negative integer in groups of 7 bits, the lowest first."""
     groups = bytearray()
     while value > 127:
         groups.append(value & 127 | 128)
@@ -42,7 +42,7 @@ VARINTS = _Varints()
 
 
 def varints(values: Iterable[int]) -> bytes:
-    """Non-negative integers, of which there are not too many different ones, as varints."""
+    """Encodes non-negative integers, of which few are different, as varints."""
     return b"".join(map(VARINTS.__getitem__, values))
 
 
@@ -61,7 +61,7 @@ class VarintTable:
         self._lengths = lengths
 
     def encode(self, numbers: np.ndarray) -> tuple[bytes, np.ndarray]:
-        """The varints of an array's numbers, joined in order, and how many bytes each has."""
+        """Returns an array's numbers as varints, joined in order, and how many bytes each has."""
         used = self._used[numbers].view(bool)
         return self._bytes[numbers].view(np.uint8)[used].tobytes(), self._lengths[numbers]
 
@@ -70,19 +70,19 @@ varint_table = functools.cache(VarintTable)
 
 
 def entry(key: str, values: bytes) -> bytes:
-    """The entry of one feature, from `varints` of its values."""
+    """Returns the entry of one feature, from `varints` of its values."""
     feature = _with_length(_FIELD_3, _with_length(_FIELD_1, values))
     pair = _with_length(_FIELD_1, key.encode()) + _with_length(_FIELD_2, feature)
     return _with_length(_FIELD_1, pair)
 
 
 def example(joined_entries: bytes) -> bytes:
-    """A serialized Example of entries that were joined."""
+    """Returns a serialized Example of entries that were joined."""
     return _with_length(_FIELD_1, joined_entries)
 
 
 def serialize(fields: Mapping[str, Sequence[int]]) -> bytes:
-    """A serialized Example with these non-negative integers."""
+    """Returns a serialized Example with these non-negative integers."""
     return example(b"".join(entry(key, varints(values)) for key, values in fields.items()))
 
 

@@ -32,7 +32,7 @@ _device = Device("cpu", "nothing else was chosen")
 
 
 def find(wanted: str) -> Device:
-    """The device for a value of --device; "auto" takes the first of HPU, GPU and CPU there is.
+    """Returns the device for a value of --device; "auto" takes the first of HPU, GPU and CPU.
 
     Raises:
       UserError: what was asked for is not there, or "auto" finds cards that cannot be used; names
@@ -66,7 +66,7 @@ def find(wanted: str) -> Device:
 
 
 def count_nvidia_cards() -> int:
-    """The number of NVIDIA cards that this process may open, unless the user has hidden them.
+    """Counts the NVIDIA cards that this process may open, unless the user has hidden them.
 
     In a container the driver's own files in /proc are also there for cards that it does not have.
     """
@@ -116,15 +116,15 @@ def as_cpu() -> Iterator[None]:
 
 
 def chosen() -> Device:
-    """The device of this process, and why that."""
+    """Returns the device of this process, and why that one."""
     return _device
 
 
 def kind() -> str:
-    """ "hpu", "gpu" or "cpu"."""
+    """Returns "hpu", "gpu" or "cpu"."""
     return _device.kind
 
 
 def is_hpu() -> bool:
-    """Whether this process computes on a Gaudi card, on which every shape is to be static."""
+    """Tells whether this process computes on a Gaudi card, on which every shape is to be static."""
     return _device.kind == "hpu"

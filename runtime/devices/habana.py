@@ -32,7 +32,7 @@ _ops: Any = None
 
 
 def installed_version(package: str = PACKAGE) -> str | None:
-    """The version of the bridge, or another package, in this environment; None without it."""
+    """Returns the version of the bridge, or of another package, here; None without it."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -40,7 +40,7 @@ def installed_version(package: str = PACKAGE) -> str | None:
 
 
 def driver_version() -> str | None:
-    """The version of the habanalabs driver, None if there is none or it does not say."""
+    """Returns the version of the habanalabs driver, None if there is none or it does not say."""
     for path in sorted(glob.glob("/sys/class/accel/accel*/device/driver_ver")):
         with open(path, encoding="ascii") as file:
             return file.readline().strip()
@@ -48,13 +48,13 @@ def driver_version() -> str | None:
 
 
 def count_cards() -> int:
-    """The number of Gaudi cards that this machine or container has."""
+    """Counts the Gaudi cards that this machine or container has."""
     new, old = map(glob.glob, _DEVICE_FILES)
     return len(old) + sum(bool(glob.glob(_TYPE_FILE.format(os.path.basename(d)))) for d in new)
 
 
 def why_not() -> str | None:
-    """What is missing to run on a card here, and what to do about it; None if nothing is."""
+    """Says what is missing to run on a card here, and what to do about it; None if nothing is."""
     if sys.version_info[:2] != _PYTHON:
         python = ".".join(map(str, sys.version_info[:3]))
         return f"{PACKAGE} needs CPython 3.10, this is {python}; {_INSTALL}"
@@ -104,14 +104,14 @@ def load_operations() -> None:
 
 
 def estimator_class() -> type[estimators.Estimator]:
-    """Habana's estimator, which places the iterator of the input on the device."""
+    """Returns Habana's estimator, which places the iterator of the input on the device."""
     from habana_frameworks.tensorflow import HabanaEstimator
 
     return HabanaEstimator
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Layer normalization over the last axis, as one operation."""
+    """Applies layer normalization over the last axis, as one operation."""
     normalized, _, _ = _ops.habana_layer_norm(
         x=x,
         beta=beta,
@@ -123,19 +123,18 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
-    """GELU in its tanh form, as one operation."""
+    """Applies GELU in its tanh form, as one operation."""
     return _ops.habana_gelu(x, approximate=True)[0]
 
 
-def dropout(x: tf.Tensor, rate: float) -> tf.Tensor:
-    """Dropout as one operation; its masks follow the graph's seed, but not the global step."""
-    seed, seed2 = tf.get_seed(None)
+def dropout(x: tf.Tensor, rate: float, seed: int, seed2: int) -> tf.Tensor:
+    """Applies dropout as one operation; masks follow the seeds (none if both are 0) alone."""
     ratio = tf2.make_tensor_proto(rate, tf.float32)
-    return _ops.habana_dropout(x, ratio=ratio, seed=seed or 0, seed2=seed2 or 0)[0]
+    return _ops.habana_dropout(x, ratio=ratio, seed=seed, seed2=seed2)[0]
 
 
 def _dropout_gradient(operation: tf.Operation, gradient: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-    """The bridge has the operation but does not register it as a gradient."""
+    """Computes the gradient, for which the bridge has an operation that it does not register."""
     return _ops.habana_dropout_grad(
         x=gradient, mask=operation.outputs[1], ratio=operation.get_attr("ratio")
     )

@@ -9,11 +9,11 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from runtime.devices import device, habana
+from runtime.devices import device, habana, mask_seeds
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Layer normalization over the last axis (https://arxiv.org/abs/1607.06450).
+    """Applies layer normalization over the last axis (https://arxiv.org/abs/1607.06450).
 
     Args:
       x: float [..., W].
@@ -28,25 +28,32 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Gaussian Error Linear Unit, the tanh form of https://arxiv.org/abs/1606.08415."""
+    """Applies the Gaussian Error Linear Unit, the tanh form of https://arxiv.org/abs/1606.08415."""
     if device.is_hpu():
         return habana.gelu(x)
     # x * x * x: a general power costs many times more, forward and backward.
     return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
 
 
-def dropout(x: tf.Tensor, rate: float) -> tf.Tensor:
+def dropout(x: tf.Tensor, rate: float, place: str | None = None) -> tf.Tensor:
     """Sets elements to 0 with probability `rate` and scales the others by 1 / (1 - rate).
 
-    In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the place
-    in the graph and of the global step alone, so that a resumed run draws what an uninterrupted
-    one would have drawn. On the HPU it is drawn by the device, and does not follow the step.
+    In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the global
+    step, of the micro-batch where a step has several, and of the place alone, so that a resumed run
+    draws what an uninterrupted one would have drawn. The micro-batch is counted by a local
+    variable. On the HPU the device draws the mask, from seed and place; it does not follow the
+    step.
+
+    Args:
+      x: float, of any shape.
+      rate: from 0 to below 1.
+      place: a name of the model's; without, see `mask_seeds.number_of`.
     """
+    graph_seed, _ = tf.get_seed(None)
+    number = None if graph_seed is None else mask_seeds.number_of(graph_seed, place)
     if device.is_hpu():
-        return habana.dropout(x, rate)
-    graph_seed, op_seed = tf.get_seed(None)
-    if graph_seed is None:
+        return habana.dropout(x, rate, graph_seed or 0, number or 0)
+    if number is None:
         return tf.nn.dropout(x, rate=rate)
-    step = tf.cast(tf.train.get_or_create_global_step(), tf.int32)
-    seed = tf.stack([(graph_seed * 1000003 + op_seed) % (2**31 - 1), step])
+    seed = tf.stack([number, mask_seeds.moment()])
     return tf.nn.experimental.stateless_dropout(x, rate=rate, seed=seed)

@@ -20,7 +20,7 @@ _TOOL_SECONDS = 20
 
 
 class Memory(NamedTuple):
-    """Bytes, and what says that it is so many."""
+    """An amount of memory in bytes, and what says so."""
 
     size: int
     source: str

@@ -1,27 +1,21 @@
-"""What `check_setup.py` says of every job: variables, steps, the output folder, memory."""
+"""What `check_setup.py` says of every task: variables, steps, the output folder, memory."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators
 from runtime.bf16 import configuration
 from runtime.bf16.conversion import plan_model
-from runtime.bf16.rules import Plan
+from runtime.bf16.rules import ConversionPlan
 from runtime.checkpoints.checkpoint_files import list_checkpoints
-from runtime.checkpoints.initialization import Initialized
+from runtime.data.batches import batch_spec
 from runtime.devices import device
 from runtime.files import check_can_be_written, existing_folder
-from runtime.flags import (
-    FLAGS,
-    global_batch_size,
-    is_by_oversight_from_scratch,
-    kept_in_training,
-)
+from runtime.flags import Settings
 from runtime.preflight.available_memory import Memory, card_memory, host_memory
 from runtime.preflight.report import Report
 from runtime.preflight.step_memory import (
@@ -31,7 +25,14 @@ from runtime.preflight.step_memory import (
     on_the_cpu,
 )
 from runtime.training.hooks import peak_memory_gb
-from runtime.training.run import check_output_dir, checkpoint_to_use
+from runtime.training.output_folder import (
+    check_output_dir,
+    checkpoint_to_use,
+    is_by_oversight_from_scratch,
+    training_settings,
+)
+from runtime.training.run import check_labels, global_batch_size, kept_in_training
+from runtime.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (
@@ -40,115 +41,117 @@ _SMALLER = (
 )
 
 
-class Job(Protocol):
-    """A job under the flags.
+class Checked:
+    """A task under the flags, as far as it has been looked at.
 
-    It is made with the report that is to describe it, and raises a `UserError` then if its model,
-    tokenizer and flags do not fit each other.
+    Attributes:
+      task: the task.
+      num_examples: to train on.
+      steps: of the training and its warmup; None without a training.
     """
 
+    def __init__(self, task: Task):
+        """Starts with nothing looked at."""
+        self.task = task
+        self.num_examples = 0
+        self.steps: tuple[int, int] | None = None
+
     def model_fn(self) -> Callable:
-        """Returns the model; to be called after `describe_data`."""
+        """Returns the model, as in training."""
+        return self.task.model_fn(self.steps or (1, 0))
 
-    def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
-        """Compares the model's variables with those of --init_checkpoint.
-
-        Raises:
-          UserError: they do not fit.
-        """
-
-    def batch(self, as_read: bool) -> dict[str, tf.TensorSpec]:
-        """Returns the shapes and types of what the model takes in a training step, by name.
-
-        Args:
-          as_read: leave a length open that is known when a batch is read; else the longest.
-        """
-
-    def describe_data(self, report: Report) -> None:
-        """Adds rows about the input files and whether their features will be reused.
-
-        Raises:
-          UserError: a file cannot be used.
-        """
-
-    def steps(self) -> tuple[int, int] | None:
-        """Returns the steps of the training and of its warmup; None without a training."""
-
-    def training_settings(self) -> dict:
-        """Returns what the trained weights are a function of, by flag name."""
+    def batch(self, trims: bool) -> dict[str, tf.Tensor]:
+        """Returns placeholders for a batch, with an open length if it is cut when it is read."""
+        specs = batch_spec(self.task.model_inputs(), self.task.settings.train_batch_size, trims)
+        return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
 
 
-def training_step(job: Job) -> tf.Operation:
+def training_step(checked: Checked) -> tf.Operation:
     """Returns a training step of one worker in a graph of its own, with batches of full length."""
     with tf.Graph().as_default():
-        tf.set_random_seed(FLAGS.seed)
-        features = _placeholders(job.batch(as_read=False))
-        return job.model_fn()(features=features, labels=None, mode=_TRAIN, params={}).train_op
+        tf.set_random_seed(checked.task.settings.seed)
+        features = checked.batch(trims=False)
+        return checked.model_fn()(features=features, labels=None, mode=_TRAIN, params={}).train_op
 
 
-def _placeholders(specs: dict[str, tf.TensorSpec]) -> dict[str, tf.Tensor]:
-    return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
-
-
-def describe_variables(report: Report, job: Job, graph: tf.Graph) -> None:
+def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> None:
     """Adds rows about the model's variables and which of them the initial checkpoint has."""
+    settings = checked.task.settings
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     count = sum(variable.shape.num_elements() for variable in variables)
     report.add("parameters", f"{count / 1e6:.2f} million in {len(variables)} variables")
-    if not FLAGS.init_checkpoint:
-        warns = job.steps() is not None and is_by_oversight_from_scratch()
+    if not settings.init_checkpoint:
+        warns = checked.steps is not None and is_by_oversight_from_scratch(settings)
         advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
-    found = job.compare(variables)
+    found = checked.task.compare(variables)
     report.add("checkpoint", found.checkpoint)
     report.add("variables taken", len(found.taken))
     report.add("variables that are new", ", ".join(found.new) or "none")
     report.add("variables not used", ", ".join(found.unused) or "none")
 
 
-def describe_training(report: Report, job: Job) -> None:
+def describe_data(report: Report, checked: Checked) -> None:
+    """Adds rows about the input files and whether their features will be reused.
+
+    Raises:
+      UserError: a file cannot be used.
+    """
+    task = checked.task
+    for name in task.wanted():
+        part = task.part(name)
+        for item, value in part.describe():
+            report.add(item, value)
+        if name == TRAIN:
+            checked.num_examples = part.num_examples()
+            checked.steps = task.steps(checked.num_examples)
+        if name == TEST and distributed.is_chief():
+            check_labels(task)
+
+
+def describe_training(report: Report, checked: Checked) -> None:
     """Adds rows about the steps, and checks that the folders are free and can be written.
 
     Raises:
       UserError: a folder cannot be written or holds another run, or there is no model to use.
     """
-    check_can_be_written(FLAGS.output_dir, "--output_dir")
-    if FLAGS.export_dir:
-        check_can_be_written(FLAGS.export_dir, "--export_dir")
-    steps = job.steps()
-    if steps is None:
+    settings = checked.task.settings
+    check_can_be_written(settings.output_dir, "--output_dir")
+    if settings.export_dir:
+        check_can_be_written(settings.export_dir, "--export_dir")
+    if checked.steps is None:
         report.add("steps", "none: nothing is trained")
         if distributed.is_chief():
-            report.add("model", checkpoint_to_use())
+            report.add("model", checkpoint_to_use(settings))
         return
-    num_steps, num_warmup_steps = steps
-    report.add(
-        "steps",
-        f"{num_steps}, {num_warmup_steps} of them warmup, {global_batch_size()} examples each",
-    )
+    num_steps, num_warmup_steps = checked.steps
+    size = global_batch_size(settings)
+    report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
+    report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
     if distributed.is_chief():
-        check_output_dir(job.training_settings())
-        done = max(_checkpoints_there(), default=0)
+        check_output_dir(settings, training_settings(checked.task, settings))
+        done = max(_checkpoints_there(settings), default=0)
         report.add("output folder", f"this run, at step {done}" if done else "free")
 
 
-def _checkpoints_there() -> dict[int, str]:
+def _checkpoints_there(settings: Settings) -> dict[int, str]:
     """Returns the checkpoints of the run that would be resumed, by step."""
-    return {} if FLAGS.overwrite_output_dir else list_checkpoints(FLAGS.output_dir)
+    return {} if settings.overwrite_output_dir else list_checkpoints(settings.output_dir)
 
 
-def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
+def describe_checkpoints(report: Report, checked: Checked, graph: tf.Graph) -> None:
     """Adds a row that says how many checkpoints are to be written and whether there is room."""
-    steps = job.steps()
-    if steps is None or not distributed.is_chief():
+    settings = checked.task.settings
+    if checked.steps is None or not distributed.is_chief():
         return
-    number = -(-steps[0] // FLAGS.save_checkpoints_steps)
-    number = max(number - len(_checkpoints_there()), 0)
-    if kept_in_training():
+    number = -(-checked.steps[0] // settings.save_checkpoints_steps)
+    number = max(number - len(_checkpoints_there(settings)), 0)
+    if kept := kept_in_training(settings):
         # One goes when the next is written.
-        number = min(number, kept_in_training() + 1)
-    size, free = checkpoint_bytes(graph), shutil.disk_usage(existing_folder(FLAGS.output_dir)).free
+        number = min(number, kept + 1)
+    folder = existing_folder(settings.output_dir)
+    size, free = checkpoint_bytes(graph), shutil.disk_usage(folder).free
     report.add(
         "checkpoints",
         f"{number} of {format_bytes(size)}; {format_bytes(free)} are free in --output_dir",
@@ -157,17 +160,17 @@ def describe_checkpoints(report: Report, job: Job, graph: tf.Graph) -> None:
 
 
 def describe_memory(
-    report: Report, job: Job, step: tf.Operation, device_memory: int | None
+    report: Report, checked: Checked, step: tf.Operation, device_memory: int | None
 ) -> None:
     """Adds rows about the memory of a training step, and whether card and host have so much.
 
     Args:
       report: gets the rows.
-      job: the job.
+      checked: the task.
       step: from `training_step`.
       device_memory: bytes of a device elsewhere, with which the step is compared instead.
     """
-    if job.steps() is None:
+    if checked.steps is None:
         return
     parts = estimate_memory(step)
     for item, size in parts.items():
@@ -200,12 +203,12 @@ def _compare(report: Report, item: str, needed: int, there: Memory | None, whose
     report.add(item, found + advice, ok=fits)
 
 
-def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
+def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
     """Adds rows about the bfloat16 configuration and what it makes of a training step.
 
     Args:
       report: gets the rows.
-      job: the job.
+      checked: the task.
       wanted: plan with the shipped configuration if the environment has none.
 
     Returns:
@@ -221,11 +224,11 @@ def describe_bf16(report: Report, job: Job, wanted: bool) -> Plan | None:
     if config is None:
         return None
     with tf.Graph().as_default():
-        tf.set_random_seed(FLAGS.seed)
+        tf.set_random_seed(checked.task.settings.seed)
         tf.train.get_or_create_global_step()
-        features = _placeholders(job.batch(as_read=True))
+        features = checked.batch(checked.task.trims)
         planned = plan_model(
-            job.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
+            checked.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
         )
     report.add("plan", planned.plan.summary())
     return planned.plan

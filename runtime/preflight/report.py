@@ -15,7 +15,8 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed
 from runtime.devices import device, habana
 from runtime.errors import UserError
-from runtime.flags import check_run_flags, require
+from runtime.flags import Settings
+from runtime.training import job
 
 _OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 15), (2, 21)
@@ -68,15 +69,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is there that would make the job fail."""
+        """Tells whether nothing is there that would make the job fail."""
         return all(row.ok for row in self.rows)
 
 
-def describe_environment(report: Report, required: Sequence[str]) -> None:
+def describe_environment(report: Report, settings: Settings, required: Sequence[str]) -> None:
     """Adds rows about what no task is needed for, and checks the flags that all programs have.
 
     Args:
       report: gets the rows.
+      settings: the values of the flags.
       required: flags that must have a value.
     """
     with report.part("programs"):
@@ -84,8 +86,8 @@ def describe_environment(report: Report, required: Sequence[str]) -> None:
     with report.part("cards"):
         _describe_cards(report)
     with report.part("job"):
-        check_run_flags()
-        require(*required)
+        job.start(settings)
+        settings.require(*required)
         report.add("device", "{} ({})".format(*device.chosen()))
         report.add("workers", distributed.size())
 

@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from runtime.checkpoints.initialization import optimizer_slots
+
 # Where `tf.gradients` puts what it adds to a graph.
 _GRADIENTS = "gradients/"
-_SLOTS = ("/adam_m", "/adam_v")
 # Operations whose output is in the memory of their first input.
 _VIEWS = ("ExpandDims", "Identity", "PreventGradient", "Reshape", "Squeeze", "StopGradient")
 # What they give stays between steps; variables are counted for themselves.
@@ -29,12 +30,13 @@ def estimate_memory(train_op: tf.Operation) -> dict[str, int]:
     graph = train_op.graph
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
-    sums = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
+    slots = optimizer_slots(v.op.name for v in variables)
+    local = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
     activations, gradients = _most_at_once(_in_order(train_op))
     parts = {
         "parameters": sum(map(_bytes, trainable)),
-        "optimizer state": sum(_bytes(v) for v in variables if v.op.name.endswith(_SLOTS)),
-        "accumulated gradients": sum(map(_bytes, sums)),
+        "optimizer state": sum(_bytes(v) for v in variables if v.op.name in slots),
+        "accumulated gradients": sum(_bytes(v) for v in local if v.dtype.is_floating),
         "activations": activations,
         "gradients and updates": gradients,
     }

@@ -73,8 +73,12 @@ class Evaluation:
 
     @property
     def best(self) -> dict:
-        """The first of the best checkpoints."""
+        """Returns the first of the best checkpoints."""
         return max(self._history, key=lambda entry: entry[self._key])
+
+    def since_best(self) -> int:
+        """Returns how many checkpoints have been scored after the best one."""
+        return len(self._history) - 1 - self._history.index(self.best) if self._history else 0
 
     def score_all(self, score: Callable[[str], Scored]) -> dict:
         """Scores what has no scores yet and returns the best entry.
@@ -110,7 +114,7 @@ class Evaluation:
             copy_checkpoint(self._best_path, os.path.join(self._folder, f"model.ckpt-{step}"))
 
     def _checkpoints(self) -> list[str]:
-        """The checkpoints to score: numbered ones, else the best one, else the initial one."""
+        """Lists the checkpoints to score: numbered ones, or the best one, or the initial one."""
         numbered = list(list_checkpoints(self._folder).values())
         if numbered or self._history:
             return numbered
@@ -158,7 +162,7 @@ class Evaluation:
         write_json(self._record_path, record)
 
     def _recorded(self) -> list[dict]:
-        """The history of earlier scores; none if all must be scored anew."""
+        """Returns the history of earlier scores; none if all must be scored anew."""
         if not os.path.exists(self._record_path):
             return []
         try:
@@ -187,7 +191,7 @@ class Evaluation:
         )
 
     def _is_intact(self, name: str, sha256: str | None) -> bool:
-        """Whether a file is there, with the content that it was recorded with, if it was."""
+        """Tells whether a file is there, with the content that it was recorded with, if it was."""
         path = os.path.join(self._folder, name)
         try:
             if path == self._best_path + ".index":
@@ -197,7 +201,7 @@ class Evaluation:
             return False
 
     def _text(self) -> Iterator[str]:
-        """The reference's `eval_results.txt`."""
+        """Yields the text of the reference's `eval_results.txt`."""
         best = None
         for entry in self._history:
             yield from self._score_lines(entry)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import tensorflow.compat.v1 as tf
 
 from runtime import estimators
 from runtime.checkpoints.checkpoint_files import check_fits, restoring
 
-_INPUTS = ("input_ids", "input_mask", "segment_ids")
 
-
-def export_saved_model(estimator: estimators.Estimator, export_dir: str, checkpoint: str) -> str:
+def export_saved_model(
+    estimator: estimators.Estimator,
+    export_dir: str,
+    checkpoint: str,
+    specs: Mapping[str, tf.TensorSpec],
+) -> str:
     """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
 
-    Its default signature takes `input_ids`, `input_mask` and `segment_ids`, int32 [B, S] for any B
-    and any S up to the model's longest sequence, and gives the predictions of the `model_fn`.
+    Its default signature takes what `specs` say, for any batch size and any length up to the
+    model's longest sequence, and gives the predictions of the `model_fn`.
     """
 
     def inputs() -> estimators.ServingInputReceiver:
-        tensors = {name: tf.placeholder(tf.int32, [None, None], name) for name in _INPUTS}
+        tensors = {n: tf.placeholder(spec.dtype, spec.shape, n) for n, spec in specs.items()}
         return estimators.ServingInputReceiver(tensors, tensors)
 
     with tf.Graph().as_default():

@@ -4,5 +4,3 @@ LOSS = "training_loss"
 LEARNING_RATE = "learning_rate"
 # Tokens of the batch that are not padding.
 TOKENS = "tokens_in_batch"
-# How the error of a step begins whose gradients are not finite.
-NOT_FINITE = "the gradients' global norm"

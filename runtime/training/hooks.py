@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -15,7 +15,7 @@ from runtime.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save
 from runtime.training import graph_keys
 from runtime.training.curves import Curves
 
-# A signal waits for the end of a step for so long, and for the time that steps take besides.
+# A signal waits this long for the end of a step, in addition to the time that steps take.
 _PATIENCE_SECONDS = 15.0
 # Nobody knows how long the first run takes.
 _FIRST_RUN_SECONDS = 60.0
@@ -24,10 +24,10 @@ _FIRST_RUN_SECONDS = 60.0
 class SaveCheckpoints(tf.train.SessionRunHook):
     """Saves checkpoints, and ends the training after the step in which a signal has come.
 
-    `model.ckpt-N` every so many steps and after the last, never at the beginning; `resume.ckpt-N`
-    besides, which is no result, where minutes have passed since the last one of either kind, or a
-    signal ends the training. All workers have this hook, so that they learn in the same step that
-    rank 0's clock or anybody's signal asks for one. Rank 0 writes.
+    A result is `model.ckpt-N`, written every `every_steps` steps and after the last one. A means to
+    resume is `resume.ckpt-N`, written when `every_minutes` have passed since the last checkpoint
+    of either kind, or when a signal ends the training. All workers have this hook, so that they
+    learn in the same step that rank 0's clock or any worker's signal asks for one. Rank 0 writes.
     """
 
     def __init__(
@@ -36,8 +36,9 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         last_step: int,
         every_steps: int,
         every_minutes: float = 0,
-        runs_a_step: int = 1,
+        micro_batches: int = 1,
         keep: int = 0,
+        after_result: Callable[[], bool] | None = None,
     ):
         """Saves into `folder` at every step that is a multiple of `every_steps`.
 
@@ -46,15 +47,18 @@ class SaveCheckpoints(tf.train.SessionRunHook):
           last_step: of the training.
           every_steps: steps between two of them.
           every_minutes: longest time without one, up to the end of a step; 0 for no limit.
-          runs_a_step: runs of the session until a step is done.
+          micro_batches: runs of the session in a step.
           keep: how many `model.ckpt-N` stay, the last ones; 0 for all.
+          after_result: called on all workers when a `model.ckpt-N` is written; returns, the same on
+            all of them, whether the training is to end.
         """
         self._folder = folder
         self._last_step = last_step
         self._every = every_steps
         self._seconds = every_minutes * 60 or math.inf
-        self._runs_a_step = runs_a_step
+        self._micro_batches = micro_batches
         self._keep = keep
+        self._after_result = after_result
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
@@ -71,7 +75,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
     def before_run(self, run_context):
         self._began = time.perf_counter()
-        if (self._runs + 1) % self._runs_a_step:
+        if (self._runs + 1) % self._micro_batches:
             return None
         is_due = distributed.is_chief() and self._began - self._saved_at >= self._seconds
         wishes = [float(is_due), float(signals.noted() is not None)]
@@ -81,7 +85,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._longest_run = max(self._longest_run, time.perf_counter() - self._began)
         signals.note(self._patience())
         self._runs += 1
-        if self._runs % self._runs_a_step:
+        if self._runs % self._micro_batches:
             return
         self._step += 1
         wants_checkpoint, wants_stop = map(bool, run_values.results)
@@ -93,14 +97,24 @@ class SaveCheckpoints(tf.train.SessionRunHook):
             run_context.request_stop()
         if self._step % self._every == 0 or self._step == self._last_step:
             self._save(run_context.session, RESULT)
+            if self._after_result and not wants_stop:
+                self._go_on_or_stop(run_context)
         elif wants_checkpoint or wants_stop:
             self._save(run_context.session, RESUME)
 
+    def _go_on_or_stop(self, run_context) -> None:
+        # All is saved: meanwhile a signal ends the program at once.
+        signals.raise_stopped()
+        if self._after_result():
+            run_context.request_stop()
+        signals.note(self._patience())
+        self._saved_at = time.perf_counter()
+
     def _patience(self) -> float:
-        """Seconds that a signal waits for the end of a step, which others may never let come."""
+        """Returns the seconds a signal waits for a step's end, which a lost worker may prevent."""
         if distributed.size() == 1:
             return math.inf
-        return _PATIENCE_SECONDS + 2 * self._runs_a_step * self._longest_run
+        return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
 
     def _save(self, session, name: str) -> None:
         if distributed.is_chief():
@@ -121,12 +135,12 @@ class Throughput(NamedTuple):
         return Throughput(*(a - b for a, b in zip(self, other, strict=True)))
 
     def per_second(self, batch_size: int) -> float:
-        """Examples per second."""
+        """Returns the examples per second."""
         return self.steps * batch_size / max(self.seconds, 1e-9)
 
 
 class TrainingLog(tf.train.SessionRunHook):
-    """Logs progress every so many steps and half-minutely, writes curves, and logs statistics."""
+    """Logs progress by steps and at least half-minutely, writes curves, and logs statistics."""
 
     # Seconds after which a step is logged at the latest: slow ones would say nothing for long.
     _LONGEST_SILENCE = 30.0
@@ -138,7 +152,7 @@ class TrainingLog(tf.train.SessionRunHook):
         batch_size: int,
         every_steps: int,
         summary_steps: int = 1,
-        runs_a_step: int = 1,
+        micro_batches: int = 1,
     ):
         """Prepares the log of a training.
 
@@ -148,14 +162,14 @@ class TrainingLog(tf.train.SessionRunHook):
           batch_size: examples a step, of all workers together.
           every_steps: steps between log lines.
           summary_steps: steps between two points of the curves.
-          runs_a_step: runs of the session until a step is done, the last of which has its figures.
+          micro_batches: runs of the session in a step, the last of which gives the step's figures.
         """
         self._folder = folder
         self._total = total_steps
         self._batch_size = batch_size
         self._every = every_steps
         self._summary_every = summary_steps
-        self._runs_a_step = runs_a_step
+        self._micro_batches = micro_batches
         # Where the training fails before its first step.
         self._first_step, self._done = 0, Throughput(0, 0, 0.0)
 
@@ -175,15 +189,19 @@ class TrainingLog(tf.train.SessionRunHook):
 
     @property
     def step(self) -> int:
-        """The step that is being run, or was the last."""
+        """Returns the step that is being run, or was the last."""
         return self._first_step + self._done.steps
+
+    def leave_out(self, seconds: float) -> None:
+        """Leaves a time out of what the training took."""
+        self._started += seconds
 
     def before_run(self, run_context):
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values) -> None:
         self._runs += 1
-        if self._runs % self._runs_a_step:
+        if self._runs % self._micro_batches:
             return
         values = run_values.results
         self._done = Throughput(
@@ -259,12 +277,12 @@ def log_statistics(title: str, rows: Mapping[str, object]) -> None:
 
 
 def peak_memory_gb() -> float:
-    """The largest resident memory this process has had, in GB."""
+    """Returns the largest resident memory this process has had, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def format_seconds(seconds: float) -> str:
-    """A duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
+    """Writes a duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
     if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, seconds = divmod(round(seconds), 60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,8 +15,7 @@ from runtime import distributed, estimators, signals
 from runtime.checkpoints.checkpoint_files import newest_checkpoint
 from runtime.data.records import reading_records
 from runtime.devices import device, habana
-from runtime.errors import UserError
-from runtime.training import graph_keys
+from runtime.errors import NOT_FINITE, UserError
 from runtime.training.hooks import SaveCheckpoints, TrainingLog
 
 # How the operating system's reasons read in TensorFlow's messages.
@@ -25,7 +25,7 @@ _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too lar
 def make_estimator(
     model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
 ) -> estimators.Estimator:
-    """An estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
+    """Returns an estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
 
     Args:
       model_fn: the model.
@@ -52,7 +52,7 @@ def make_estimator(
 
 
 def _scoped_allocator_config() -> tf.ConfigProto | None:
-    """As in Habana's fork; Horovod's own all-reduce cannot do what the optimizer asks of it."""
+    """Returns the options of Habana's fork, whose own Horovod they need; None without it."""
     if not distributed.is_habanas():
         tf.logging.info(
             "--enable_scoped_allocator has no effect with this Horovod, only with "
@@ -72,7 +72,7 @@ class TrainingPlan(NamedTuple):
     Attributes:
       num_steps: the last step.
       global_batch_size: examples a step, of all workers and accumulated batches together.
-      runs_a_step: batches of a worker whose gradients are summed before an update.
+      micro_batches: batches of a worker whose gradients are summed before an update.
       save_checkpoints_steps: steps between checkpoints.
       save_summary_steps: steps between two points of the curves.
       log_steps: steps between log lines.
@@ -82,7 +82,7 @@ class TrainingPlan(NamedTuple):
 
     num_steps: int
     global_batch_size: int
-    runs_a_step: int
+    micro_batches: int
     save_checkpoints_steps: int
     save_summary_steps: int
     log_steps: int
@@ -90,7 +90,12 @@ class TrainingPlan(NamedTuple):
     save_checkpoints_minutes: float = 0.0
 
 
-def train(estimator: estimators.Estimator, input_fn: Callable, plan: TrainingPlan) -> None:
+def train(
+    estimator: estimators.Estimator,
+    input_fn: Callable,
+    plan: TrainingPlan,
+    after_checkpoint: Callable[[], bool] | None = None,
+) -> None:
     """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
 
     Rank 0 alone writes; the others start from its variables.
@@ -99,6 +104,8 @@ def train(estimator: estimators.Estimator, input_fn: Callable, plan: TrainingPla
       estimator: from `make_estimator`.
       input_fn: this worker's training data from the step that training is at on.
       plan: how long, and what to do on the way.
+      after_checkpoint: called on all workers when one is written; returns, the same on all of them,
+        whether to stop.
 
     Raises:
       UserError: the loss is not finite any more, the disk is full, or a checkpoint is damaged.
@@ -111,15 +118,23 @@ def train(estimator: estimators.Estimator, input_fn: Callable, plan: TrainingPla
         plan.global_batch_size,
         plan.log_steps,
         summary_steps=plan.save_summary_steps,
-        runs_a_step=plan.runs_a_step,
+        micro_batches=plan.micro_batches,
     )
+
+    def without_counting_its_time() -> bool:
+        started = time.perf_counter()
+        wants_stop = after_checkpoint()
+        log.leave_out(time.perf_counter() - started)
+        return wants_stop
+
     save = SaveCheckpoints(
         folder,
         plan.num_steps,
         plan.save_checkpoints_steps,
         plan.save_checkpoints_minutes,
-        plan.runs_a_step,
+        plan.micro_batches,
         plan.keep_checkpoints,
+        without_counting_its_time if after_checkpoint else None,
     )
     try:
         hooks = [*distributed.starting_hooks(), log, save]
@@ -144,7 +159,7 @@ def _stop_together(where: str) -> None:
 
 
 def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str | None:
-    """What TensorFlow's error means for a user, and what to do; None if that is not known.
+    """Says what TensorFlow's error means for a user, and what to do; None if that is not known.
 
     Args:
       error: in training.
@@ -152,7 +167,7 @@ def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str |
       step: at which it came up.
     """
     message = error.message
-    if graph_keys.NOT_FINITE in message:
+    if NOT_FINITE in message:
         return _not_finite_message(folder, step)
     for reason in _CANNOT_WRITE:
         if reason in message:
@@ -173,7 +188,7 @@ def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str |
 
 
 def _cause_in(message: str) -> str:
-    """The line of TensorFlow's message that says what is wrong with a file."""
+    """Returns the line of TensorFlow's message that says what is wrong with a file."""
     found = re.search(r".*checksum.*", message, re.IGNORECASE)
     return found.group() if found else message.splitlines()[0]
 

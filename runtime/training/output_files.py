@@ -94,7 +94,7 @@ def _remove(folder: str, pattern: str) -> int:
 
 
 def _files(folder: str) -> Iterator[str]:
-    """The files in a folder and in those folders in it that a run makes, relative to it."""
+    """Yields the files in a folder and in those folders in it that a run makes, relative to it."""
     for entry in os.scandir(folder):
         if not entry.is_dir():
             yield entry.name

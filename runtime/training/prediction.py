@@ -33,7 +33,7 @@ class Predictor:
         batch_size: int,
         num_examples: int,
     ):
-        """`input_fn` gives this worker's share of the batches of `num_examples` examples.
+        """Sets up; `input_fn` gives this worker's share of the batches of `num_examples` examples.
 
         The last batch may be filled up; what comes after the last example is not looked at.
         """
@@ -46,7 +46,7 @@ class Predictor:
         self._seconds = []
 
     def outputs(self, checkpoint: str) -> list[Output]:
-        """What the model gives for every example with the values of a checkpoint.
+        """Returns what the model gives for every example with the values of a checkpoint.
 
         Raises:
           UserError: the checkpoint does not fit the model.
@@ -71,8 +71,11 @@ class Predictor:
             self._outputs(checkpoint)
 
     def finish(self) -> None:
-        """Lets the other workers go, and logs statistics if there was anything to predict."""
+        """Lets the other workers go."""
         distributed.share(None)
+
+    def log_statistics(self) -> None:
+        """Logs how fast it went, if there was anything to predict."""
         if not self._seconds:
             return
         total = sum(self._seconds)
@@ -109,7 +112,7 @@ class Predictor:
                     yield dict(zip(batch, values, strict=True))
 
     def _merged(self, rows: list[Output]) -> list[Output]:
-        """All workers' rows, in the order of the examples."""
+        """Returns all workers' rows, in the order of the examples."""
         layout = distributed.share(
             [(key, value.dtype.str, value.ndim) for key, value in rows[0].items()] if rows else []
         )
@@ -123,7 +126,7 @@ class Predictor:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _in_order(self, by_rank: list[list[np.ndarray]]) -> Iterator[np.ndarray]:
-        """The rows of batch 0, which rank 0 has, then those of batch 1, and so on."""
+        """Yields the rows of batch 0, which rank 0 has, then those of batch 1, and so on."""
         rows = [iter(share) for share in by_rank]
         for example in range(self._num_examples):
             yield next(rows[example // self._batch_size % len(rows)])

@@ -1,336 +1,352 @@
-"""The steps of a run into one output folder under the flags that all programs share.
+"""The story of a run: prepare, connect, train, score, label, export.
 
-A task hands in what is its own: the model, the data, the settings that shape a result, and how
-the model's outputs become scores.
+Everything that can fail without the other workers and the device comes first: worker processes are
+forked before TensorFlow and MPI have threads, and faults of the input show before any training.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import app, distributed, estimators, heartbeats, locks
+from runtime import distributed, estimators, locks
 from runtime.bf16 import configuration, conversion
 from runtime.checkpoints.checkpoint_files import (
     BEST,
     keep_last,
-    list_checkpoints,
-    newest_checkpoint,
     point_to_newest,
     resolve_checkpoint,
 )
-from runtime.data.cached_file import files_of_header
+from runtime.data.batches import Data
+from runtime.data.cached_file import CachedFile
+from runtime.data.records import reading_records
 from runtime.devices import device
 from runtime.errors import FlagError, UserError
-from runtime.files import make_writable_folder, sha256_of
-from runtime.flags import (
-    FLAGS,
-    is_by_oversight_from_scratch,
-    keep_checkpoint_max,
-    training_plan,
-)
-from runtime.training.evaluation import Evaluation, Scored
+from runtime.files import content_of, make_writable_folder
+from runtime.flags import Settings
+from runtime.training import job
+from runtime.training.evaluation import Evaluation
 from runtime.training.export import export_saved_model
-from runtime.training.loop import make_deterministic, make_estimator, train
-from runtime.training.prediction import Output, Predictor
-from runtime.training.run_record import begin_run, check_run, clear_litter_of_runs
-
-# From the numbers of training and warmup steps (None in prediction) to a model_fn.
-ModelFnMaker = Callable[[int | None, int | None], Callable]
-# Flags of all programs that shape the trained weights.
-_TRAINING_FLAGS = (
-    "train_batch_size",
-    "gradient_accumulation_steps",
-    "allreduce_dtype",
-    "scale_learning_rate",
-    "learning_rate",
-    "num_train_epochs",
-    "train_steps",
-    "warmup_proportion",
-    "seed",
-    "deterministic_run",
-    "use_einsum",
+from runtime.training.loop import TrainingPlan, make_deterministic, make_estimator, train
+from runtime.training.output_folder import (
+    bf16_digest,
+    check_output_dir,
+    checkpoint_to_use,
+    part_settings,
+    scoring_settings,
+    warn_of_random_weights,
 )
+from runtime.training.prediction import Predictor
+from runtime.training.run_flags import define_ignored_flags, define_run_flags
+from runtime.training.run_record import begin_run, clear_litter_of_runs
+from runtime.training.task import DEV, TEST, TRAIN, Task
 
 
-def connect(facts: dict) -> None:
-    """Loads the device, waits for the other workers, and checks that they are to do the same.
+def define_flags(task_class: type[Task]) -> None:
+    """Defines the flags of the program of a task."""
+    define_run_flags()
+    task_class.define_flags()
+    define_ignored_flags()
 
-    To be called when everything is prepared that can be without them: files are checked, feature
-    files made, and no process is forked any more.
 
-    Args:
-      facts: what has been prepared, by name: contents of files and the flags that count.
+def run(task_class: type[Task]) -> None:
+    """Runs the program of a task under the flags that have been parsed.
 
     Raises:
-      UserError: the device does not load, or another worker's facts differ.
+      UserError: the flags, the input or the environment do not allow it.
     """
-    device.prepare()
-    distributed.connect(on_cpu=device.kind() == "cpu")
-    distributed.check_alike(facts)
-    heartbeats.start(
-        FLAGS.stall_seconds,
-        lambda worker: app.fail(
-            f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
-            "anew to resume",
-            1,
-        ),
-    )
+    settings = Settings()
+    job.start(settings)
+    settings.require(*task_class.required)
+    of_task = Run(task_class(settings))
+    wanted = of_task.task.wanted()
+    if TRAIN in wanted and DEV not in wanted and _scores_while_training(settings):
+        raise FlagError("--evaluate_while_training and --patience need data to score on")
+    data = {part: of_task.prepare(part) for part in wanted}
+    job.connect(of_task.facts, settings.stall_seconds)
+    if TRAIN in wanted:
+        of_task.train(data[TRAIN], data.get(DEV))
+    if DEV in wanted:
+        of_task.score(data[DEV])
+    if TEST in wanted:
+        of_task.label(data[TEST])
+    if settings.export_dir and distributed.is_chief():
+        of_task.export()
 
 
 class Run:
-    """Training, scoring and export into --output_dir.
+    """A run of a task into --output_dir.
 
     Attributes:
+      task: the task.
       facts: of what has been prepared, in which all workers must agree.
     """
 
-    def __init__(self, make_model_fn: ModelFnMaker, outputs: Sequence[str] = ()):
+    def __init__(self, task: Task):
         """Checks the initial checkpoint, takes the folder and removes the litter of killed runs.
 
         Rank 0 alone takes the folder, so that one run at a time works in it.
 
-        Args:
-          make_model_fn: the model.
-          outputs: names of the files that the task itself writes into the folder.
-
         Raises:
           UserError: the checkpoint or the folder cannot be used, or another run still uses it.
         """
-        self.facts = {"bf16 configuration": _bf16_digest()}
-        self._settings = {}
-        self._outputs = outputs
-        self._make_model_fn = make_model_fn
+        self.task = task
+        self.facts = {"bf16 configuration": bf16_digest()}
+        self._settings = settings = task.settings
         self._bf16 = configuration.from_environment()
-        if FLAGS.init_checkpoint:
-            resolve_checkpoint(FLAGS.init_checkpoint)
+        self._shaping: dict = {}
+        if settings.init_checkpoint:
+            resolve_checkpoint(settings.init_checkpoint)
         if distributed.is_chief():
-            make_writable_folder(FLAGS.output_dir, "--output_dir")
-            if not FLAGS["output_dir"].present:
-                tf.logging.info("--output_dir is not given: results go to %s", FLAGS.output_dir)
-            if FLAGS.export_dir:
-                make_writable_folder(FLAGS.export_dir, "--export_dir")
-            locks.hold(os.path.join(FLAGS.output_dir, "run"), f"--output_dir {FLAGS.output_dir}")
-            clear_litter_of_runs(FLAGS.output_dir, outputs)
-        if FLAGS.deterministic_run:
+            self._take_folder()
+        if settings.deterministic_run:
             make_deterministic()
 
-    def check(self, settings: dict) -> None:
-        """Checks that the folder is free or holds the run with these settings, which are kept.
+    def _take_folder(self) -> None:
+        settings, output_dir = self._settings, self._settings.output_dir
+        make_writable_folder(output_dir, "--output_dir")
+        if not settings.is_given("output_dir"):
+            tf.logging.info("--output_dir is not given: results go to %s", output_dir)
+        if settings.export_dir:
+            make_writable_folder(settings.export_dir, "--export_dir")
+        locks.hold(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
+        clear_litter_of_runs(output_dir, self._outputs())
 
-        Args:
-          settings: what the weights are a function of, from `training_settings`.
+    def _outputs(self) -> list[str]:
+        """Returns names of the files that the task writes into the folder."""
+        labels = self.task.label_outputs
+        return [*self.task.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
+
+    def prepare(self, part: str) -> Data:
+        """Makes a part of the data ready to be read.
 
         Raises:
-          FlagError: it holds another run, or the initial checkpoint would be lost.
+          FlagError: the folder holds another run than this training.
+          UserError: the input is no good, or a file of results is not ours to replace.
         """
-        if distributed.is_chief():
-            check_output_dir(settings)
-            _warn_of_random_weights()
-        self._settings = settings
-        self.facts |= settings
+        shaping = part_settings(self.task, self._settings, part)
+        if part == TRAIN:
+            self._shaping = shaping
+            if distributed.is_chief():
+                check_output_dir(self._settings, shaping)
+                warn_of_random_weights(self._settings)
+        elif part == TEST and distributed.is_chief():
+            check_labels(self.task)
+        self.facts |= shaping
+        data = self.task.part(part).prepared()
+        self.facts[f"{part} features"] = data.content
+        return data
 
-    def train(
-        self, input_fn_from: Callable[[int], Callable], num_steps: int, num_warmup_steps: int
-    ) -> None:
-        """Trains up to step `num_steps`, from where an earlier run stopped; `check` comes before.
+    def train(self, data: Data, dev: Data | None) -> None:
+        """Trains up to the last step, from where an earlier run stopped.
 
         Args:
-          input_fn_from: the training data from a batch on, counted over all workers.
-          num_steps: steps of the whole training.
-          num_warmup_steps: those in which the learning rate rises.
+          data: to train on.
+          dev: to score each checkpoint on as soon as it is written, if the flags say so.
         """
-        plan = training_plan(num_steps)
+        settings = self._settings
+        steps = self.task.steps(data.num_examples)
+        plan = training_plan(settings, steps[0])
         done = distributed.share(self._begin() if distributed.is_chief() else None)
-        if done >= num_steps:
-            tf.logging.info("Training is done already: step %d of %d", done, num_steps)
+        if done >= plan.num_steps:
+            tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
             return
+        after_checkpoint = None
+        if dev and _scores_while_training(settings):
+            predictor = self._predictor(dev)
+            after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
+            # What was not scored before the run was stopped, and whether it was to end there.
+            if done and after_checkpoint():
+                return
         tf.logging.info(
             "Training from step %d to %d, %d of them warmup, global batch size %d",
             done,
-            num_steps,
-            num_warmup_steps,
+            *steps,
             plan.global_batch_size,
         )
-        start_batch = done * plan.runs_a_step * distributed.size()
-        train(self._estimator(num_steps, num_warmup_steps), input_fn_from(start_batch), plan)
+        start_batch = done * plan.micro_batches * distributed.size()
+        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch)
+        with reading_records(data.files):
+            train(self._estimator(steps), input_fn, plan, after_checkpoint)
 
-    def score(
-        self,
-        input_fn: Callable,
-        num_examples: int,
-        scorer: Callable[[list[Output]], Scored],
-        key: str,
-        settings: dict,
-        outputs: Sequence[str] = (),
-    ) -> dict | None:
+    def _score_and_ask(self, data: Data, predictor: Predictor) -> bool:
+        """Scores what has no scores yet; whether the training is to end, on all workers."""
+        patience = self._settings.patience
+        evaluation = self._score_new(data, predictor)
+        wants_stop = bool(evaluation and patience and evaluation.since_best() >= patience)
+        wants_stop = distributed.share(wants_stop)
+        if wants_stop:
+            tf.logging.info("No better score in %d checkpoints: the training ends here", patience)
+        return wants_stop
+
+    def _begin(self) -> int:
+        """Records the run and returns the number of steps that are done."""
+        settings = self._settings
+        defaults, outputs = settings.defaults(), self._outputs()
+        begin_run(
+            settings.output_dir, self._shaping, defaults, outputs, settings.overwrite_output_dir
+        )
+        return point_to_newest(settings.output_dir)
+
+    def score(self, data: Data) -> dict | None:
         """Scores every checkpoint that has no scores yet, and logs the best.
 
         After a training the best and the last --keep_checkpoint_max stay.
 
-        Args:
-          input_fn: this worker's share of the batches of --predict_batch_size.
-          num_examples: in all batches together.
-          scorer: from the model's outputs for all examples to scores; called on rank 0 only.
-          key: the score by which the best checkpoint is chosen.
-          settings: what scores are a function of, from `scoring_settings`.
-          outputs: files that the scorer writes for the best checkpoint.
-
         Returns:
           The best entry of `Evaluation`; None on other ranks than 0.
         """
-        predictor = self.predictor(input_fn, num_examples)
+        predictor = self._predictor(data)
+        evaluation = self._score_new(data, predictor)
+        if evaluation is None:
+            return None
+        predictor.log_statistics()
+        _report(self._settings.output_dir, evaluation.best, self.task.outputs)
+        # The run's, also if it was resumed; without a training whose weights they are is not known.
+        if self._shaping:
+            warn_of_random_weights(self._settings)
+        return evaluation.best
+
+    def _score_new(self, data: Data, predictor: Predictor) -> Evaluation | None:
+        """Scores every checkpoint that has no scores yet; the scores, on rank 0."""
+        with reading_records(data.files):
+            if not distributed.is_chief():
+                predictor.follow()
+                return None
+            evaluation = self._evaluation(data)
+            evaluation.score_all(
+                lambda checkpoint: self.task.score(data, predictor.outputs(checkpoint))
+            )
+            predictor.finish()
+        if self._shaping:
+            folder, keep = self._settings.output_dir, self._settings.get("keep_checkpoint_max", 0)
+            keep_last(folder, keep)
+        return evaluation
+
+    def _evaluation(self, data: Data) -> Evaluation:
+        key = self.task.score_key(data)
+        if key is None:
+            tf.logging.warning("There are no answers to compare with: there will be no scores")
+        settings = self._settings
+        return Evaluation(
+            settings.output_dir,
+            key or "global_step",
+            scoring_settings(self.task, settings, DEV),
+            self.task.outputs,
+            settings.init_checkpoint,
+        )
+
+    def label(self, data: Data) -> None:
+        """Labels the test set with the best checkpoint, unless that is done already.
+
+        Raises:
+          UserError: there is no checkpoint, or the features are not those of the test set.
+        """
+        predictor = self._predictor(data)
         if not distributed.is_chief():
             predictor.follow()
-            return None
-        evaluation = Evaluation(FLAGS.output_dir, key, settings, outputs, FLAGS.init_checkpoint)
-        best = evaluation.score_all(lambda checkpoint: scorer(predictor.outputs(checkpoint)))
+            return
+        checkpoint = checkpoint_to_use(self._settings)
+        made_from = {"checkpoint": content_of(checkpoint + ".index")}
+        made_from |= scoring_settings(self.task, self._settings, TEST)
+        labels = _label_files(self.task, made_from)
+        if labels.reusable() is None:
+            outputs = predictor.outputs(checkpoint)
+            with labels.lock(), labels.building() as (names, summary):
+                summary |= self.task.write_labels(data, outputs, names)
         predictor.finish()
-        if FLAGS.do_train:
-            keep_last(FLAGS.output_dir, keep_checkpoint_max())
-        _report(best, outputs)
-        # The run's, also if it was resumed; without a training whose weights they are is not known.
-        if self._settings:
-            _warn_of_random_weights()
-        return best
-
-    def _begin(self) -> int:
-        """Records the run and returns the number of steps that are done."""
-        begin_run(FLAGS.output_dir, self._settings, self._outputs, FLAGS.overwrite_output_dir)
-        return point_to_newest(FLAGS.output_dir)
-
-    def predictor(self, input_fn: Callable, num_examples: int) -> Predictor:
-        """The model's outputs for a set of examples, with any checkpoint."""
-        estimator = self._estimator(None, None)
-        return Predictor(estimator, input_fn, FLAGS.predict_batch_size, num_examples)
+        predictor.log_statistics()
+        tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))
 
     def export(self) -> str:
-        """Writes `checkpoint_to_use()` as a SavedModel below --export_dir."""
+        """Writes the checkpoint to use as a SavedModel below --export_dir; returns its folder."""
+        settings = self._settings
         # In float32 and without a card's operations: who serves it may have another device.
         with device.as_cpu():
-            estimator = self._make_estimator(self._make_model_fn(None, None))
-            return export_saved_model(estimator, FLAGS.export_dir, checkpoint_to_use())
+            estimator = self._make_estimator(self.task.model_fn(None))
+            return export_saved_model(
+                estimator,
+                settings.export_dir,
+                checkpoint_to_use(settings),
+                self.task.serving_inputs(),
+            )
 
-    def _estimator(
-        self, num_train_steps: int | None, num_warmup_steps: int | None
-    ) -> estimators.Estimator:
-        model_fn = self._make_model_fn(num_train_steps, num_warmup_steps)
+    def _predictor(self, data: Data) -> Predictor:
+        """Returns what gives the model's outputs for a part, with any checkpoint."""
+        size = self._settings.predict_batch_size
+        return Predictor(self._estimator(None), data.input_fn(size), size, data.num_records)
+
+    def _estimator(self, steps: tuple[int, int] | None) -> estimators.Estimator:
+        model_fn = self.task.model_fn(steps)
         # On the HPU the bridge reads the configuration and converts the graph itself.
         if self._bf16 and not device.is_hpu():
             model_fn = conversion.convert(model_fn, self._bf16, device.kind())
         return self._make_estimator(model_fn)
 
     def _make_estimator(self, model_fn: Callable) -> estimators.Estimator:
-        return make_estimator(model_fn, FLAGS.output_dir, FLAGS.seed, FLAGS.enable_scoped_allocator)
+        settings = self._settings
+        return make_estimator(
+            model_fn, settings.output_dir, settings.seed, settings.enable_scoped_allocator
+        )
 
 
-def check_output_dir(settings: dict) -> None:
-    """Checks that --output_dir is free or holds the run with these settings.
-
-    Raises:
-      FlagError: it holds another run, or the initial checkpoint would be lost.
-    """
-    if FLAGS.init_checkpoint:
-        folder, name = os.path.split(os.path.realpath(resolve_checkpoint(FLAGS.init_checkpoint)))
-        if folder == os.path.realpath(FLAGS.output_dir) and name.startswith("model.ckpt-"):
-            raise FlagError(
-                f"--init_checkpoint {FLAGS.init_checkpoint} would be replaced or removed by this "
-                "run, which has its own checkpoints there; give another --output_dir"
-            )
-    if not FLAGS.overwrite_output_dir:
-        check_run(FLAGS.output_dir, settings)
-
-
-def checkpoint_to_use() -> str:
-    """The best checkpoint of the folder, or else the newest or the initial one.
-
-    Raises:
-      UserError: there is none.
-    """
-    best = os.path.join(FLAGS.output_dir, BEST)
-    found = best if os.path.exists(best + ".index") else None
-    if not found and (newest := newest_checkpoint(FLAGS.output_dir)):
-        found = newest[1]
-    found = found or FLAGS.init_checkpoint
-    if not found:
+def check_labels(task: Task) -> None:
+    """Raises a `UserError` if a file of predictions of `TEST` is not ours to replace."""
+    labels = _label_files(task, {})
+    if labels.made_elsewhere():
         raise UserError(
-            f"{FLAGS.output_dir} has no checkpoint; train first, or give --init_checkpoint"
-        )
-    return resolve_checkpoint(found)
-
-
-def training_settings(**own: object) -> dict:
-    """What trained weights are a function of, by flag name: the task's own and the common ones."""
-    return {
-        **{name: getattr(FLAGS, name) for name in _TRAINING_FLAGS},
-        "number of workers": distributed.size(),
-        "bf16 configuration": _bf16_digest(),
-        "init_checkpoint": _checkpoint_content(),
-        **own,
-    }
-
-
-def scoring_settings(**own: object) -> dict:
-    """What scores are a function of besides the checkpoint's name, likewise."""
-    run = os.path.join(FLAGS.output_dir, "run.json")
-    has_checkpoints = bool(list_checkpoints(FLAGS.output_dir))
-    return {
-        # Where there are others, it is not what is scored.
-        "init_checkpoint": None if has_checkpoints else _checkpoint_content(),
-        "run": content_of(run) if os.path.exists(run) else None,
-        "bf16 configuration": _bf16_digest(),
-        **own,
-    }
-
-
-def _bf16_digest() -> str | None:
-    config = configuration.from_environment()
-    return config.digest() if config else None
-
-
-def content_of(path: str) -> str:
-    """A file by its content, so that it may be moved."""
-    try:
-        return "sha256:" + sha256_of(path)[:16]
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror}") from e
-
-
-def content_of_records(path: str) -> str:
-    """A record file by its content: that of its header, if it has one, which is much shorter.
-
-    That the header describes the file is to be checked before.
-    """
-    header = path + ".json"
-    return content_of(header if files_of_header(header) else path)
-
-
-def _checkpoint_content() -> str | None:
-    """The initial checkpoint by its index, which holds a checksum of every variable."""
-    if not FLAGS.init_checkpoint:
-        return None
-    return content_of(resolve_checkpoint(FLAGS.init_checkpoint) + ".index")
-
-
-def _warn_of_random_weights() -> None:
-    if is_by_oversight_from_scratch():
-        tf.logging.warning(
-            "--init_checkpoint is not given: this run starts from random weights, no pretrained "
-            "ones; --from_scratch says that it is to"
+            f"{labels.paths[0]} exists and was not written by this program; give another "
+            "--output_dir or remove it"
         )
 
 
-def _report(best: dict, outputs: Sequence[str]) -> None:
+def _label_files(task: Task, made_from: dict) -> CachedFile:
+    """Returns the files of predictions of `TEST`, and what they are made from."""
+    folder = task.settings.output_dir
+    first, *others = (os.path.join(folder, name) for name in task.label_outputs)
+    return CachedFile(first, made_from, others)
+
+
+def _scores_while_training(settings: Settings) -> bool:
+    """Tells whether each checkpoint is scored as soon as it is written."""
+    return bool(settings.evaluate_while_training or settings.patience)
+
+
+def global_batch_size(settings: Settings) -> int:
+    """Returns the examples of a step, of all workers and accumulated batches together."""
+    return settings.train_batch_size * settings.gradient_accumulation_steps * distributed.size()
+
+
+def kept_in_training(settings: Settings) -> int:
+    """Returns how many checkpoints stay while training goes on; 0 for all."""
+    return 0 if settings.get("do_eval") else settings.get("keep_checkpoint_max", 0)
+
+
+def training_plan(settings: Settings, num_steps: int) -> TrainingPlan:
+    """Returns how to train `num_steps` steps."""
+    return TrainingPlan(
+        num_steps,
+        global_batch_size(settings),
+        settings.gradient_accumulation_steps,
+        settings.save_checkpoints_steps,
+        settings.save_summary_steps,
+        settings.log_steps,
+        kept_in_training(settings),
+        settings.save_checkpoints_minutes,
+    )
+
+
+def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:
     """Logs the best checkpoint's scores and where everything is."""
-    tf.logging.info("Results in %s", FLAGS.output_dir)
+    tf.logging.info("Results in %s", output_dir)
     scores = {name: f"{value:.4g}" for name, value in best.items() if isinstance(value, float)}
-    files = [*map(os.path.basename, outputs), "eval_results.json", "eval_results.txt"]
     rows = {
         **scores,
         "checkpoint": f"{BEST} (step {best['global_step']})",
-        "files": ", ".join(files),
+        "files": ", ".join([*outputs, "eval_results.json", "eval_results.txt"]),
     }
     for name, value in rows.items():
         tf.logging.info("  %-12s %s", name, value)

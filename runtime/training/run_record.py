@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -17,20 +17,28 @@ from runtime.training.output_files import (
     has_checkpoints,
     remove_outputs,
 )
+from runtime.version import VERSION
 
 # Version 1 did not list what the run writes.
 _VERSION = 2
 _WORKERS = "number of workers"
+# What their records do not say of themselves.
+_OF_EARLIER_VERSIONS = {"dropout masks": "by operation"}
 
 
 def begin_run(
-    output_dir: str, settings: dict, outputs: Sequence[str] = (), overwrite: bool = False
+    output_dir: str,
+    settings: dict,
+    defaults: Mapping[str, object],
+    outputs: Sequence[str] = (),
+    overwrite: bool = False,
 ) -> None:
     """Records a training run.
 
     Args:
       output_dir: the folder.
       settings: JSON values by flag name, or by words for what is not a flag.
+      defaults: of flags that earlier versions do not have, and so their records either.
       outputs: names of the files that the task writes there.
       overwrite: remove what an earlier run left in the folder; else it must be the same run.
 
@@ -42,10 +50,10 @@ def begin_run(
         removed = remove_outputs(output_dir, _written(output_dir, outputs))
         if removed:
             tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
-    check_run(output_dir, settings)
+    check_run(output_dir, settings, defaults)
     path = os.path.join(output_dir, RECORD)
     if not os.path.exists(path):
-        record = {"version": _VERSION, "settings": settings}
+        record = {"version": _VERSION, "program_version": VERSION, "settings": settings}
         write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
 
 
@@ -61,7 +69,7 @@ def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
         tf.logging.info("Removed what killed runs left in %s: %d", output_dir, removed)
 
 
-def check_run(output_dir: str, settings: dict) -> None:
+def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -> None:
     """Checks the settings against those of a run in the folder, if there is one.
 
     Raises:
@@ -76,7 +84,8 @@ def check_run(output_dir: str, settings: dict) -> None:
             )
         return
     names = sorted(recorded.keys() | settings.keys())
-    pairs = {name: (recorded.get(name), settings.get(name)) for name in names}
+    earlier = {**defaults, **_OF_EARLIER_VERSIONS}
+    pairs = {n: (recorded.get(n, earlier.get(n)), settings.get(n)) for n in names}
     differ = {name: (was, now) for name, (was, now) in pairs.items() if was != now}
     if differ:
         listed = ", ".join(
@@ -92,7 +101,7 @@ _WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it a
 
 
 def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
-    """Where the number of workers differs: mostly, one card came first and then all of them."""
+    """Says what to do where the number of workers differs: mostly, one card came before all."""
     folder = os.path.normpath(output_dir)
     return (
         f"start {was} to resume it, or give the run with {now} a folder of its own, for example "
@@ -102,7 +111,7 @@ def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
 
 
 def recorded_settings(folder: str) -> dict | None:
-    """What `begin_run` recorded in a folder, None if there is no run.
+    """Returns what `begin_run` recorded in a folder, None if there is no run.
 
     Raises:
       UserError: the record is damaged.
@@ -117,7 +126,7 @@ def recorded_settings(folder: str) -> dict | None:
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
-    """What the run in the folder writes: what its record lists, else what runs like this one do."""
+    """Lists what the run in the folder writes, by its record or else as runs like this one do."""
     try:
         names = read_json(os.path.join(output_dir, RECORD), "the record of the run")["outputs"]
         if isinstance(names, list) and all(isinstance(name, str) for name in names):

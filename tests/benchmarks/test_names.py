@@ -69,4 +69,4 @@ def test_a_wrong_name_is_found():
     with_flags = 'parser.add_argument("--steps")\nprint(flags.steps, flags.step)'
     assert missing(with_flags) == ["flags.step, line 2"]
     with pytest.raises(ImportError):
-        missing("def f():\n  from squad.model import v3_model_fn_builder")
+        missing("def f():\n  from squad.head import make_v3_head")

@@ -81,6 +81,7 @@ def test_the_archive_becomes_the_folder(download, out, server):
 def test_the_default_place_is_beside_the_project_files(run, server, tmp_path):
     """As in the fork: NAME/ lies in the parent of download/."""
     shutil.copytree(ROOT / "download", tmp_path / "project" / "download")
+    (tmp_path / "project" / "runtime").symlink_to(ROOT / "runtime")
     server.files[f"{NAME}.tar.gz"] = ARCHIVE
     script = tmp_path / "project" / "download" / SCRIPT.name
     assert run(script, server.url, NAME, cwd=tmp_path).returncode == 0

@@ -16,13 +16,15 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 
 import tensorflow.compat.v1 as tf  # isort: skip
 
+import encoder_task
 import modeling
-from glue.model import model_fn_builder
+from glue.head import make_head
+from optimization import OptimizerOptions
 from runtime import estimators
 from runtime.devices import device, habana
 from runtime.devices.device import Device
 from runtime.training.loop import make_estimator
-from squad.model import v1_model_fn_builder
+from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
 from tests.conftest import ROOT, run, squad_command
 
@@ -36,29 +38,9 @@ LEGACY = {"Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub"}
 def make_model_fn(task: str):
     """ALBERT-base for a task."""
     config = modeling.AlbertConfig.from_json_file(str(ROOT / "configs/albert_base_v1.json"))
-    if task == "squad":
-        return v1_model_fn_builder(
-            config,
-            init_checkpoint=None,
-            learning_rate=5e-5,
-            num_train_steps=100,
-            num_warmup_steps=10,
-            use_tpu=False,
-            use_one_hot_embeddings=False,
-            use_einsum=False,
-            hub_module=None,
-            mask_padding_in_loss=True,
-        )
-    return model_fn_builder(
-        albert_config=config,
-        num_labels=2,
-        init_checkpoint=None,
-        learning_rate=5e-5,
-        num_train_steps=100,
-        num_warmup_steps=10,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        task_name="mrpc",
+    head = make_v1_head(mask_padding_in_loss=True) if task == "squad" else make_head(2, 0.1)
+    return encoder_task.make_model_fn(
+        config, head, encoder_task.ModelOptions(OptimizerOptions(5e-5, 100, 10))
     )
 
 

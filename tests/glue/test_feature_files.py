@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import tokenization
 from classifier_utils import ColaProcessor, file_based_convert_examples_to_features
-from glue.feature_files import FeatureFiles
+from glue.feature_files import GlueFeatures
 from runtime.data import cached_file
 from runtime.errors import UserError
 from tests.conftest import ROOT, change_header, run
@@ -43,8 +43,8 @@ def make(tokenizer, tmp_path):
         if rows:
             lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
             source.write_text("".join(lines))
-        files = FeatureFiles(processor(True, lower), tokenizer, length, workers)
-        return files.made(part, str(source), str(tmp_path / "features"))
+        paths = str(source), str(tmp_path / "features")
+        return GlueFeatures(processor(True, lower), tokenizer, length, part, *paths, workers).made()
 
     return make
 
@@ -179,10 +179,10 @@ def test_a_file_of_the_reference_needs_no_lock(make, foreign, monkeypatch):
 
 
 def test_state(tokenizer, make, foreign, tmp_path):
-    files = FeatureFiles(ColaProcessor(True, True), tokenizer, 16, 1)
+    paths = str(tmp_path / "train.tsv"), str(foreign)
 
     def state():
-        return files.state("train", str(tmp_path / "train.tsv"), str(foreign))
+        return GlueFeatures(ColaProcessor(True, True), tokenizer, 16, "train", *paths).state()
 
     assert state() == "there, without a header of ours"
     foreign.write_text("notes")
@@ -198,14 +198,15 @@ def test_state(tokenizer, make, foreign, tmp_path):
 RUN = """
 import os, runpy, shutil, sys
 sys.path.insert(0, {root!r})
-from glue.run import GlueRun
-prepare = GlueRun.prepare_training
+from glue.feature_files import GlueFeatures
+prepare = GlueFeatures.prepared
 def replaced(self):
-    part = prepare(self)
-    shutil.copy(part.features.path, part.features.path + ".new")
-    os.replace(part.features.path + ".new", part.features.path)
-    return part
-GlueRun.prepare_training = replaced
+    data = prepare(self)
+    (path,) = data.files
+    shutil.copy(path, path + ".new")
+    os.replace(path + ".new", path)
+    return data
+GlueFeatures.prepared = replaced
 runpy.run_path({root!r} + "/run_classifier.py", run_name="__main__")
 """
 
@@ -230,3 +231,18 @@ def test_a_run_whose_features_are_replaced(squad_dir, tmp_path):
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert re.search(r"error: \S+ was replaced while this job ran; give each job", result.stderr)
+
+
+def test_a_wordpiece_vocabulary(tmp_path):
+    """It takes no more than another tokenizer."""
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n,\n")
+    (tmp_path / "train.tsv").write_text("x\t1\t\tHello, you\nx\t0\t\tyou there hello\n")
+    tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+    paths = str(tmp_path / "train.tsv"), str(tmp_path / "features")
+    made = GlueFeatures(ColaProcessor(False, True), tokenizer, 8, "train", *paths).made()
+    assert made.num_examples == 2
+    ids = [
+        tf.train.Example.FromString(record).features.feature["input_ids"].int64_list.value[:]
+        for record in records(tmp_path)
+    ]
+    assert ids == [[2, 4, 5, 7, 6, 3, 0, 0], [2, 6, 1, 4, 5, 3, 0, 0]]

@@ -16,7 +16,7 @@ from classifier_utils import (
     convert_single_example,
     file_based_convert_examples_to_features,
 )
-from glue.features import FeatureMaker, serialize
+from glue.features import FeatureMaker
 from runtime.errors import UserError
 
 CLS, SEP = 2, 3
@@ -130,8 +130,7 @@ class TestLayout:
         assert (feature.input_ids, feature.input_mask, feature.label_id) == ([0] * 4, [0] * 4, 0)
         assert not feature.is_real_example
         feature = convert_single_example(0, PaddingInputExample(), [None], 4, Letters(), "sts-b")
-        assert fields(serialize(feature))["label_ids"] == [0.0]
-        assert isinstance(feature.label_id, float)
+        assert feature.label_id == 0.0 and isinstance(feature.label_id, float)
 
 
 class TestLabels:
@@ -140,10 +139,9 @@ class TestLabels:
         assert [convert("a", label=label, labels=labels).label_id for label in labels] == [0, 1, 2]
 
     def test_regression(self):
-        feature = convert("a", label=2.5, labels=[None])
-        assert feature.label_id == 2.5
-        assert fields(serialize(feature))["label_ids"] == [2.5]
-        assert fields(serialize(convert("a", label=0, labels=[None])))["label_ids"] == [0.0]
+        assert convert("a", label=2.5, labels=[None]).label_id == 2.5
+        feature = convert("a", label=0, labels=[None])
+        assert feature.label_id == 0.0 and isinstance(feature.label_id, float)
 
     def test_a_label_that_is_not_in_the_list(self):
         with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
@@ -158,21 +156,33 @@ class TestRecords:
         InputExample("3", "", None, "0"),
     ]
 
-    def test_the_fast_way_is_the_public_one(self, tokenizer):
+    def test_the_fast_way_is_the_public_one(self, tokenizer, tmp_path):
+        """And its values are those of the lists."""
         for labels, examples in (
             (["0", "1"], self.EXAMPLES),
             ([None], [InputExample(e.guid, e.text_a, e.text_b, 0.5) for e in self.EXAMPLES]),
         ):
-            expected = [
-                serialize(convert_single_example(n, e, labels, 32, tokenizer, "task"))
-                for n, e in enumerate(examples)
+            records = FeatureMaker(tokenizer, labels, 32).records(examples)
+            path = str(tmp_path / "features")
+            file_based_convert_examples_to_features(examples, labels, 32, tokenizer, path, "task")
+            assert list(tf.python_io.tf_record_iterator(path)) == records
+            features = convert_examples_to_features(examples, labels, 32, tokenizer, "task")
+            assert [fields(record) for record in records] == [
+                {
+                    "input_ids": feature.input_ids,
+                    "input_mask": feature.input_mask,
+                    "segment_ids": feature.segment_ids,
+                    "label_ids": [feature.label_id],
+                    "is_real_example": [1],
+                }
+                for feature in features
             ]
-            assert FeatureMaker(tokenizer, labels, 32).records(examples) == expected
 
-    def test_file_of_the_public_function(self, tokenizer, tmp_path):
+    @pytest.mark.parametrize("labels", [["0", "1"], [None]], ids=["classes", "numbers"])
+    def test_file_of_the_public_function(self, tokenizer, tmp_path, labels):
         path = str(tmp_path / "features")
         file_based_convert_examples_to_features(
-            [*self.EXAMPLES, PaddingInputExample()], ["0", "1"], 32, tokenizer, path, "task"
+            [*self.EXAMPLES, PaddingInputExample()], labels, 32, tokenizer, path, "task"
         )
         rows = [fields(record) for record in tf.python_io.tf_record_iterator(path)]
         assert [row["label_ids"] for row in rows] == [[1], [0], [1], [0], [0]]
@@ -182,6 +192,7 @@ class TestRecords:
         }
         assert rows[0]["input_ids"].count(SEP) == 2
         assert rows[1]["input_ids"].count(SEP) == 1
+        assert rows[4]["input_ids"] == rows[4]["input_mask"] == [0] * 32
 
     def test_wordpiece(self, tmp_path):
         """Without a SentencePiece model, through the public function."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from glue.metrics import scores_of
-from glue.predictions import write_predictions
+from classification.metrics import compute_metrics
+from classification.predictions import write_predictions
 from glue.tasks import PROCESSORS, ColaProcessor, MrpcProcessor, QqpProcessor
 from runtime.errors import UserError
 from tests.glue.samples import LABELS, ROWS, write_all
@@ -88,7 +88,7 @@ class TestFiles:
         metrics = PROCESSORS[task](use_spm=True, do_lower_case=True).metrics
         assert metrics == SCORES.get(task, ("eval_accuracy",))
         labels, logits = np.array([0, 1, 1]), np.array([[0.5, 0], [0, 1], [0, 1]])
-        scores = scores_of(metrics, labels, logits[:, 1] if task == "sts-b" else logits)
+        scores = compute_metrics(metrics, labels, logits[:, 1] if task == "sts-b" else logits)
         assert {name for name, value in scores.items() if np.isfinite(value)} == {
             *metrics,
             "eval_loss",
@@ -105,8 +105,8 @@ class TestFiles:
             for row in rows
         ]
         results, submission = (str(tmp_path / name) for name in ("results", "submission"))
-        examples = processor.get_test_examples(str(glue_dir))
-        write_predictions(results, submission, examples, outputs, labels, processor.limits)
+        ids = [example.guid for example in processor.get_test_examples(str(glue_dir))]
+        write_predictions(results, submission, ids, outputs, labels, processor.limits)
         np.testing.assert_array_equal(np.loadtxt(results, np.float32, ndmin=2), rows)
         header, *lines = (tmp_path / "submission").read_text().splitlines()
         assert header == "index\tprediction"

@@ -9,7 +9,11 @@ import pytest
 import sentencepiece as spm
 
 import tokenization
+from pretraining.blocks import DataOptions
 from pretraining.documents import Encoder
+from pretraining.masking import MaskingOptions
+from pretraining.pairs import PairOptions
+from pretraining.shards import ShardMaker, plan_shards
 
 
 def write_topics(path: pathlib.Path, seed: int, documents: int) -> None:
@@ -53,4 +57,15 @@ def tokenizer(corpus) -> tokenization.FullTokenizer:
 
 @pytest.fixture(scope="session")
 def encoder(tokenizer) -> Encoder:
-    return Encoder(tokenizer, do_lower_case=True)
+    return Encoder(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
+    """A record file with masks and one without, "masked" and "plain", of the same sentences."""
+    folder = tmp_path_factory.mktemp("records")
+    for name, probability in (("masked", 0.15), ("plain", 0.0)):
+        options = DataOptions(2, 1, PairOptions(32, 0.1, False), MaskingOptions(4, probability))
+        plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
+        ShardMaker(tokenizer, options).make(plan)
+    return {name: str(folder / name) for name in ("masked", "plain")}

@@ -9,7 +9,7 @@ import pytest
 import sentencepiece as spm
 
 import tokenization
-from pretraining.documents import Encoder, joined
+from pretraining.documents import Encoder, join_documents
 from pretraining.text import plan_blocks
 from runtime.errors import UserError
 
@@ -34,7 +34,7 @@ def documents(encoder, tmp_path):
 def test_sentences_have_the_ids_that_the_tokenizer_gives(documents, tokenizer):
     sentences = [documents.ids[a:b].tolist() for a, b in itertools.pairwise(documents.bounds)]
     expected = [
-        tokenization.encode_ids(tokenizer.sp_model, tokenization.preprocess_text(line, lower=True))
+        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(tokenizer.normalize(line)))
         for line in LINES
         if line.strip()
     ]
@@ -58,49 +58,32 @@ def test_a_token_that_ends_in_a_digit_and_a_comma(tmp_path, word):
     tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
     (tmp_path / "text.txt").write_text("axono 5, ayono")
     (block,) = plan_blocks([str(tmp_path / "text.txt")], 10**6)
-    found = Encoder(tokenizer, True).documents(block).ids.tolist()
+    found = Encoder(tokenizer).documents(block).ids.tolist()
     careless = tokenizer.sp_model.encode("axono 5, ayono")
-    assert ("▁5," in tokenizer.sp_model.id_to_piece(careless)) == (word == "5,")
-    assert found == tokenization.encode_ids(tokenizer.sp_model, "axono 5, ayono") != careless
+    assert ("▁5," in tokenizer.convert_ids_to_tokens(careless)) == (word == "5,")
+    pieces = tokenizer.tokenize("axono 5, ayono")
+    assert found == tokenizer.convert_tokens_to_ids(pieces) != careless
 
 
 def test_joined_documents_are_those_of_both(documents):
-    both = joined(documents, documents)
+    both = join_documents(documents, documents)
     assert both.ranges == [(0, 2), (2, 3), (3, 5), (5, 6)]
     np.testing.assert_array_equal(both.ids, np.tile(documents.ids, 2))
     first, second = both.bounds[3], both.bounds[5]
     np.testing.assert_array_equal(both.ids[first:second], documents.ids[: documents.bounds[2]])
 
 
-@pytest.mark.parametrize(
-    ("piece", "begins"),
-    [
-        ("▁the", True),
-        ("▁", True),
-        ("<unk>", True),
-        (".", True),
-        ("s", False),
-        ("S", False),
-        ("...", False),
-        # The reference's list of signs has no apostrophe.
-        ("n't", True),
-        ("5", True),
-        ("ß", True),
-        ("€", True),
-        ("[MASK]", False),
-    ],
-)
-def test_where_words_begin(tokenizer, piece, begins):
-    """As `_is_start_piece_sp` of the reference decides."""
-    model = with_vocabulary(["[CLS]", "[SEP]", "[MASK]", piece], tokenizer.sp_model)
-    assert Encoder(model, True).begins_word[model.vocab[piece]] == begins
+def test_where_words_begin(encoder, tokenizer):
+    assert encoder.begins_word.shape == (tokenizer.size,)
+    assert encoder.begins_word.tolist() == [tokenizer.begins_word(p) for p in tokenizer.vocab]
+    assert 0 < encoder.begins_word.sum() < tokenizer.size
 
 
 def test_where_wordpiece_words_begin(tmp_path):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "."]
     (tmp_path / "vocab.txt").write_text("\n".join(tokens))
     tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
-    encoder = Encoder(tokenizer, True)
+    encoder = Encoder(tokenizer)
     assert encoder.begins_word.tolist() == [token != "##ing" for token in tokens]
     (tmp_path / "text.txt").write_text("Playing.\n\nPlay\n")
     documents = encoder.documents(plan_blocks([str(tmp_path / "text.txt")], 100)[0])
@@ -108,15 +91,11 @@ def test_where_wordpiece_words_begin(tmp_path):
     assert documents.bounds == [0, 3, 4]
 
 
-def test_missing_special_tokens_are_named(tokenizer):
-    with pytest.raises(UserError, match=r"no \[SEP\] and no \[MASK\]"):
-        Encoder(with_vocabulary(["[CLS]", "x"], tokenizer.sp_model), True)
-
-
-def with_vocabulary(pieces, sp_model):
-    """A tokenizer with these pieces."""
-    tokenizer = tokenization.FullTokenizer.__new__(tokenization.FullTokenizer)
-    tokenizer.vocab = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer.inv_vocab = {i: piece for piece, i in tokenizer.vocab.items()}
-    tokenizer.sp_model = sp_model
-    return tokenizer
+@pytest.mark.parametrize("missing", ["[CLS]", "[SEP]", "[MASK]", "[UNK]"])
+def test_missing_special_tokens_are_named(tmp_path, missing):
+    tokens = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x") if t != missing]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens))
+    (tmp_path / "text.txt").write_text("x")
+    with pytest.raises(UserError, match=rf"vocab\.txt has no piece \{missing}"):
+        encoder = Encoder(tokenization.FullTokenizer(str(tmp_path / "vocab.txt")))
+        encoder.documents(plan_blocks([str(tmp_path / "text.txt")], 100)[0])

@@ -6,50 +6,50 @@ import contextlib
 import math
 import pathlib
 import shutil
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from pretraining.blocks import DataOptions
-from pretraining.input_pipeline import (
-    RecordOptions,
-    check_files,
-    input_fn_builder,
-    reading,
-    record_files,
-)
+from pretraining.input_pipeline import RecordOptions, check_files, record_files
 from pretraining.masking import Masker, MaskingOptions
-from pretraining.pairs import PairOptions
-from pretraining.shards import ShardMaker, plan_shards
+from pretraining.task import RecordPart
 from runtime import distributed
-from runtime.data.records import RecordFile
+from runtime.data.records import RecordFile, reading_records
+from runtime.distributed import Worker
 from runtime.errors import UserError
 
 
-@pytest.fixture(scope="module")
-def files(corpus, tokenizer, tmp_path_factory):
-    """A file with masks and one without, of the same sentences."""
-    folder = tmp_path_factory.mktemp("records")
-    for name, probability in (("masked", 0.15), ("plain", 0.0)):
-        options = DataOptions(
-            True, 2, 1, PairOptions(32, 0.1, False), MaskingOptions(4, probability)
-        )
-        plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
-        ShardMaker(tokenizer, options).make(plan)
-    return {name: str(folder / name) for name in ("masked", "plain")}
-
-
 def record_options(encoder, with_masks, seed=1):
-    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.size)
-    return RecordOptions(32, 4, encoder.size, None if with_masks else masker, seed)
+    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.tokenizer.size)
+    return RecordOptions(32, 4, encoder.tokenizer.size, None if with_masks else masker, seed)
 
 
-def batches(path, options, count, shuffle_seed=7, **others):
-    input_fn = input_fn_builder([path], options, 8, shuffle_seed, **others)
-    with tf.Graph().as_default(), tf.Session() as session:
-        batch = tf.data.make_one_shot_iterator(input_fn()).get_next()
-        return [session.run(batch) for _ in range(count)]
+def data_of(path, options, max_batches=None):
+    return RecordPart("training", [path], options, max_batches, 8).prepared()
+
+
+def batches_of(data, shuffle_seed=7, start_batch=0, rank=0, num_workers=1, most=None):
+    """A worker's batches of 8, up to the end or so many of them."""
+    found = []
+    with (
+        mock.patch.object(distributed, "_worker", Worker(rank, num_workers)),
+        tf.Graph().as_default(),
+        tf.Session() as session,
+    ):
+        dataset = data.input_fn(8, shuffle_seed, start_batch)()
+        batch = tf.data.make_one_shot_iterator(dataset).get_next()
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while most is None or len(found) < most:
+                found.append(session.run(batch))
+    return found
+
+
+def batches(path, options, count, shuffle_seed=7, max_batches=None, **which):
+    found = batches_of(data_of(path, options, max_batches), shuffle_seed, most=count, **which)
+    assert len(found) == count
+    return found
 
 
 def assert_same(one, other):
@@ -121,20 +121,11 @@ def test_masks_are_others_every_epoch_and_with_another_seed(files, encoder):
 @pytest.mark.parametrize("num_workers", [1, 2, 3])
 def test_no_more_than_max_batches_are_scored(files, encoder, num_workers):
     options = record_options(encoder, with_masks=True)
-    counts = []
-    for rank in range(num_workers):
-        input_fn = input_fn_builder(
-            [files["masked"]], options, 8, None, max_batches=4, rank=rank, num_workers=num_workers
-        )
-        with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(input_fn()).get_next()["input_ids"]
-            counts.append(0)
-            while True:
-                try:
-                    session.run(batch)
-                except tf.errors.OutOfRangeError:
-                    break
-                counts[-1] += 1
+    data = data_of(files["masked"], options, max_batches=4)
+    counts = [
+        len(batches_of(data, None, rank=rank, num_workers=num_workers))
+        for rank in range(num_workers)
+    ]
     assert sum(counts) == 4 and max(counts) - min(counts) <= 1
 
 
@@ -182,7 +173,10 @@ class TestWrongFiles:
         ("changes", "words"),
         [
             ({"seq_length": 64}, ["input_ids", "32 values", "--max_seq_length is 64"]),
-            ({"num_places": 5}, ["masked_lm_positions", "4", "--max_predictions_per_seq is 5"]),
+            (
+                {"max_predictions": 5},
+                ["masked_lm_positions", "4", "--max_predictions_per_seq is 5"],
+            ),
             ({"vocab_size": 10}, ["vocab_size 10", "another tokenizer"]),
         ],
     )
@@ -310,5 +304,6 @@ class TestWrongFiles:
         with tf.io.TFRecordWriter(path) as writer:
             for _ in range(8):
                 writer.write(b"\x0a\x00")
-        with pytest.raises(UserError, match="mixed"), reading([path]):
-            batches(path, record_options(encoder, with_masks=True), 1)
+        data = data_of(files["masked"], record_options(encoder, with_masks=True))
+        with pytest.raises(UserError, match="mixed"), reading_records([path]):
+            batches_of(data._replace(files=[path]), most=1)

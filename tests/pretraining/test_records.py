@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from pretraining.masking import Masked
-from pretraining.records import RecordMaker, feature_spec
+from pretraining.records import PairRecordMaker, feature_spec
 from pretraining.sequences import Layout, SequenceBatch
 
 
@@ -28,7 +28,7 @@ def rows():
 
 def test_records_have_the_reference_keys_and_types(rows):
     batch, masked, begins_word = rows
-    records = list(RecordMaker(200, 8, 30000).records(batch, masked, begins_word))
+    records = list(PairRecordMaker(200, 8, 30000).records(batch, masked, begins_word))
     layout = batch.layout
     for row, record in enumerate(records):
         feature = tf.train.Example.FromString(record).features.feature
@@ -50,7 +50,7 @@ def test_records_have_the_reference_keys_and_types(rows):
 
 @pytest.mark.parametrize("with_masks", [True, False])
 def test_records_are_read_with_the_spec(rows, with_masks):
-    records = list(RecordMaker(200, 8, 30000).records(*rows))
+    records = list(PairRecordMaker(200, 8, 30000).records(*rows))
     with tf.Graph().as_default(), tf.Session() as session:
         parsed = session.run(tf.io.parse_example(records, feature_spec(200, 8, with_masks)))
     np.testing.assert_array_equal(parsed["input_ids"], rows[0].ids)

@@ -23,7 +23,7 @@ def random_pairs(count, num_tokens, seed):
 
 
 def test_rows(encoder):
-    ids = np.random.default_rng(1).integers(5, encoder.size, 200).astype(np.int32)
+    ids = np.random.default_rng(1).integers(5, encoder.tokenizer.size, 200).astype(np.int32)
     pairs = random_pairs(100, len(ids), seed=2)
     batch = make_sequences(pairs, Documents(ids, [], []), encoder, SEQ_LENGTH)
     layout = batch.layout

@@ -24,7 +24,6 @@ DUPE_FACTOR = 4
 
 def options(**changes) -> DataOptions:
     values = {
-        "do_lower_case": True,
         "dupe_factor": DUPE_FACTOR,
         "random_seed": 1,
         "pairs": PairOptions(64, 0.1, False),

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from runtime import app
+from runtime.version import VERSION
 from tests.conftest import ROOT, run
 
 OF_ALL_RUNS = {"output_dir", "init_checkpoint", "device", "use_horovod", "seed", "max_seq_length"}
@@ -100,3 +101,25 @@ def test_a_flagfile_that_is_no_text(tmp_path):
     assert result.returncode == 2
     assert "check_setup.py: error: --flagfile: no file of flags" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+PROGRAMS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*.py"), *(ROOT / "download").glob("download_*.py")]
+    if "__main__" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_version(program):
+    """Of what is a command, whatever else is given; nothing else happens."""
+    result = run([sys.executable, str(ROOT / program), "--version"])
+    name = os.path.basename(program)
+    assert (result.returncode, result.stdout) == (0, f"{name} {VERSION}\n"), result.stderr
+
+
+def test_version_of_a_dataset_is_something_else():
+    script = str(ROOT / "download/download_dataset.py")
+    result = run([sys.executable, script, "squad", "--version", "3", "--data_dir=nowhere"])
+    assert result.returncode == 2
+    assert "choose from" in result.stderr

@@ -1,4 +1,4 @@
-"""What no flag's value may be, whatever its bounds."""
+"""What no flag's value may be, whatever its bounds, and what flags say of themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from absl import flags
 
 from runtime import flags as run_flags
 from runtime.errors import FlagError
+from runtime.flags import DATA, TRAINING, Settings, Shapes
 
 
 @pytest.fixture
@@ -23,12 +24,7 @@ def parse(monkeypatch):
     flags.DEFINE_list("paths", [], "Texts.", flag_values=values)
     flags.DEFINE_alias("other", "count", flag_values=values)
     monkeypatch.setattr(run_flags, "FLAGS", values)
-
-    def parse(*arguments):
-        values(["program", *arguments])
-        run_flags.check_values()
-
-    return parse
+    return lambda *arguments: run_flags.parse(["program", *arguments])
 
 
 @pytest.mark.parametrize(
@@ -43,6 +39,9 @@ def parse(monkeypatch):
         (f"--other=-{2**31}", "--.* must be below"),
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
         ("--paths=a," + os.fsdecode(b"\xe4"), r"--paths='\\udce4' is not UTF-8 text"),
+        ("--no_such_flag=1", "Unknown command line flag 'no_such_flag'.*; see --help"),
+        ("word", "'word' is not a flag"),
+        ("--flagfile=/no/such/file", "--flagfile: no file of flags"),
     ],
 )
 def test_what_no_value_may_be(parse, flag, message):
@@ -55,21 +54,60 @@ def test_what_values_may_be(parse):
     parse("--number=-1e300", f"--count={2**31 - 1}", "--noswitch", "--path=ä/😀", "--paths=")
 
 
-@pytest.mark.parametrize(
-    ("do_eval", "kept"),
-    [(True, 0), (False, 3)],
-    ids=["all are scored first", "as training goes on"],
-)
-def test_old_checkpoints_go_when_nobody_needs_them(monkeypatch, do_eval, kept):
-    values = flags.FlagValues()
-    flags.DEFINE_bool("do_eval", do_eval, "Score.", flag_values=values)
-    flags.DEFINE_integer("keep_checkpoint_max", 3, "Keep.", flag_values=values)
-    for name in ("train_batch_size", "gradient_accumulation_steps", "save_checkpoints_steps"):
-        flags.DEFINE_integer(name, 2, "A number.", flag_values=values)
-    for name in ("save_summary_steps", "log_steps", "save_checkpoints_minutes"):
-        flags.DEFINE_integer(name, 7, "A number.", flag_values=values)
-    values(["program"])
-    monkeypatch.setattr(run_flags, "FLAGS", values)
-    plan = run_flags.training_plan(100)
-    assert plan.keep_checkpoints == kept
-    assert plan.save_checkpoints_minutes == 7
+def define_all() -> None:
+    run_flags.define(TRAINING, Shapes.WEIGHTS).integer("steps", 3, "Whole.")
+    run_flags.define(TRAINING, Shapes.FEATURES).integer("length", 4, "Whole.")
+    run_flags.define(TRAINING, Shapes.WEIGHTS | Shapes.SCORES).number("rate", 0.5, "A number.")
+    run_flags.define(TRAINING, Shapes.SCORES).switch("switch", True, "On or off.")
+    run_flags.define(DATA, Shapes.JOB).choice("kind", "a", ["a", "b"], "One of them.")
+    run_flags.define(DATA, Shapes.NOTHING).text("name", None, "Text.")
+    run_flags.define(DATA, Shapes.FEATURES).path("file", None, "A path.")
+    run_flags.define_alias("other_steps", "steps")
+
+
+class TestSettings:
+    @pytest.fixture
+    def settings(self, set_flags):
+        def settings(*arguments: str) -> Settings:
+            set_flags([define_all], *arguments)
+            return Settings()
+
+        return settings
+
+    def test_values_are_attributes(self, settings):
+        found = settings("--steps=7", "--file=x")
+        assert (found.steps, found.other_steps, found.file, found.name) == (7, 7, "x", None)
+        assert found.get("no_flag", "default") == "default"
+
+    def test_later_changes_of_the_flags_do_not_count(self, settings):
+        found = settings()
+        flags.FLAGS.steps = 8
+        assert found.steps == 3
+
+    def test_shaping(self, settings):
+        """Features shape weights and scores; of paths the contents count, which are not here."""
+        found = settings("--steps=7")
+        assert found.shaping(Shapes.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
+        assert found.shaping(Shapes.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
+        assert found.shaping_features() == {"length": 4}
+        assert found.shaping(Shapes.JOB) == {"kind": "a"}
+
+    @pytest.mark.parametrize("flag", ["--steps=7", "--other_steps=7", "--steps=3"])
+    def test_given(self, settings, flag):
+        found = settings(flag)
+        assert found.is_given("steps") and not found.is_given("length")
+
+    def test_defaults_are_those_of_the_program(self, settings):
+        found = settings("--steps=7")
+        assert found.defaults()["steps"] == 3
+        assert "file" not in found.defaults()
+
+    def test_a_program_may_let_a_flag_shape_more(self, set_flags):
+        set_flags([define_all, lambda: run_flags.change("kind", "b", Shapes.SCORES)])
+        found = Settings()
+        assert found.kind == "b" and "kind" in found.shaping(Shapes.SCORES)
+
+    def test_required(self, settings):
+        settings("--name=x").require("name", "steps")
+        with pytest.raises(FlagError, match="--name is required"):
+            settings().require("steps", "name")

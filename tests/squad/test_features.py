@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import squad_utils
 import tokenization
 from runtime.errors import UserError
-from squad.alignment import Aligner
 from squad.features import WindowMaker
 from squad_utils import SquadExample
 from tests.conftest import ROOT, run
@@ -53,6 +52,11 @@ def train_model(prefix, line, **options):
         **ids,
         **options,
     )
+
+
+def ids_of(tokenizer, text):
+    (ids,) = tokenizer.encode([text])
+    return ids
 
 
 def convert(examples, tokenizer, lengths, training):
@@ -202,8 +206,8 @@ class TestWindows:
     )
     def test_against_brute_force(self, tiny, words, asked, room, stride, query):
         text = " ".join("qxz"[i % 3] for i in range(words))
-        ids = tokenization.encode_ids(tiny.sp_model, text)
-        question = tokenization.encode_ids(tiny.sp_model, "z" * asked)[:query]
+        ids = ids_of(tiny, text)
+        question = ids_of(tiny, "z" * asked)[:query]
         # A whole window is `room` long where the question has its full length.
         lengths = (room + query + 3, stride, query)
         features = convert([SquadExample("x", "z" * asked, text)], tiny, lengths, False)
@@ -235,10 +239,10 @@ class TestWindows:
         last = data.draw(st.integers(first, words - 1))
         answer = text[2 * first : 2 * last + 1]
         example = SquadExample("x", "q", text, answer, 2 * first)
-        aligned = Aligner(tiny.sp_model, True).tokenize(text)
+        aligned = tiny.encode_with_offsets(text)
         start, end = aligned.span_of(2 * first, 2 * last)
         windows = brute_force_windows(len(aligned.ids), room, stride)
-        question = tokenization.encode_ids(tiny.sp_model, "q")
+        question = ids_of(tiny, "q")
         offset = len(question) + 2
         features = convert([example], tiny, (room + offset + 1, stride, 10), True)
         for feature, (low, high) in zip(features, windows, strict=True):
@@ -251,7 +255,7 @@ class TestWindows:
     @pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
     def test_lengths_that_leave_no_room_are_an_error(self, tiny, room, stride):
         """They must not make windows without end."""
-        ask = tokenization.encode_ids(tiny.sp_model, "q")
+        ask = ids_of(tiny, "q")
         lengths = (room + len(ask) + 3, stride, len(ask))
         with pytest.raises(ValueError), Alarm(0.3):
             convert([SquadExample("x", "q", "q x z q x z q x z")], tiny, lengths, False)
@@ -278,11 +282,10 @@ class Alarm:
 
 class TestConvert:
     def test_a_feature_by_hand(self, tiny):
-        model = tiny.sp_model
         example = SquadExample("x", "q z", "z  q\tx", "q", 3)
         (feature,) = convert([example], tiny, (16, 4, 8), True)
         assert feature.tokens == ["[CLS]", *"▁q▁z", "[SEP]", *"▁z▁q▁x", "[SEP]"]
-        assert feature.input_ids[:13] == [model.piece_to_id(p) for p in feature.tokens]
+        assert feature.input_ids[:13] == tiny.convert_tokens_to_ids(feature.tokens)
         assert feature.input_ids[13:] == feature.input_mask[13:] == [0, 0, 0]
         assert feature.input_mask[:13] == [1] * 13
         assert feature.segment_ids == [0] * 6 + [1] * 7 + [0] * 3
@@ -354,13 +357,15 @@ class TestConvert:
 
     def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
         texts = []
-        tokenize = Aligner.tokenize
+        encode = tiny.encode_with_offsets
         monkeypatch.setattr(
-            Aligner, "tokenize", lambda self, text: texts.append(text) or tokenize(self, text)
+            tokenization.FullTokenizer,
+            "encode_with_offsets",
+            lambda self, text: texts.append(text) or encode(text),
         )
         examples = [SquadExample(str(i), "q", "q x" if i % 2 else "z q") for i in range(20)]
         assert len(convert(examples, tiny, (32, 8, 8), False)) == 20
-        assert texts == ["z q", "q x"]
+        assert texts == ["", "z q", "q x"]
 
     def test_examples_are_not_changed(self, tiny):
         example = SquadExample("x", "q", "q x z", "x", 2)
@@ -374,7 +379,7 @@ class TestModels:
         train_model(tmp_path / "plain", "q x z\n", model_type="char")
         tokenizer = load_tokenizer(tmp_path / "plain.model")
         with pytest.raises(UserError, match=r"no piece \[CLS\]"):
-            WindowMaker(tokenizer, 32, 8, 8, True)
+            convert([SquadExample("x", "ab", "ab")], tokenizer, (32, 8, 8), False)
 
     def test_a_vocabulary_without_model(self, tmp_path):
         (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\nword\n", encoding="utf-8")
@@ -382,9 +387,8 @@ class TestModels:
         with pytest.raises(UserError, match="--spm_model_file"):
             convert([SquadExample("x", "q", "q")], tokenizer, (32, 8, 8), False)
 
-    def test_special_ids_come_from_the_model(self, tiny):
-        maker = WindowMaker(tiny, 32, 8, 8, True)
-        assert [maker.cls_id, maker.sep_id] == [2, 3]
+    def test_windows_of_the_maker(self, tiny):
+        maker = WindowMaker(tiny, 32, 8, 8)
         (window,) = maker.windows([SquadExample("x", "q", "x z", "z", 2)], 7)
         assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
         assert window.answer is not None and window.max_context.dtype == np.bool_

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import squad_utils
 import tokenization
+from doors.squad_predictions import _nbest_predictions
 from runtime.errors import UserError
-from squad.left import PredictionFeature
-from squad.predictions import NbestLists, answer_questions, nbest_predictions
+from squad.predictions import NbestLists, answer_questions
+from squad.token_places import PredictionFeature
 from squad_utils import InputFeatures, RawResult, SquadExample
 
 LETTERS = "ab cd ef  gh ij"
@@ -188,7 +189,7 @@ class Case:
             squad_utils.accumulate_predictions_v1(
                 spans, self.examples, features, results, n_best, max_length
             )
-        return nbest_predictions(spans, self.examples, features, n_best, no_answer)
+        return _nbest_predictions(spans, self.examples, features, n_best, no_answer)
 
 
 def brute_force(case, n_best, max_length, no_answer="-"):

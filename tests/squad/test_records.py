@@ -79,12 +79,6 @@ class TestWriter:
         assert row.keys() == COMMON_KEYS and row["unique_ids"] == [1000000005]
         assert writer.num_features == 1
 
-    def test_serialized_records_are_written_as_they_are(self, tmp_path):
-        writer = FeatureWriter(str(tmp_path / "f"), True)
-        writer.write(b"any bytes")
-        writer.close()
-        assert list(tf.io.tf_record_iterator(str(tmp_path / "f"))) == [b"any bytes"]
-
     @pytest.mark.parametrize("training", [True, False])
     @pytest.mark.parametrize("with_p_mask", [True, False])
     def test_the_spec_reads_what_the_writer_writes(self, tmp_path, training, with_p_mask):

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import encoder_task
 import squad_utils
 from modeling import AlbertConfig
-from pretraining.model import model_fn_builder as pretraining_model_fn
+from optimization import OptimizerOptions
+from pretraining.head import make_head as make_pretraining_head
 from runtime import distributed, estimators
 from runtime.bf16 import configuration, conversion, rules
 from runtime.bf16.rules import plan
@@ -326,7 +328,8 @@ class TestModel:
 @pytest.mark.parametrize("mode", [TRAIN, PREDICT])
 def test_scores_of_pretraining_are_float32(mode):
     """Those of tokens and of the sentences' order; what comes before them is as in the encoder."""
-    model_fn = pretraining_model_fn(CONFIG, None, 1e-3, 10, 2, False, False, "lamb", 1.0, 0)
+    options = encoder_task.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
+    model_fn = encoder_task.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
     batch = make_batch()
     features = {key: batch[key] for key in ("input_ids", "input_mask", "segment_ids")}
     features["masked_lm_positions"] = features["masked_lm_ids"] = np.tile(np.arange(1, 6), (4, 1))

@@ -128,6 +128,9 @@ def test_initialize_takes_values_and_says_which(path, tmp_path):
     stored = filled({"bert/w": [2, 3], "bert/b": [3], "cls/z": [1], "cls/a": [1]})
     stored["bert/w/adam_m"] = np.full([2, 3], 5, "f4")
     stored["bert/w/adam_v"] = np.full([2, 3], 6, "f4")
+    # Another optimizer's, and one of a variable that the model does not have.
+    stored["bert/b/momentum"] = np.full([3], 7, "f4")
+    stored["cls/z/adam_m"] = np.full([1], 8, "f4")
     write_checkpoint(tmp_path / "model.ckpt-7", stored)
     with tf.Graph().as_default(), tf.Session() as session:
         variables = make_variables(MODEL)

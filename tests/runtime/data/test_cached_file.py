@@ -44,11 +44,11 @@ class Place:
         return CachedFile(str(self.main), {**SOURCE, **changes}, [str(self.more)], ["count"])
 
     def build(self, content="1", **changes):
-        with self.derived(**changes).building() as (names, facts):
+        with self.derived(**changes).building() as (names, summary):
             for name, text in zip(names, ("main" + content, "more" + content), strict=True):
                 with open(name, "w") as file:
                     file.write(text)
-            facts["count"] = 3
+            summary["count"] = 3
 
     def made_once(self, build=None, check=None, **changes):
         """What `made_once` returns; `build` and `check` are what it may call."""
@@ -71,20 +71,20 @@ class TestBuilding:
         header = json.loads(place.header.read_text())
         assert header["source"] == SOURCE and header["facts"] == {"count": 3}
 
-    def test_facts_are_given_back(self, place, log):
+    def test_the_summary_is_given_back(self, place, log):
         place.build()
         assert place.derived().reusable() == {"count": 3}
         assert log() == [f"Reusing {place.main} and {place.more}"]
 
     def test_without_companions(self, place):
         derived = CachedFile(str(place.main), SOURCE)
-        with derived.building() as (names, facts):
-            assert len(names) == 1 and facts == {}
+        with derived.building() as (names, summary):
+            assert len(names) == 1 and summary == {}
             open(names[0], "w").close()
         assert derived.reusable() == {}
 
     def test_nothing_is_there_at_first(self, place, log):
-        assert place.derived().reusable() is None and not place.derived().is_foreign()
+        assert place.derived().reusable() is None and not place.derived().made_elsewhere()
         assert log() == []
 
     @pytest.mark.parametrize("old", [True, False])
@@ -126,7 +126,7 @@ class TestBuilding:
             place.build("new", length=128)
         monkeypatch.undo()
         assert place.derived(length=128).reusable() is None
-        assert not place.derived(length=128).is_foreign()
+        assert not place.derived(length=128).made_elsewhere()
         place.build("new", length=128)
         assert place.derived(length=128).reusable() == {"count": 3}
         assert place.listing().keys() == {"main", "more", "main.json"}
@@ -171,7 +171,7 @@ class TestReasons:
         before = place.listing()
         log()
         assert place.derived(**changes).reusable() is None
-        assert not place.derived(**changes).is_foreign()
+        assert not place.derived(**changes).made_elsewhere()
         assert place.listing() == before
         (line,) = log()
         start = f"{place.main} is made anew: "
@@ -228,7 +228,7 @@ class TestReasons:
             f"{place.main} is made anew: its header is version 2, this program writes 1"
         ]
         with contextlib.suppress(UserError):  # whose the files are may be left open
-            place.derived().is_foreign()
+            place.derived().made_elsewhere()
 
 
 class TestDamagedHeader:
@@ -241,7 +241,7 @@ class TestDamagedHeader:
         assert place.derived().reusable() is None
         assert log() == [f"{place.main} is made anew: {reason}"]
         assert place.derived().state(None) == f"to be made anew: {reason}"
-        assert not place.derived().is_foreign()
+        assert not place.derived().made_elsewhere()
         assert place.listing() == before
         place.build("new")
         assert place.derived().reusable() == {"count": 3}
@@ -277,7 +277,7 @@ class TestDamagedHeader:
             if derived.reusable() is None:
                 (line,) = log()
                 assert line.removeprefix(f"{place.main} is made anew: ") in reasons
-                assert not derived.is_foreign()
+                assert not derived.made_elsewhere()
             else:
                 # White space became other white space.
                 assert chr(content[position]).isspace() and chr(damaged[position]).isspace()
@@ -298,7 +298,7 @@ class TestDamagedHeader:
         self.check(place, log)
 
     @pytest.mark.parametrize("facts", [{}, {"coumt": 3}, {"count": "3"}, {"count": 3.0}])
-    def test_facts_that_are_needed(self, place, log, facts):
+    def test_numbers_that_are_needed(self, place, log, facts):
         place.build()
         make_header_an_earlier_one(place, facts=facts)
         self.check(place, log)
@@ -391,8 +391,8 @@ class TestMadeOnce:
         """It may lie in a folder that cannot be written."""
         place.main.write_text("notes")
         monkeypatch.setattr(cached_file, "one_at_a_time", no_lock)
-        facts, snapshot = place.made_once(check=lambda: {"count": 1})
-        assert facts == {"count": 1}
+        summary, snapshot = place.made_once(check=lambda: {"count": 1})
+        assert summary == {"count": 1}
         snapshot.check()
         place.main.write_text("notes!")
         with pytest.raises(UserError, match=f"{place.main} was replaced"):
@@ -413,7 +413,7 @@ class TestMadeOnce:
             return found
 
         monkeypatch.setattr(file, "_header", read_header)
-        assert not file.is_foreign()
+        assert not file.made_elsewhere()
 
     @pytest.mark.parametrize("by_the_other", ["all", "none"])
     def test_overtaken(self, place, by_the_other):
@@ -422,7 +422,7 @@ class TestMadeOnce:
 
         def build():
             builds.append(True)
-            with place.derived().building() as (names, facts):
+            with place.derived().building() as (names, summary):
                 if len(builds) == 1 and by_the_other == "all":
                     place.build()
                 elif len(builds) == 1:
@@ -430,11 +430,11 @@ class TestMadeOnce:
                 else:
                     for name in names:
                         open(name, "w").close()
-                facts["count"] = 4
-            return facts
+                summary["count"] = 4
+            return summary
 
-        facts, snapshot = place.made_once(build)
-        assert facts == ({"count": 3} if by_the_other == "all" else {"count": 4})
+        summary, snapshot = place.made_once(build)
+        assert summary == ({"count": 3} if by_the_other == "all" else {"count": 4})
         assert len(builds) == (1 if by_the_other == "all" else 2)
         snapshot.check()
         assert place.listing().keys() == {"main", "more", "main.json"}
@@ -535,20 +535,13 @@ class TestSnapshot:
             f"{place.main} was replaced while this job ran; give each job a feature file of its own"
         )
 
-    def test_an_input_fn_opens_first(self, place):
-        place.build()
-        snapshot = Snapshot.of([str(place.main)])
-        assert snapshot.checking(lambda params: params)({"a": 1}) == {"a": 1}
-        with pytest.raises(UserError, match="was replaced while this job ran"):
-            snapshot.checking(lambda params: place.build())({})
-
 
 class TestForeign:
     def test_something_else_at_the_headers_name(self, place):
         """As when features of `train.json` are called `train`."""
         place.header.write_text('{"data": []}')
         with pytest.raises(UserError, match="is no header of"):
-            place.derived().is_foreign()
+            place.derived().made_elsewhere()
         assert place.header.read_text() == '{"data": []}'
 
     @pytest.mark.parametrize("name", ["main", "more", "main.json"])
@@ -576,14 +569,14 @@ class TestForeign:
         if header is not None:
             place.header.write_bytes(header)
         assert place.derived().reusable() is None
-        assert place.derived().is_foreign()
+        assert place.derived().made_elsewhere()
         assert log() == []
         assert place.main.read_text() == "notes"
 
     def test_companion(self, place):
         place.more.write_text("notes")
         with pytest.raises(UserError) as caught:
-            place.derived().is_foreign()
+            place.derived().made_elsewhere()
         message = str(caught.value)
         assert message.startswith(f"{place.more} exists and was not written by this program for")
         assert str(place.main) in message and "neither read nor replaced" in message
@@ -595,7 +588,7 @@ class TestForeign:
         other = CachedFile(str(place.folder / "main2"), SOURCE, [str(place.more)])
         assert other.reusable() is None
         with pytest.raises(UserError, match="was not written by this program for"):
-            other.is_foreign()
+            other.made_elsewhere()
 
     @pytest.mark.parametrize("which", ["main", "more"])
     @pytest.mark.parametrize("kind", ["folder", "dangling link"])
@@ -606,7 +599,7 @@ class TestForeign:
         else:
             path.symlink_to(place.folder / "nowhere")
         with pytest.raises(UserError, match=f"{path} is not a file"):
-            place.derived().is_foreign()
+            place.derived().made_elsewhere()
 
     def test_a_header_that_is_a_folder(self, place):
         place.header.mkdir()
@@ -628,4 +621,4 @@ class TestForeign:
         place.build()
         assert place.derived().reusable() == {"count": 3}
         place.more.write_text("changed")
-        assert place.derived().reusable() is None and not place.derived().is_foreign()
+        assert place.derived().reusable() is None and not place.derived().made_elsewhere()

@@ -1,4 +1,4 @@
-"""Random access to records. Batches of them: `tests/squad/test_input_pipeline.py`."""
+"""Random access to records. Batches of them: `test_batches.py`."""
 
 import os
 
@@ -10,7 +10,8 @@ from runtime import estimators
 from runtime.data.records import RecordFile, parsed_batches, reading_records
 from runtime.data.tf_example import serialize
 from runtime.errors import UserError
-from runtime.training.loop import TrainingPlan, graph_keys, make_estimator, train
+from runtime.training import graph_keys
+from runtime.training.loop import TrainingPlan, make_estimator, train
 from runtime.training.prediction import Predictor
 
 
@@ -172,7 +173,7 @@ def test_damage_while_a_run_is_on(tmp_path, capfd):
         return TrainingPlan(
             steps,
             global_batch_size=1,
-            runs_a_step=1,
+            micro_batches=1,
             save_checkpoints_steps=1000,
             save_summary_steps=1000,
             log_steps=1000,

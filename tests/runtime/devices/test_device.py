@@ -131,8 +131,8 @@ class TestCardsThatCannotBeUsed:
 
     def test_check_setup_says_it(self, nvidia, monkeypatch):
         found = Report()
-        monkeypatch.setattr(report, "check_run_flags", lambda: device.choose("auto"))
-        report.describe_environment(found, required=())
+        monkeypatch.setattr(report.job, "start", lambda settings: device.choose("auto"))
+        report.describe_environment(found, settings=None, required=())
         assert ("cards", "NVIDIA cards", "2", True, False) in found.rows
         (failed,) = [row for row in found.rows if not row.ok]
         assert (failed.part, failed.item) == ("job", "error")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from encoder_task import ModelOptions, make_model_fn
 from modeling import AlbertConfig
-from optimization import create_optimizer
+from optimization import OptimizerOptions, training_op
 from runtime import estimators
 from runtime.preflight.step_memory import estimate_memory, on_the_cpu
-from squad.model import v1_model_fn_builder
+from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
 
 
@@ -21,7 +22,7 @@ def small_step(**options) -> tf.Operation:
         first = tf.get_variable("first", [5, 7])
         second = tf.get_variable("second", [7, 3])
         loss = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, first)), second))
-        return create_optimizer(loss, 1e-3, 10, 0, False, **options)
+        return training_op(loss, OptimizerOptions(1e-3, 10, **options))
 
 
 def test_parts():
@@ -39,8 +40,8 @@ def test_parts():
 
 def test_accumulated_gradients():
     parts = estimate_memory(small_step(gradient_accumulation_steps=2))
-    # Three facts of the step and the counter besides.
-    assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3 + 4
+    # Three facts of the step besides.
+    assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3
 
 
 def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
@@ -56,17 +57,8 @@ def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, n
         hidden_dropout_prob=0.1,
         attention_probs_dropout_prob=0.1,
     )
-    model_fn = v1_model_fn_builder(
-        config,
-        init_checkpoint=None,
-        learning_rate=1e-3,
-        num_train_steps=10,
-        num_warmup_steps=0,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        use_einsum=False,
-        hub_module=None,
-    )
+    options = ModelOptions(OptimizerOptions(1e-3, 10))
+    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=False), options)
     shapes = {**dict.fromkeys(SEQUENCE_KEYS, [size, 64]), **dict.fromkeys(ANSWER_KEYS, [size])}
     features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
     tf.train.get_or_create_global_step()

@@ -113,9 +113,9 @@ class TestSaveCheckpoints:
         assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
         assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-{count}"
 
-    def test_several_runs_a_step(self, tmp_path, log):
+    def test_several_micro_batches(self, tmp_path, log):
         """The step counter of a real run moves in the last run of a step only."""
-        hook = SaveCheckpoints(str(tmp_path), 100, 2, runs_a_step=3)
+        hook = SaveCheckpoints(str(tmp_path), 100, 2, micro_batches=3)
         train(tmp_path, hook, Clock(), [0] * 14)
         names = [re.search(r"model.ckpt-\d+$", line).group() for line in log()]
         assert names == ["model.ckpt-2", "model.ckpt-4"]
@@ -167,7 +167,7 @@ class TestSaveCheckpoints:
 
     def test_a_signal_among_accumulated_batches(self, tmp_path, clock, monkeypatch):
         monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
-        hook = SaveCheckpoints(str(tmp_path), 9, 9, runs_a_step=3)
+        hook = SaveCheckpoints(str(tmp_path), 9, 9, micro_batches=3)
         train(tmp_path, hook, clock, [1] * 20)
         assert self.resumes(tmp_path) == ["resume.ckpt-2.index"]
 
@@ -290,9 +290,9 @@ class TestTrainingLog:
         train(tmp_path, TrainingLog(None, 2, 8, 1), clock, [1, 1])
         assert points(tmp_path) == {}
 
-    def test_several_runs_a_step(self, tmp_path, clock, log):
+    def test_several_micro_batches(self, tmp_path, clock, log):
         """The figures of a step are those of its last run."""
-        hook = TrainingLog(str(tmp_path), 2, batch_size=8, every_steps=1, runs_a_step=3)
+        hook = TrainingLog(str(tmp_path), 2, batch_size=8, every_steps=1, micro_batches=3)
         train(tmp_path, hook, clock, [1, 1, 2, 1, 1, 0])
         curves = points(tmp_path)
         assert curves["loss"] == pytest.approx({1: 1 / 3, 2: 1 / 6})

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed, estimators
 from runtime.devices import ops
 from runtime.distributed import Worker
-from runtime.training import graph_keys
+from runtime.errors import NOT_FINITE
 from runtime.training.loop import make_estimator, reason_for_people
 
 
@@ -43,9 +43,7 @@ def test_out_of_memory():
 
 
 def test_not_finite(tmp_path):
-    error = error_of(
-        lambda: tf.debugging.check_numerics(tf.log(tf.constant(-1.0)), graph_keys.NOT_FINITE)
-    )
+    error = error_of(lambda: tf.debugging.check_numerics(tf.log(tf.constant(-1.0)), NOT_FINITE))
     reason = reason_for_people(error, str(tmp_path), 7)
     assert "NaN or infinite at step 7" in reason and "no checkpoint was written yet" in reason
 

@@ -65,7 +65,7 @@ def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):
         "model.ckpt-2: 10 examples predicted in 1.2 s, 8.00 examples/s",
         "model.ckpt-3: 10 examples predicted in 1.2 s, 8.00 examples/s",
     ]
-    predictor.finish()
+    predictor.log_statistics()
     title, *rows = log()[2:]
     assert title == "Prediction statistics"
     found = dict(re.fullmatch(r"  (.*?)  +(.*)", row).groups() for row in rows)
@@ -80,7 +80,7 @@ def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):
 
 
 def test_without_predictions_there_is_nothing_to_say(predictor, log):
-    predictor.finish()
+    predictor.log_statistics()
     assert log() == []
 
 

@@ -6,20 +6,74 @@ import json
 import os
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from runtime import locks
-from runtime.flags import define_run_flags
+from runtime.data.batches import Data
+from runtime.errors import FlagError
+from runtime.flags import Settings
 from runtime.training import run
 from runtime.training.run import Run
+from runtime.training.run_flags import (
+    define_ignored_flags,
+    define_keep_checkpoint_max,
+    define_run_flags,
+    define_scoring_while_training,
+)
+from runtime.training.task import DEV, TRAIN, Task
+
+DATA = Data(["records"], {}, num_examples=8, num_records=8)
+
+
+class NoTask(Task):
+    """A task of which only the outside is looked at."""
+
+    outputs = ("answers.txt",)
+
+    @staticmethod
+    def define_flags() -> None:
+        define_keep_checkpoint_max()
+        define_scoring_while_training()
+
+    def wanted(self):
+        return [TRAIN]
+
+    def part(self, name):
+        return self
+
+    def prepared(self):
+        return DATA
+
+    def contents(self, part):
+        return {"train_file": "abc"}
+
+    def steps(self, num_examples):
+        return num_examples, 0
+
+    def model_fn(self, steps):
+        return lambda features, labels, mode, params: None
+
+    def model_inputs(self):
+        return {}
+
+    def compare(self, variables):
+        return None
+
+    def score_key(self, data):
+        return "f1"
+
+    def score(self, data, outputs):
+        return None
 
 
 @pytest.fixture
 def begin(set_flags, tmp_path):
     """Makes a run in a folder, with flags."""
 
-    def begin(*flags: str, outputs: tuple[str, ...] = ()) -> Run:
-        set_flags([define_run_flags], f"--output_dir={tmp_path}", *flags)
-        return Run(lambda *steps: lambda features, labels, mode, params: None, outputs)
+    def begin(*flags: str) -> Run:
+        definers = [define_run_flags, NoTask.define_flags, define_ignored_flags]
+        set_flags(definers, f"--output_dir={tmp_path}", *flags)
+        return Run(NoTask(Settings()))
 
     yield begin
     locks.release_held()
@@ -31,9 +85,9 @@ def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulate
     done, starts = 5, []
     monkeypatch.setattr(run, "point_to_newest", lambda folder: done)
     monkeypatch.setattr(run, "train", lambda *args: None)
+    monkeypatch.setattr(Data, "input_fn", lambda self, size, seed, start: starts.append(start))
     begun = begin(f"--gradient_accumulation_steps={accumulated}")
-    begun.check({})
-    begun.train(starts.append, num_steps=8, num_warmup_steps=0)
+    begun.train(begun.prepare(TRAIN), None)
     assert starts == [done * accumulated]
 
 
@@ -44,18 +98,82 @@ def test_the_folder_is_its_own(begin, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_the_record_lists_what_the_task_writes(begin, tmp_path, monkeypatch):
+def test_the_record_tells_settings_and_what_the_task_writes(begin, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "train", lambda *args: None)
-    begun = begin(outputs=("answers.txt",))
-    begun.check({"a": 1})
-    begun.train(lambda start_batch: None, num_steps=8, num_warmup_steps=0)
+    begun = begin("--learning_rate=0.5")
+    begun.train(begun.prepare(TRAIN), None)
     record = json.loads((tmp_path / "run.json").read_text())
-    assert record["settings"] == {"a": 1}
+    expected = {"learning_rate": 0.5, "train_file": "abc", "number of workers": 1}
+    assert record["settings"].items() >= expected.items()
+    assert "log_steps" not in record["settings"] and "output_dir" not in record["settings"]
     assert {"answers.txt", "model.ckpt-*", "eval_results.json"} <= set(record["outputs"])
 
 
 def test_the_litter_of_killed_runs_goes(begin, tmp_path):
     for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh", "model.ckpt-3_temp"):
         (tmp_path / name).mkdir() if name.endswith("_temp") else (tmp_path / name).touch()
-    begin(outputs=("answers.txt",))
+    begin()
     assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
+
+
+@pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
+def test_scoring_while_training_needs_what_is_scored(begin, tmp_path, flag, set_flags):
+    definers = [define_run_flags, NoTask.define_flags, define_ignored_flags]
+    set_flags(definers, f"--output_dir={tmp_path}", "--device=cpu", flag)
+    with pytest.raises(FlagError, match="--evaluate_while_training and --patience need data"):
+        run.run(NoTask)
+
+
+@pytest.mark.parametrize(
+    ("do_eval", "kept"),
+    [(True, 0), (False, 3)],
+    ids=["all are scored first", "as training goes on"],
+)
+def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
+    settings = begin("--keep_checkpoint_max=3", "--save_checkpoints_minutes=7").task.settings
+    settings.do_eval = do_eval
+    plan = run.training_plan(settings, 100)
+    assert plan.keep_checkpoints == kept
+    assert plan.save_checkpoints_minutes == 7
+
+
+class TestPatience:
+    """How many checkpoints without a better score end a training."""
+
+    @pytest.fixture
+    def asked(self, begin, monkeypatch):
+        """Whether the training is to end after checkpoints with these scores."""
+
+        def asked(patience: int, *scores: float) -> bool:
+            begun = begin(f"--patience={patience}")
+            evaluation = object.__new__(run.Evaluation)
+            evaluation._key = "f1"
+            evaluation._history = [{"f1": score} for score in scores]
+            monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
+            return begun._score_and_ask(DATA, None)
+
+        return asked
+
+    @pytest.mark.parametrize(
+        ("scores", "ends"),
+        [([1.0], False), ([2.0, 1.0], False), ([2.0, 1.0, 2.0], True), ([1.0, 1.5, 2.0], False)],
+    )
+    def test_of_two(self, asked, scores, ends):
+        """An equal score is no better one."""
+        assert asked(2, *scores) == ends
+
+    def test_of_none(self, asked):
+        assert not asked(0, 3.0, 2.0, 1.0, 0.0)
+
+
+def test_dev_is_no_training(begin):
+    """What is only scored leaves no record of settings of weights."""
+    begun = begin()
+    begun.prepare(DEV)
+    assert "learning_rate" not in begun.facts and begun.facts["predict_batch_size"] == 8
+
+
+def test_graphs_are_not_built_before_the_workers_are_connected(begin):
+    begun = begin()
+    begun.prepare(TRAIN)
+    assert not tf.get_default_graph().get_operations()

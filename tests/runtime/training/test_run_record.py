@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from runtime.errors import FlagError, UserError
 from runtime.files import open_atomically
 from runtime.training.run_record import begin_run, clear_litter_of_runs
+from runtime.version import VERSION
 
 SETTINGS = {
     "learning_rate": 5e-05,
@@ -65,7 +66,7 @@ OTHERS = (
 
 
 def begin(folder, overwrite=False, **changes):
-    begin_run(str(folder), {**SETTINGS, **changes}, TASK_OUTPUTS, overwrite)
+    begin_run(str(folder), {**SETTINGS, **changes}, {}, TASK_OUTPUTS, overwrite)
 
 
 def listing(folder):
@@ -100,7 +101,7 @@ class TestBegin:
             "resume.ckpt-*",
             "run.json",
         ]
-        assert record == {"version": 2, "settings": SETTINGS}
+        assert record == {"version": 2, "program_version": VERSION, "settings": SETTINGS}
         assert listing(tmp_path).keys() == {"run.json"}
 
     def test_the_same_run_changes_nothing(self, full):
@@ -110,7 +111,7 @@ class TestBegin:
 
     def test_the_order_of_settings_does_not_matter(self, tmp_path):
         begin(tmp_path)
-        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())))
+        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
 
     def test_a_folder_with_other_things_may_be_used(self, tmp_path):
         for name in ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out"):
@@ -154,7 +155,7 @@ class TestAnotherRun:
         with pytest.raises(FlagError, match=r"--warmup \(was None, is 0.1\)"):
             begin(tmp_path, warmup=0.1)
         with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
-            begin_run(str(tmp_path), {k: v for k, v in SETTINGS.items() if "batch" not in k})
+            begin_run(str(tmp_path), {k: v for k, v in SETTINGS.items() if "batch" not in k}, {})
 
     def test_checkpoints_without_a_record(self, full):
         (full / "run.json").unlink()

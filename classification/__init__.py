@@ -1,0 +1,1 @@
+"""What tasks have in common that choose one of several labels, or give a number."""

@@ -1,0 +1,128 @@
+"""A classification as a task: what all of them have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from classification.features import LabelledFeatures, feature_spec
+from classification.metrics import compute_metrics
+from classification.predictions import write_predictions
+from encoder_task import TextTask, steps_of_epochs
+from runtime.data.batches import Data
+from runtime.errors import FlagError, UserError
+from runtime.flags import Settings
+from runtime.training.evaluation import Scored
+from runtime.training.prediction import Output
+from runtime.training.task import DEV, TEST, TRAIN
+
+_DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
+
+
+def check_flags(settings: Settings) -> None:
+    """Checks the flags of any classification.
+
+    Raises:
+      FlagError: nothing to do, or no step to train.
+      UserError: --data_dir is no folder.
+    """
+    if not (settings.export_dir or any(getattr(settings, flag) for flag in _DO.values())):
+        raise FlagError("nothing to do: give --do_train, --do_eval, --do_predict or --export_dir")
+    if settings.train_steps < 1:
+        raise FlagError(f"--train_step must be positive, not {settings.train_steps}")
+    if not os.path.isdir(settings.data_dir):
+        raise UserError(f"--data_dir {settings.data_dir} is no folder")
+
+
+class ClassificationTask(TextTask):
+    """A classification, or a regression, under the flags.
+
+    Attributes:
+      labels: in the order of their ids; only None for regression.
+      dropout: of the head, in training.
+      sequences: how many sequences an example has; none if it is one.
+      input_name: what the input of a part is called where its content is recorded.
+      metrics: names of scores; the first tells which checkpoint is best.
+      limits: what lies outside of them in regression is moved to them where it is written.
+    """
+
+    required = ("data_dir", "task_name", "albert_config_file", "spm_model_file", "output_dir")
+    label_outputs = ("test_results.tsv", "submit_results.tsv")
+    sequences: ClassVar[Sequence[int]] = ()
+    input_name: ClassVar[str] = "{}_file"
+    metrics: Sequence[str] = ("eval_accuracy",)
+    limits: tuple[float, float] | None = None
+
+    def __init__(self, settings: Settings, labels: Sequence[str | None], dropout: float):
+        super().__init__(settings)
+        self.labels = labels
+        self.dropout = 0.0 if settings.deterministic_run else dropout
+
+    def part(self, name: str) -> LabelledFeatures:
+        raise NotImplementedError
+
+    def wanted(self) -> Sequence[str]:
+        return [part for part, flag in _DO.items() if getattr(self.settings, flag)]
+
+    def contents(self, part: str) -> dict[str, Any]:
+        input_sha256 = self.part(part).cached.made_from["input_sha256"]
+        return {
+            **super().contents(part),
+            "task_name": self.settings.task_name.lower(),
+            "labels": self.labels,
+            self.input_name.format(part): f"sha256:{input_sha256[:16]}",
+        }
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        yield from super().describe()
+        numbers = "none: a number is predicted"
+        yield "labels", numbers if self.labels == [None] else ", ".join(self.labels)
+
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        settings = self.settings
+        num_steps, num_warmup_steps = settings.train_steps, settings.warmup_step
+        # What --num_train_epochs come to where they alone are given, and so on.
+        if settings.num_train_epochs and not settings.is_given("train_steps"):
+            num_steps = steps_of_epochs(settings, num_examples, settings.data_dir)
+        if settings.warmup_proportion and not (
+            num_warmup_steps and settings.is_given("warmup_step")
+        ):
+            num_warmup_steps = int(num_steps * settings.warmup_proportion)
+        return num_steps, num_warmup_steps
+
+    def has_dropout(self) -> bool:
+        return bool(self.dropout) or super().has_dropout()
+
+    def feature_shape(self) -> list[int]:
+        """Returns the shape of an example's sequences, see `feature_spec`."""
+        return [*self.sequences, self.settings.max_seq_length]
+
+    def model_inputs(self) -> Mapping[str, Any]:
+        spec = feature_spec(self.feature_shape(), self.labels == [None])
+        return {name: spec[name] for name in spec if name != "is_real_example"}
+
+    def score_key(self, data: Data) -> str:
+        return self.metrics[0]
+
+    def score(self, data: Data, outputs: list[Output]) -> Scored:
+        outputs = _real(outputs)
+        labels, logits = (np.array([o[key] for o in outputs]) for key in ("label_ids", "logits"))
+        return Scored(compute_metrics(self.metrics, labels, logits), lambda: None)
+
+    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+        outputs, ids = _real(outputs), data.source
+        if len(ids) != len(outputs):
+            raise UserError(
+                f"{data.files[0]} has {len(outputs)} features, the test set in "
+                f"{self.settings.data_dir} {len(ids)} examples; remove the former"
+            )
+        write_predictions(*names, ids, outputs, self.labels, self.limits)
+        return {"num_examples": len(ids)}
+
+
+def _real(outputs: list[Output]) -> list[Output]:
+    """Those of examples, and not of what fills a batch up."""
+    return [output for output in outputs if output["is_real_example"]]

@@ -1,0 +1,101 @@
+"""The scores of GLUE (https://arxiv.org/abs/1804.07461), of NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the share of equal entries of two integer arrays [N]."""
+    return float(np.mean(labels == predictions))
+
+
+def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the harmonic mean of precision and recall of class 1; 0 if no 1 was found.
+
+    Args:
+      labels, predictions: int [N], of 0 and 1.
+    """
+    found = np.sum((labels == 1) & (predictions == 1))
+    return float(2 * found / max(np.sum(labels == 1) + np.sum(predictions == 1), 1))
+
+
+def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns Matthews' correlation coefficient, which for two classes is Pearson's.
+
+    Args:
+      labels, predictions: int [N], of 0 and 1.
+
+    Returns:
+      From -1 to 1; 0 if all labels or all predictions are the same.
+    """
+    return pearson(labels, predictions)
+
+
+def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns Pearson's correlation coefficient of two arrays [N]; 0 if one of them is constant."""
+    x, y = (values.astype(np.float64) for values in (labels, predictions))
+    if not (np.ptp(x) and np.ptp(y)):
+        return 0.0
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.sum(x * y) / np.sqrt(np.sum(x * x) * np.sum(y * y)))
+
+
+def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns Spearman's correlation coefficient, Pearson's of ranks; equal values share a mean."""
+    return pearson(_ranks(labels), _ranks(predictions))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, float64 [N]."""
+    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[groups]
+
+
+def mean_squared_error(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the mean of the squared differences of two arrays [N]."""
+    return float(np.mean(np.square(labels.astype(np.float64) - predictions)))
+
+
+def cross_entropy(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Returns the mean of -log softmax at the labels.
+
+    Args:
+      labels: int [N].
+      logits: float [N, C].
+    """
+    logits = logits.astype(np.float64)
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    log_sums = np.log(np.exp(shifted).sum(axis=1))
+    return float(np.mean(log_sums - shifted[np.arange(len(labels)), labels]))
+
+
+# The names under which the reference reports them, and for what it has not, usual ones.
+_METRICS = {
+    "eval_accuracy": accuracy,
+    "f1": f1,
+    "matthew_corr": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+    "MSE": mean_squared_error,
+}
+
+
+def compute_metrics(
+    names: Sequence[str], labels: np.ndarray, logits: np.ndarray
+) -> dict[str, float]:
+    """Returns scores by name, and `eval_loss`, the mean loss.
+
+    Args:
+      names: of the scores.
+      labels: int [N], or float [N] in regression.
+      logits: float [N, C], or in regression [N].
+    """
+    if logits.ndim == 1:
+        predictions, loss = logits, mean_squared_error(labels, logits)
+    else:
+        predictions, loss = logits.argmax(axis=1), cross_entropy(labels, logits)
+    return {**{name: _METRICS[name](labels, predictions) for name in names}, "eval_loss": loss}

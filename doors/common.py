@@ -1,0 +1,98 @@
+"""What the reference's modules of tasks have in common: arguments without a use, and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from encoder_task import Head, ModelOptions, make_model_fn
+from modeling import AlbertConfig
+from optimization import OptimizerOptions
+from runtime.data.records import parsed_batches
+
+_REASONS = {
+    "use_tpu": "this project does not run on TPU",
+    "hub_module": "hub modules are not supported; give init_checkpoint instead",
+}
+
+
+def refuse(**arguments: Any) -> None:
+    """Raises a `ValueError` for the first of the arguments, by name, that asks for something."""
+    for name, value in arguments.items():
+        if value:
+            raise ValueError(f"{name}={value!r}: {_REASONS[name]}")
+
+
+def input_fn_of(
+    input_file: str | Sequence[str],
+    spec: Mapping[str, Any],
+    batch_size: int,
+    is_training: bool,
+    drop_remainder: bool,
+    *,
+    seed: int = 12345,
+    start_batch: int = 0,
+    pad_remainder: bool = False,
+    trim_padding: bool = False,
+    rank: int = 0,
+    num_workers: int = 1,
+) -> Callable[[dict], tf.data.Dataset]:
+    """Returns an `input_fn` of the records of files, see `runtime.data.records.parsed_batches`.
+
+    Args:
+      input_file: a TFRecord file, or several.
+      spec: for `tf.io.parse_example`.
+      batch_size: records in a batch.
+      is_training: shuffle and repeat; else one pass in file order.
+      drop_remainder: outside training, leave out a last batch that is not full.
+      seed: of the order in training.
+      start_batch: number of the first batch of all workers together.
+      pad_remainder: outside training, fill the last batch up with copies of the last record.
+      trim_padding: cut batches to their longest row; for models that do not depend on padding.
+      rank, num_workers: which of how many workers this is.
+    """
+    files = [input_file] if isinstance(input_file, str) else list(input_file)
+
+    def input_fn(params: dict) -> tf.data.Dataset:
+        del params
+        return parsed_batches(
+            files,
+            spec,
+            batch_size,
+            shuffle_seed=seed if is_training else None,
+            start_batch=start_batch,
+            drop_remainder=drop_remainder,
+            pad_remainder=pad_remainder,
+            trim_padding=trim_padding,
+            rank=rank,
+            num_workers=num_workers,
+        )
+
+    return input_fn
+
+
+def model_fn_of(
+    config: AlbertConfig,
+    head: Head,
+    init_checkpoint: str | None,
+    optimizer: OptimizerOptions,
+    use_tpu: bool,
+    hub_module: str | None,
+    use_one_hot_embeddings: bool,
+    use_einsum: bool,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
+
+    Raises:
+      ValueError: a TPU or a hub module is asked for.
+    """
+    refuse(use_tpu=use_tpu, hub_module=hub_module)
+    options = ModelOptions(
+        optimizer,
+        init_checkpoint,
+        use_one_hot_embeddings=use_one_hot_embeddings,
+        use_einsum=use_einsum,
+    )
+    return make_model_fn(config, head, options)

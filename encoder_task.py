@@ -1,0 +1,305 @@
+"""What all tasks on the encoder have in common: flags of the model, `model_fn`, initial values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+import optimization
+from modeling import AlbertConfig, AlbertModel
+from optimization import OptimizerOptions
+from runtime import distributed, estimators
+from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
+from runtime.data.sequences import SEQUENCE_KEYS
+from runtime.errors import FlagError, UserError
+from runtime.files import check_readable, content_of
+from runtime.flags import (
+    FEATURES,
+    LONGEST_SEQUENCE,
+    MODEL,
+    TOO_LARGE,
+    TRAINING,
+    Settings,
+    Shapes,
+    define,
+)
+from runtime.training.run import global_batch_size
+from runtime.training.task import TRAIN, Task
+from tokenization import FullTokenizer
+
+# From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name to an encoder of them.
+Encode = Callable[[Mapping[str, tf.Tensor]], AlbertModel]
+
+
+class HeadOutput(NamedTuple):
+    """What a head makes of the encoder's output.
+
+    Attributes:
+      loss: scalar, in training; else None.
+      predictions: tensors with B rows, by name.
+      exported: what an exported model gives instead; None for the same.
+    """
+
+    loss: tf.Tensor | None
+    predictions: dict[str, tf.Tensor]
+    exported: dict[str, tf.Tensor] | None = None
+
+
+# From encoder, features and whether this is training to the output.
+Head = Callable[[Encode, Mapping[str, tf.Tensor], bool], HeadOutput]
+
+
+class ModelOptions(NamedTuple):
+    """How a model is built, besides its configuration and its head.
+
+    Attributes:
+      optimizer: how it is trained; None where it is not.
+      init_checkpoint: that variables start from, or None.
+      num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
+      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+    """
+
+    optimizer: OptimizerOptions | None = None
+    init_checkpoint: str | None = None
+    num_groups: int = 0
+    use_one_hot_embeddings: bool = False
+    use_einsum: bool = False
+
+
+def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Callable:
+    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer."""
+
+    def model_fn(features, labels, mode, params):
+        del labels, params
+        is_training = mode == estimators.ModeKeys.TRAIN
+        if not is_training and mode != estimators.ModeKeys.PREDICT:
+            raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
+
+        def encode(sequences: Mapping[str, tf.Tensor]) -> AlbertModel:
+            return AlbertModel(
+                config,
+                is_training,
+                *(sequences[key] for key in SEQUENCE_KEYS),
+                options.use_one_hot_embeddings,
+                options.use_einsum,
+            )
+
+        output = head(encode, features, is_training)
+        if is_training:
+            return optimization.training_spec(
+                output.loss,
+                features["input_mask"],
+                options.optimizer,
+                options.init_checkpoint,
+                options.num_groups,
+            )
+        exported = output.predictions if output.exported is None else output.exported
+        return estimators.EstimatorSpec(
+            mode,
+            predictions=output.predictions,
+            export_outputs={_DEFAULT: estimators.PredictOutput(exported)},
+        )
+
+    return model_fn
+
+
+_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+
+def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
+    """Defines how text becomes features; the length's default and least value are the task's."""
+    define(MODEL, Shapes.FEATURES).path(
+        "spm_model_file", None, "SentencePiece model of the pretrained ALBERT."
+    )
+    define(MODEL, Shapes.NOTHING).path(
+        "vocab_file", None, "Vocabulary that belongs to --spm_model_file; not needed with it."
+    )
+    define(MODEL, Shapes.FEATURES).switch(
+        "do_lower_case", True, "Lower-case the text; true for all published ALBERTs."
+    )
+    define(FEATURES, Shapes.FEATURES).integer(
+        "max_seq_length",
+        max_seq_length,
+        "Tokens of a feature.",
+        lower_bound=shortest,
+        upper_bound=LONGEST_SEQUENCE,
+    )
+    define(FEATURES, Shapes.NOTHING).integer(
+        "preprocess_workers",
+        len(os.sched_getaffinity(0)),
+        "Processes that make features; the files are the same for any number. Default: the cores.",
+        lower_bound=1,
+    )
+
+
+def define_optimizer(default: str) -> None:
+    """Defines which optimizer updates the weights."""
+    define(TRAINING, Shapes.WEIGHTS).choice(
+        "optimizer", default, list(optimization.OPTIMIZERS), "What updates the weights."
+    )
+
+
+class EncoderTask(Task):
+    """A task whose model is a head on the encoder.
+
+    Attributes:
+      config: the encoder's sizes.
+    """
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        self.config = load_config(settings)
+
+    def head(self) -> Head:
+        """Returns the head."""
+        raise NotImplementedError
+
+    def has_dropout(self) -> bool:
+        """Returns whether masks of dropout are drawn in training."""
+        rates = self.config.hidden_dropout_prob, self.config.attention_probs_dropout_prob
+        return any(rates)
+
+    def contents(self, part: str) -> dict[str, Any]:
+        """See `Task.contents`: the configuration, the tokenizer, and the rule of dropout."""
+        # With other masks a run that was begun before would not end as one that was not stopped.
+        masks = {"dropout masks": "by place"} if part == TRAIN and self.has_dropout() else {}
+        return {"albert_config_file": self.config.to_dict(), **masks}
+
+    def model_fn(self, steps: tuple[int, int] | None) -> Callable:
+        settings = self.settings
+        options = ModelOptions(
+            self.optimizer_options(*steps) if steps else None,
+            settings.init_checkpoint,
+            self.num_groups(),
+            use_einsum=settings.use_einsum,
+        )
+        return make_model_fn(self.config, self.head(), options)
+
+    def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
+        """Returns how the model is trained under the flags."""
+        settings, wire = self.settings, self.settings.allreduce_dtype
+        return OptimizerOptions(
+            learning_rate=learning_rate(settings),
+            num_train_steps=num_steps,
+            num_warmup_steps=num_warmup_steps,
+            optimizer=settings.optimizer,
+            gradient_accumulation_steps=settings.gradient_accumulation_steps,
+            allreduce_dtype=None if wire == "float32" else tf.as_dtype(wire),
+        )
+
+    def num_groups(self) -> int:
+        """Returns how many groups of layers start from the initial checkpoint's first."""
+        return 0
+
+    def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
+        found, _ = compare_with_checkpoint(
+            variables, self.settings.init_checkpoint, self.num_groups()
+        )
+        return found
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"
+
+
+class TextTask(EncoderTask):
+    """A task whose features are made from text.
+
+    Attributes:
+      tokenizer: of the model.
+    """
+
+    required = ("albert_config_file", "spm_model_file", "output_dir")
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        self.tokenizer = load_tokenizer(settings, self.config)
+
+    def contents(self, part: str) -> dict[str, Any]:
+        return {
+            **super().contents(part),
+            "spm_model_file": content_of(self.settings.spm_model_file),
+        }
+
+
+def load_config(settings: Settings) -> AlbertConfig:
+    """Returns the model's sizes under the flags.
+
+    Raises:
+      FlagError: sequences are longer than the model takes.
+      UserError: the file is no configuration.
+    """
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise FlagError(
+            f"--max_seq_length {settings.max_seq_length} is more than the "
+            f"{config.max_position_embeddings} positions of {settings.albert_config_file}"
+        )
+    if settings.deterministic_run:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    return config
+
+
+def check_room(settings: Settings, name: str, special_tokens: int) -> int:
+    """Returns how many tokens are left beside those of another flag and the special ones.
+
+    Raises:
+      FlagError: there are none.
+    """
+    room = settings.max_seq_length - getattr(settings, name) - special_tokens
+    if room <= 0:
+        raise FlagError(
+            f"--max_seq_length {settings.max_seq_length} must be more than --{name} "
+            f"{getattr(settings, name)} + {special_tokens}"
+        )
+    return room
+
+
+def load_tokenizer(settings: Settings, config: AlbertConfig) -> FullTokenizer:
+    """Returns the tokenizer of the flags.
+
+    Raises:
+      UserError: a file cannot be read, or it has not the model's vocabulary.
+    """
+    if settings.vocab_file:
+        check_readable(settings.vocab_file, "--vocab_file")
+    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
+    check_vocabulary(settings, tokenizer.size, config)
+    return tokenizer
+
+
+def check_vocabulary(settings: Settings, size: int, config: AlbertConfig) -> None:
+    """Raises a `UserError` if a vocabulary has not the size that the configuration says."""
+    if size != config.vocab_size:
+        raise UserError(
+            f"{settings.spm_model_file or settings.vocab_file} has {size} pieces, "
+            f"{settings.albert_config_file} a vocab_size of {config.vocab_size}: they must be of "
+            "the same model"
+        )
+
+
+def learning_rate(settings: Settings) -> float:
+    """Returns the highest learning rate under the flags."""
+    return settings.learning_rate * (distributed.size() if settings.scale_learning_rate else 1)
+
+
+def steps_of_epochs(settings: Settings, num_examples: int, train_file: str) -> int:
+    """Returns the steps of --num_train_epochs; they follow examples, not features.
+
+    So it is in the reference.
+
+    Raises:
+      UserError: there is less than one, or too many to count.
+    """
+    size, epochs = global_batch_size(settings), settings.num_train_epochs
+    steps = int(num_examples / size * epochs)
+    if steps >= TOO_LARGE:
+        raise FlagError(f"--num_train_epochs {epochs:g} takes too many steps: {steps:g}")
+    if not steps:
+        raise UserError(
+            f"{train_file}: {num_examples} examples are less than one step of {size} in "
+            f"--num_train_epochs {epochs:g}; give more of them, or lower --train_batch_size"
+        )
+    return steps

@@ -1,0 +1,96 @@
+"""Record files as batches for the model: the one place that decides their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed
+from runtime.data.cached_file import Snapshot
+from runtime.data.records import parsed_batches
+from runtime.devices import device
+
+
+class Data(NamedTuple):
+    """A part of a task's data that is ready to be read.
+
+    Attributes:
+      files: of records.
+      spec: for `tf.io.parse_example`.
+      num_examples: what the length of a training is counted in.
+      num_records: in all files together.
+      snapshot: what the files were when they were found or made; None if nobody replaces them.
+      trims: whether batches may be cut to their longest row: the model does not depend on padding.
+      max_batches: of all workers together in a pass, spread over the records; None for all.
+      transform: from a dataset of batches, and the numbers of the first batch and between two of
+        this worker's batches, to another dataset; None for no change.
+      content: tells the data from other data that may be at the same place.
+      source: what the task needs of it besides, to make scores or files of predictions.
+    """
+
+    files: list[str]
+    spec: Mapping[str, Any]
+    num_examples: int
+    num_records: int
+    snapshot: Snapshot | None = None
+    trims: bool = False
+    max_batches: int | None = None
+    transform: Callable[[tf.data.Dataset, int, int], tf.data.Dataset] | None = None
+    content: object = None
+    source: Any = None
+
+    def input_fn(
+        self, batch_size: int, shuffle_seed: int | None = None, start_batch: int = 0
+    ) -> Callable[[], tf.data.Dataset]:
+        """Returns an `input_fn` of this worker's share of the batches.
+
+        Args:
+          batch_size: records in a batch.
+          shuffle_seed: of the order, without end; None for one pass in file order.
+          start_batch: number of the first batch of all workers together.
+        """
+
+        def input_fn() -> tf.data.Dataset:
+            is_pass = shuffle_seed is None
+            batches = parsed_batches(
+                self.files,
+                self.spec,
+                batch_size,
+                shuffle_seed=shuffle_seed,
+                start_batch=start_batch,
+                max_batches=self.max_batches if is_pass else None,
+                pad_remainder=is_pass and device.is_hpu(),
+                trim_padding=self.trims and not device.is_hpu(),
+                rank=distributed.rank(),
+                num_workers=distributed.size(),
+            )
+            if self.snapshot:
+                self.snapshot.check()
+            if self.transform is None:
+                return batches
+            return self.transform(batches, start_batch + distributed.rank(), distributed.size())
+
+        return input_fn
+
+
+def batch_spec(
+    spec: Mapping[str, Any], batch_size: int | None, trims: bool
+) -> dict[str, tf.TensorSpec]:
+    """Returns the shapes and types of a batch's tensors, by name.
+
+    Args:
+      spec: of a record, for `tf.io.parse_example`.
+      batch_size: records in a batch; None leaves it open.
+      trims: leave the length open that is known when a batch is read, where it is on this device.
+    """
+    sequence = list(spec["input_mask"].shape)
+    read = [*sequence[:-1], None] if trims and not device.is_hpu() else sequence
+
+    def tensor(feature: tf.io.FixedLenFeature) -> tf.TensorSpec:
+        shape = read if list(feature.shape) == sequence else feature.shape
+        dtype = tf.int32 if feature.dtype.is_integer else feature.dtype
+        return tf.TensorSpec([batch_size, *shape], dtype)
+
+    return {name: tensor(feature) for name, feature in spec.items()}

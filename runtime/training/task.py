@@ -1,0 +1,165 @@
+"""What a program trains and scores, as one object that the run and `check_setup.py` ask."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import tensorflow.compat.v1 as tf
+
+from runtime.checkpoints.initialization import Initialized
+from runtime.data.batches import Data, batch_spec
+from runtime.data.sequences import SEQUENCE_KEYS
+from runtime.errors import FlagError
+from runtime.flags import Settings
+from runtime.training.evaluation import Scored
+from runtime.training.prediction import Output
+
+# The parts of a task's data: to train on, to choose the best checkpoint by, to be labelled by it.
+TRAIN, DEV, TEST = "train", "dev", "test"
+
+
+class Part(Protocol):
+    """A part of a task's data, before it is ready to be read."""
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        """Yields names and values about the input and its features, for people; writes nothing.
+
+        Raises:
+          UserError: the input is no good.
+        """
+
+    def num_examples(self) -> int:
+        """Returns what the length of a training is counted in."""
+
+    def prepared(self) -> Data:
+        """Makes the data ready to be read, features included.
+
+        Raises:
+          UserError: the input is no good, or a file is there that is not ours to replace.
+        """
+
+
+class Task(abc.ABC):
+    """A task under the flags: its data, its model, its scores.
+
+    Attributes:
+      required: flags that must have a value.
+      outputs: names of the files that come with the best checkpoint's scores.
+      label_outputs: names of the files that the labels of `TEST` are written to.
+      settings: the values of the flags.
+    """
+
+    required: ClassVar[Sequence[str]] = ()
+    outputs: ClassVar[Sequence[str]] = ()
+    label_outputs: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, settings: Settings):
+        """Checks the flags against each other, the model and its tokenizer.
+
+        Raises:
+          UserError: something does not fit.
+        """
+        self.settings = settings
+
+    @staticmethod
+    @abc.abstractmethod
+    def define_flags() -> None:
+        """Defines the flags of the task; those that all programs have are defined."""
+
+    @abc.abstractmethod
+    def wanted(self) -> Sequence[str]:
+        """Returns the parts that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.
+
+        Raises:
+          FlagError: there is nothing to do, or a file is missing for what was asked for.
+        """
+
+    @abc.abstractmethod
+    def part(self, name: str) -> Part:
+        """Returns a part of the data."""
+
+    @abc.abstractmethod
+    def contents(self, part: str) -> dict[str, Any]:
+        """Returns what shapes a part's results and is no plain value of a flag.
+
+        Under the names of their flags: the contents of files, and what flags come to.
+        """
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        """Yields names and values about the model, for people."""
+        return iter(())
+
+    @abc.abstractmethod
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        """Returns the steps of the training, and those in which the learning rate rises.
+
+        Raises:
+          UserError: there is less than one.
+        """
+
+    @abc.abstractmethod
+    def model_fn(self, steps: tuple[int, int] | None) -> Callable:
+        """Returns the `model_fn`; `steps` are those of training and warmup, None in prediction."""
+
+    @abc.abstractmethod
+    def model_inputs(self) -> Mapping[str, Any]:
+        """Returns what the model takes of a record in training, for `tf.io.parse_example`."""
+
+    trims: ClassVar[bool] = True
+
+    def serving_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns what an exported model takes, by name."""
+        inputs = batch_spec(self.model_inputs(), None, trims=True)
+        return {key: inputs[key] for key in SEQUENCE_KEYS}
+
+    @abc.abstractmethod
+    def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
+        """Compares the model's variables with those of --init_checkpoint.
+
+        Raises:
+          UserError: they do not fit.
+        """
+
+    @abc.abstractmethod
+    def score_key(self, data: Data) -> str | None:
+        """Returns the score by which the best checkpoint is chosen; None if there are no scores."""
+
+    @abc.abstractmethod
+    def score(self, data: Data, outputs: list[Output]) -> Scored:
+        """Returns the scores of what the model gave for every record of `DEV`; on rank 0."""
+
+    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+        """Writes what the model gave for every record of `TEST`; on rank 0.
+
+        Args:
+          data: the part.
+          outputs: of the model.
+          names: what to write, in the order of `label_outputs`.
+
+        Returns:
+          Facts about the files that are kept with them.
+
+        Raises:
+          UserError: the features are not those of the examples.
+        """
+        raise NotImplementedError
+
+
+def is_wanted(settings: Settings, task: str, file: str) -> bool:
+    """Returns whether a task such as "do_train" is to be done: it is on, and its file is given.
+
+    A task that is on by default is off, with a log line, if its file is not given.
+
+    Raises:
+      FlagError: the task was asked for without its file.
+    """
+    if not getattr(settings, task):
+        return False
+    if getattr(settings, file):
+        return True
+    if settings.is_given(task):
+        raise FlagError(f"--{task} needs --{file}")
+    tf.logging.info("--%s is off, because --%s is not given", task, file)
+    return False

@@ -1,0 +1,74 @@
+"""How text is prepared for ALBERT's SentencePiece models, and the rule for a digit and a comma."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import sentencepiece as spm
+
+SPIECE_UNDERLINE = "▁".encode()
+_UNDERLINE = "▁"
+# A lone surrogate cannot be encoded in UTF-8; JSON can hold one all the same.
+_REPLACEMENT = "\ufffd"
+
+
+def preprocess_text(inputs: str, remove_space: bool = True, lower: bool = False) -> str:
+    """Returns text as the SentencePiece models were trained on it.
+
+    Runs of white space become one space (`remove_space`), characters their NFKD form without
+    combining marks, and letters lower case (`lower`).
+    """
+    text = " ".join(inputs.split()) if remove_space else inputs
+    if not text.isascii():
+        text = "".join(map(strip_character, text))
+    return text.lower() if lower else text
+
+
+def strip_character(char: str) -> str:
+    """Returns a character's NFKD form without combining marks: "é" to "e", "½" to "1⁄2".
+
+    Without its marks, the NFKD form of a text is that of its characters one after the other.
+    """
+    if 0xD800 <= ord(char) <= 0xDFFF:
+        return _REPLACEMENT
+    return "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
+
+
+def encode_pieces(
+    sp_model: spm.SentencePieceProcessor,
+    text: str,
+    return_unicode: bool = True,
+    sample: bool = False,
+) -> list[str]:
+    """Returns a text's pieces; one that ends in a digit and a comma is cut again without the comma.
+
+    Args:
+      sp_model: the SentencePiece model.
+      text: what `preprocess_text` returned.
+      return_unicode: kept for compatibility; pieces are always strings.
+      sample: draw a segmentation (n-best 64, alpha 0.1) instead of the best one.
+    """
+    if sample:
+        pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
+    else:
+        pieces = sp_model.encode(text, out_type=str)
+    if not any(map(ends_in_digit_comma, pieces)):
+        return pieces
+    result = []
+    for piece in pieces:
+        if ends_in_digit_comma(piece):
+            result += sp_model.encode(piece[:-1].replace(_UNDERLINE, ""), out_type=str)
+            result.append(",")
+        else:
+            result.append(piece)
+    return result
+
+
+def ends_in_digit_comma(piece: str) -> bool:
+    """Tells whether the comma rule of `encode_pieces` applies to a piece, such as "▁1995,"."""
+    return piece[-1:] == "," and piece[-2:-1].isdigit()
+
+
+def encode_ids(sp_model: spm.SentencePieceProcessor, text: str, sample: bool = False) -> list[int]:
+    """Returns the ids of `encode_pieces`."""
+    return sp_model.piece_to_id(encode_pieces(sp_model, text, sample=sample))

@@ -1,0 +1,73 @@
+"""What all classifications have in common: how long they train, and what is not counted."""
+
+import types
+
+import numpy as np
+import pytest
+
+from classification.base import ClassificationTask
+from runtime.data.batches import Data
+from runtime.errors import UserError
+
+
+def task(given=(), **flags):
+    """A task as far as it does not need a model."""
+    defaults = {
+        "train_steps": 100,
+        "num_train_epochs": 0.0,
+        "warmup_step": 0,
+        "warmup_proportion": 0.0,
+        "train_batch_size": 4,
+        "gradient_accumulation_steps": 1,
+        "data_dir": "data",
+    }
+    kind = type("Made", (ClassificationTask,), {})
+    kind.__abstractmethods__ = frozenset()
+    made = object.__new__(kind)
+    settings = types.SimpleNamespace(**{**defaults, **flags}, is_given=lambda name: name in given)
+    made.settings, made.labels = settings, ["no", "yes"]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("flags", "given", "steps"),
+    [
+        ({}, (), (100, 0)),
+        ({"warmup_step": 30}, (), (100, 30)),
+        ({"warmup_proportion": 0.2}, (), (100, 20)),
+        # A default gives way, what is given does not.
+        ({"warmup_step": 30, "warmup_proportion": 0.2}, (), (100, 20)),
+        ({"warmup_step": 30, "warmup_proportion": 0.2}, ("warmup_step",), (100, 30)),
+        ({"num_train_epochs": 2.0, "warmup_proportion": 0.5}, (), (20, 10)),
+        ({"num_train_epochs": 2.0}, ("train_steps",), (100, 0)),
+    ],
+)
+def test_steps(flags, given, steps):
+    assert task(given, **flags).steps(num_examples=40) == steps
+
+
+# The reference's feature files may have examples that only fill a batch up.
+OUTPUTS = [
+    {
+        "label_ids": np.int32(label),
+        "predictions": np.int32(predicted),
+        "logits": np.eye(2, dtype=np.float32)[predicted],
+        "probabilities": np.eye(2, dtype=np.float32)[predicted],
+        "is_real_example": np.int32(is_real),
+    }
+    for label, predicted, is_real in [(1, 1, 1), (0, 1, 1), (0, 0, 1), (1, 1, 1), (0, 1, 0)]
+]
+
+
+def test_what_fills_a_batch_up_does_not_count_in_scores():
+    assert task().score(None, OUTPUTS).scores["eval_accuracy"] == 0.75
+
+
+def test_what_fills_a_batch_up_is_not_labelled(tmp_path):
+    names = [str(tmp_path / name) for name in ("results", "submission")]
+    data = Data(["test.tf_record"], {}, 4, 5, source=["a", "b", "c", "d"])
+    assert task().write_labels(data, OUTPUTS, names) == {"num_examples": 4}
+    submission = (tmp_path / "submission").read_text()
+    assert submission == "index\tprediction\na\tyes\nb\tyes\nc\tno\nd\tyes\n"
+    with pytest.raises(UserError, match=r"test\.tf_record has 3 features, .* 4 examples"):
+        task().write_labels(data, OUTPUTS[1:], names)

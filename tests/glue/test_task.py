@@ -1,0 +1,176 @@
+"""What a classification makes of what the model gives, and of its flags."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from glue.task import GlueTask, _feature_path
+from runtime import estimators
+from runtime.data.batches import Data
+from runtime.errors import FlagError, UserError
+from runtime.flags import Settings
+from runtime.training.run import define_flags
+from runtime.training.task import DEV, TEST, TRAIN
+
+
+def outputs(*rows):
+    """Of examples given as label, predicted label, and whether they are more than filling."""
+    return [
+        {
+            "label_ids": np.int32(label),
+            "predictions": np.int32(predicted),
+            "logits": np.eye(2, dtype=np.float32)[predicted],
+            "probabilities": np.eye(2, dtype=np.float32)[predicted],
+            "is_real_example": np.int32(is_real),
+        }
+        for label, predicted, is_real in rows
+    ]
+
+
+@pytest.fixture
+def make(set_flags, squad_dir, tmp_path):
+    """Makes a task of some flags, with the data in `tmp_path`."""
+
+    def make(name, *flags):
+        set_flags(
+            [lambda: define_flags(GlueTask)],
+            f"--task_name={name}",
+            f"--data_dir={tmp_path}",
+            f"--albert_config_file={squad_dir / 'albert.json'}",
+            f"--spm_model_file={squad_dir / 'spm.model'}",
+            f"--output_dir={tmp_path / 'out'}",
+            "--max_seq_length=32",
+            "--do_train",
+            *flags,
+        )
+        return GlueTask(Settings())
+
+    return make
+
+
+# The reference's feature files may have examples that only fill a batch up.
+FILLED_UP = outputs((1, 1, True), (0, 1, True), (0, 0, True), (1, 1, True), (0, 0, False))
+
+
+def labelled_part(task, num_records):
+    """The test set of a task, as if its features were made."""
+    examples = task._processor.get_test_examples(task.settings.data_dir)
+    ids = [example.guid for example in examples]
+    return Data(["test.tf_record"], {}, len(ids), num_records, source=ids)
+
+
+class TestFilling:
+    def test_does_not_count_in_scores(self, make):
+        data = Data(["dev.tf_record"], {}, 4, 5)
+        assert make("MRPC").score(data, FILLED_UP).scores["eval_accuracy"] == 0.75
+
+    def test_is_not_labelled(self, make, tmp_path):
+        header = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+        rows = "".join(f"{n}\t1\t2\ta\tb\n" for n in range(4))
+        (tmp_path / "MRPC").mkdir()
+        (tmp_path / "MRPC" / "test.tsv").write_text(header + rows)
+        task = make("MRPC")
+        files = [tmp_path / "results.tsv", tmp_path / "submission.tsv"]
+        data = labelled_part(task, 5)
+        assert task.write_labels(data, FILLED_UP, files) == {"num_examples": 4}
+        assert files[1].read_text() == "index\tprediction\n0\t1\n1\t1\n2\t0\n3\t1\n"
+        with pytest.raises(UserError, match=r"test\.tf_record has 3 features, .* 4 examples"):
+            task.write_labels(data, FILLED_UP[1:], files)
+
+
+def test_numbers_in_a_submission_are_within_the_tasks_limits(make, tmp_path):
+    """STS-B has 0 to 5; the model may give less and more, which the other file shows."""
+    row = "\t".join("abcdefghi")
+    (tmp_path / "STS-B").mkdir()
+    test_set = tmp_path / "STS-B" / "test.tsv"
+    test_set.write_text(f"header{row}\n" + "".join(f"{n}{row}\n" for n in range(3)))
+    numbers = [
+        {"predictions": value, "probabilities": value[None], "is_real_example": np.int32(1)}
+        for value in np.array([5.75, -0.5, 2.5], np.float32)
+    ]
+    task = make("STS-B")
+    files = [tmp_path / "results.tsv", tmp_path / "submission.tsv"]
+    task.write_labels(labelled_part(task, 3), numbers, files)
+    assert files[0].read_text().split() == ["5.75", "-0.5", "2.5"]
+    rows = [line.split("\t") for line in files[1].read_text().splitlines()[1:]]
+    assert [float(number) for _, number in rows] == [5.0, 0.0, 2.5]
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_deterministic_run_has_no_dropout_in_the_head(make, squad_dir, tmp_path, deterministic):
+    config = json.loads((squad_dir / "albert.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (tmp_path / "albert.json").write_text(json.dumps(config))
+    task = make(
+        "MRPC",
+        f"--albert_config_file={tmp_path / 'albert.json'}",
+        f"--deterministic_run={deterministic}",
+        "--learning_rate=0",
+    )
+    assert task.has_dropout() != deterministic
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        ids = tf.constant([[5, 6, 7], [8, 9, 10]])
+        features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
+        features["label_ids"] = tf.constant([0, 1])
+        spec = task.model_fn((10, 0))(features, None, estimators.ModeKeys.TRAIN, {})
+        session.run(tf.global_variables_initializer())
+        first, _ = session.run([spec.loss, spec.train_op])
+        # Nothing has been learnt at a rate of 0, so that only dropout can make a difference.
+        second = session.run(spec.loss)
+    assert (first == second) == deterministic
+
+
+@pytest.mark.parametrize("flags", [[], ["--threshold_to_export=0.25"]])
+def test_the_threshold_is_exported_where_it_is_given(make, flags):
+    task = make("MRPC", *flags)
+    assert math.isnan(task.settings.threshold_to_export) != bool(flags)
+    with tf.Graph().as_default():
+        ids = tf.constant([[5, 6, 7]])
+        features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
+        spec = task.model_fn(None)(features, None, estimators.ModeKeys.PREDICT, {})
+        (exported,) = spec.export_outputs.values()
+    assert ("threshold" in exported.outputs) == bool(flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--train_step=50", "--warmup_step=7"], (50, 7)),
+        (["--num_train_epochs=3", "--train_batch_size=8", "--warmup_step=2"], (37, 2)),
+        (["--num_train_epochs=3", "--train_step=50", "--warmup_step=2"], (50, 2)),
+    ],
+)
+def test_steps(make, flags, expected):
+    """Epochs count where they alone are given; 100 examples are 12.5 steps of 8."""
+    assert make("MRPC", *flags).steps(num_examples=100) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--do_train=false"], "nothing to do: give --do_train, --do_eval, --do_predict or"),
+        (["--task_name=mrcp"], "--task_name=mrcp is no task; there are "),
+        (["--tsv_regression"], "--tsv_regression is for --task_name=tsv only"),
+        (["--train_step=0"], "--train_step must be positive, not 0"),
+    ],
+)
+def test_flags_that_do_not_fit(make, flags, words):
+    with pytest.raises(FlagError, match=words):
+        make("MRPC", *flags)
+
+
+def test_where_features_are(make, tmp_path):
+    """As in the reference, and those that are ready in --input_file before all."""
+    task = make("MRPC", "--cached_dir=cached")
+    assert [_feature_path(task.settings, part) for part in (TRAIN, DEV, TEST)] == [
+        "cached/mrpc_train.tf_record",
+        "cached/mrpc_eval.tf_record",
+        f"{tmp_path}/out/predict.tf_record",
+    ]
+    (tmp_path / "train.tf_record").touch()
+    task = make("MRPC", f"--input_file={tmp_path}")
+    assert _feature_path(task.settings, TRAIN) == f"{tmp_path}/train.tf_record"

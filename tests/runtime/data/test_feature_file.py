@@ -1,0 +1,147 @@
+"""Feature files of any task: examples to numbered records and a companion, made once and found."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from runtime import distributed
+from runtime.data.cached_file import CachedFile
+from runtime.data.feature_file import Chunk, FeatureSource, sha256_of_input
+from runtime.data.records import count_foreign_records
+from runtime.distributed import Worker
+from runtime.errors import UserError
+
+SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
+
+
+def record_of(number: int) -> bytes:
+    value = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
+    return tf.train.Example(features=tf.train.Features(feature={"x": value})).SerializeToString()
+
+
+class Letters(FeatureSource):
+    """Every letter of a text becomes one record, a capital one two of them."""
+
+    name = "training"
+    spec = SPEC
+    trims = True
+    chunk = 3
+
+    def __init__(self, text, folder, workers=1, with_companion=True):
+        self.text = text
+        self.workers = workers
+        self.times_read = 0
+        companions = [str(folder / "more")] if with_companion else []
+        numbers = ("num_examples", "num_features")
+        self.cached = CachedFile(str(folder / "records"), {"text": text}, companions, numbers)
+
+    def read(self):
+        self.times_read += 1
+        return self.text.replace("-", ""), {"it is a dash": self.text.count("-")}
+
+    def convert(self, examples, start):
+        records = [record_of(0) for letter in examples for _ in range(1 + letter.isupper())]
+        return Chunk(len(examples), records, (start, examples))
+
+    def numbered(self, record, number):
+        return record_of(number)
+
+    def write_companion(self, path, parts):
+        with open(path, "w") as file:
+            file.write(repr(parts))
+
+    def count_foreign(self):
+        return count_foreign_records(self.cached.paths[0], SPEC, 1, "move it", {})
+
+    def source_of(self, file):
+        return f"of {file.num_examples}"
+
+
+@pytest.fixture
+def log(caplog, monkeypatch):
+    """The log lines so far."""
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    caplog.set_level(logging.INFO, tf.get_logger().name)
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def numbers_in(folder):
+    return [
+        tf.train.Example.FromString(record).features.feature["x"].int64_list.value[0]
+        for record in tf.io.tf_record_iterator(str(folder / "records"))
+    ]
+
+
+class TestMade:
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_records_and_companion_are_in_order(self, tmp_path, log, workers):
+        file = Letters("abC-dEfg", tmp_path, workers).made()
+        assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.made_elsewhere
+        assert numbers_in(tmp_path) == list(range(9))
+        assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
+        assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in log())
+        assert f"{tmp_path / 'records'}: 9 features of 7 examples" in log()
+
+    def test_what_is_found_is_not_read_again(self, tmp_path, monkeypatch):
+        made = Letters("abC", tmp_path).made()
+        monkeypatch.setattr(Letters, "convert", None)
+        again = Letters("abC", tmp_path)
+        assert again.made() == made
+        assert again.times_read == 0
+
+    def test_without_a_companion(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(Letters, "write_companion", None)
+        assert Letters("abC", tmp_path, with_companion=False).made().num_features == 4
+        assert {path.name for path in tmp_path.iterdir()} == {"records", "records.json"}
+
+    def test_a_file_of_somebody_else(self, tmp_path):
+        with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
+            for number in range(5):
+                writer.write(record_of(number))
+        source = Letters("ab", tmp_path)
+        assert source.state() == "there, without a header of ours"
+        file = source.made()
+        assert file.made_elsewhere and (file.num_examples, file.num_features) == (2, 5)
+
+    def test_something_else_is_not_touched(self, tmp_path):
+        (tmp_path / "records").write_text("notes")
+        for look in (Letters("ab", tmp_path).made, Letters("ab", tmp_path).state):
+            with pytest.raises(UserError, match="neither read nor replaced: move it or remove it"):
+                look()
+        assert (tmp_path / "records").read_text() == "notes"
+
+
+class TestPrepared:
+    def test_data(self, tmp_path):
+        source = Letters("abC", tmp_path)
+        data = source.prepared()
+        assert data.files == [str(tmp_path / "records")]
+        assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
+        assert (data.num_examples, data.num_records) == (3, 4)
+        assert data.content == Letters("abC", tmp_path).prepared().content
+        other = Letters("abD", tmp_path).prepared()
+        assert other.num_records == 4 and data.snapshot != other.snapshot
+
+    def test_what_scores_need_is_for_rank_0_alone(self, tmp_path, monkeypatch):
+        Letters("abC", tmp_path).made()
+        monkeypatch.setattr(distributed, "_worker", Worker(1, 2))
+        assert Letters("abC", tmp_path).prepared().source is None
+
+
+def test_described_without_being_made(tmp_path):
+    source = Letters("ab-C", tmp_path)
+    expected = [("training examples", 3), ("left out", "1: it is a dash")]
+    assert list(source.describe()) == [*expected, ("training features", "to be made")]
+    assert source.num_examples() == 3
+    assert list(tmp_path.iterdir()) == []
+    source.made()
+    assert list(source.describe())[-1] == ("training features", "reused")
+
+
+def test_an_input_that_cannot_be_read(tmp_path):
+    path = str(tmp_path / "none")
+    with pytest.raises(UserError, match=f"^SQuAD file {path} cannot be read: No such file"):
+        sha256_of_input(path, "SQuAD file ")

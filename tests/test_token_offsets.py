@@ -1,0 +1,318 @@
+"""Which characters the tokens stand for, held against properties over all kinds of text."""
+
+import itertools
+import json
+import time
+
+import hypothesis
+import numpy as np
+import pytest
+import sentencepiece as spm
+from hypothesis import strategies as st
+
+import tokenization
+from token_offsets import Aligner
+
+# What is apt to go wrong: white space of every kind, control characters, characters that vanish,
+# grow, shrink or depend on their neighbours, other scripts, and the comma rule's "1," and "9,".
+ODD = [
+    *" \t\n\r\x00\x01\x1c\x1f\x7f\x85\xa0\xad\u200b\u200d\u200e\u202e\u2028\u3000\ufeff\ufffd",
+    *"\u0301\u0300\u0327\u0345\u05b8\u0651\u20dd\ud800\udfff▁,.'-",
+    *"½²ﬁŉßẞİıſΣςσÅé각がｶﾞ\u1100\u1161\u11a8٣９①㍿ﷺאبم中文ไทย",
+    *[
+        "   ",
+        "\n\n",
+        "1,",
+        "9,",
+        "1995,",
+        " 10,000, ",
+        "1 ,",
+        "the ",
+        "Of",
+        "a\u0301",
+        "👩‍👧",
+        "🇩🇪",
+        "¨",
+    ],
+]
+CHARACTERS = st.characters(exclude_categories=())
+TEXTS = st.lists(
+    st.one_of(st.sampled_from(ODD), st.text(CHARACTERS, max_size=3), st.sampled_from("aeiSt 19,")),
+    max_size=20,
+).map("".join)
+ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
+SETTINGS = hypothesis.settings(max_examples=200, suppress_health_check=list(hypothesis.HealthCheck))
+
+
+def load(path):
+    return tokenization.FullTokenizer(None, True, str(path)).sp_model
+
+
+@pytest.fixture(scope="module", params=["en8k", "tiny"])
+def model(request):
+    """A SentencePiece model: of English, or of nothing but some made-up words."""
+    if request.param == "tiny":
+        return load(request.getfixturevalue("squad_dir") / "spm.model")
+    return load(request.getfixturevalue("shared") / "data" / "spm" / "en8k.model")
+
+
+@pytest.fixture(scope="module")
+def align(model):
+    """Tokenizes, by default in lower case."""
+    aligner = Aligner(model)
+    return lambda text, lower=True: aligner.tokenize(text, lower)
+
+
+def normalized(model, text, lower=True):
+    """What the model sees of a text, without white space and with one form of sigma."""
+    prepared = tokenization.preprocess_text(text, lower=lower)
+    return spelled(model.normalize(prepared))
+
+
+def spelled(pieces):
+    return "".join(pieces).replace("▁", "").replace("ς", "σ")
+
+
+def pieces_of(model, text, lower=True):
+    """The tokens' texts, by the tokenizer."""
+    return tokenization.encode_pieces(model, tokenization.preprocess_text(text, lower=lower))
+
+
+def groups(tokens):
+    """Runs of tokens that share characters: first and last token, first and last character."""
+    count = len(tokens.ids)
+    first = 0
+    for i in range(count):
+        if i + 1 == count or tokens.starts[i + 1] > tokens.ends[i]:
+            yield first, i, int(tokens.starts[first]), int(tokens.ends[i])
+            first = i + 1
+
+
+@hypothesis.given(text=TEXTS, lower=st.booleans())
+@SETTINGS
+def test_ids_are_those_of_the_tokenizer(model, align, text, lower):
+    prepared = tokenization.preprocess_text(text, lower=lower)
+    tokens = align(text, lower)
+    assert tokens.ids.tolist() == tokenization.encode_ids(model, prepared)
+
+
+@hypothesis.given(text=TEXTS, lower=st.booleans())
+@hypothesis.example("19, and 9,", True)
+@SETTINGS
+def test_spans_lie_in_the_text_and_in_order(model, align, text, lower):
+    tokens = align(text, lower)
+    assert len(tokens.ids) == len(tokens.starts) == len(tokens.ends)
+    starts, ends = tokens.starts.tolist(), tokens.ends.tolist()
+    for start, end in zip(starts, ends, strict=True):
+        assert 0 <= start <= len(text) and start - 1 <= end < len(text)
+    assert starts == sorted(starts) and ends == sorted(ends)
+
+
+@hypothesis.given(text=TEXTS, lower=st.booleans())
+@SETTINGS
+def test_tokens_spell_their_characters(model, align, text, lower):
+    tokens = align(text, lower)
+    all_pieces = pieces_of(model, text, lower)
+    for first, last, start, end in groups(tokens):
+        pieces = all_pieces[first : last + 1]
+        assert normalized(model, text[start : end + 1], lower) == spelled(pieces), pieces
+
+
+@hypothesis.given(text=TEXTS, lower=st.booleans())
+@SETTINGS
+def test_the_tokens_texts_make_up_the_text(model, align, text, lower):
+    parts = [text[start : end + 1] for *_, start, end in groups(align(text, lower))]
+    assert normalized(model, "".join(parts), lower) == normalized(model, text, lower)
+    assert "".join(parts) in text
+
+
+@hypothesis.given(text=TEXTS, data=st.data())
+@SETTINGS
+def test_span_of_covers_the_answer(model, align, text, data):
+    tokens = align(text)
+    hypothesis.assume(len(tokens.ids))
+    first = data.draw(st.integers(0, len(text) - 1), "first")
+    last = data.draw(st.integers(first, len(text) - 1), "last")
+    start, end = tokens.span_of(first, last)
+    assert 0 <= start <= end < len(tokens.ids)
+    covered = range(tokens.starts[start], tokens.ends[end] + 1)
+    lost = [i for i in range(first, last + 1) if i not in covered and normalized(model, text[i])]
+    assert not lost, (text[first : last + 1], tokens.ids[start : end + 1])
+
+
+@hypothesis.given(text=TEXTS, data=st.data())
+@SETTINGS
+def test_span_of_takes_no_token_more_than_needed(model, align, text, data):
+    tokens = align(text)
+    hypothesis.assume(len(tokens.ids))
+    first = data.draw(st.integers(0, len(text) - 1), "first")
+    last = data.draw(st.integers(first, len(text) - 1), "last")
+    # What stands for no more than the white space before the first word begins no answer.
+    from_word = pieces_of(model, text)[0] == "▁"
+    touching = [
+        i
+        for i, (start, end) in enumerate(zip(tokens.starts, tokens.ends, strict=True))
+        if i >= from_word and max(start, first) <= min(end, last)
+    ]
+    hypothesis.assume(touching)
+    start, end = tokens.span_of(first, last)
+    # Tokens that stand for no character may lie at the span's end.
+    extra = [i for i in range(start, end + 1) if i not in touching]
+    assert (start, [i for i in extra if tokens.ends[i] >= tokens.starts[i]]) == (touching[0], [])
+
+
+@hypothesis.given(text=ASCII, lower=st.booleans())
+@SETTINGS
+def test_ascii_text_is_aligned_as_any_other(model, align, text, lower):
+    # "½" becomes three characters, which the quick way for most texts cannot deal with.
+    short, long = align(text, lower), align(text + " ½", lower)
+    count = len(short.ids)
+    for column in ("ids", "starts", "ends"):
+        assert getattr(long, column)[:count].tolist() == getattr(short, column).tolist()
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "\u0301", "\u200b\u200b", "\ufeff", "\u3000"])
+def test_text_without_tokens(align, text):
+    tokens = align(text)
+    assert [len(c) for c in (tokens.ids, tokens.starts, tokens.ends)] == [0, 0, 0]
+
+
+def answer_of(tokens, text, answer):
+    """The text of the tokens that cover the one place of `answer` in the text."""
+    assert text.count(answer) == 1
+    first = text.index(answer)
+    start, end = tokens.span_of(first, first + len(answer) - 1)
+    return text[tokens.starts[start] : tokens.ends[end] + 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("In 1995, and 9, it was so.", "1995"),
+        ("In 1995, and 9, it was so.", "9,"),
+        ("From 1 to 9, then.", "9"),
+        ("The Café Élan is shut.", "Café Élan"),
+        ("Add ½ cup, no more.", "½ cup"),
+        ("Add ½ cup, no more.", "cup"),
+        ("An e\u0301lan\u0301 and more.", "e\u0301lan\u0301"),
+        ("Ein Straßenfeſt heute", "Straßenfeſt"),
+        ("a  \n lot of   room", "room"),
+        ("İstanbul is old", "is"),
+        ("of ΟΔΟΣ and ΟΔΟΣ. x", "and"),
+        ("zero\u200bwidth", "width"),
+        ("a 👩‍👧 family", "family"),
+        ("x \ud800\udc00 y z", "y"),
+        ("NUL \x00 in it", "in"),
+        ("the １９９５ war", "１９９５"),
+    ],
+)
+def test_answers_by_hand(align, text, answer):
+    assert answer_of(align(text), text, answer).strip(" \n\u200b") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "first"),
+    [
+        ("Citizenship of the EU", "Citizenship", "citizenship"),
+        ("  Citizenship of the EU", "Citizenship of", "citizenship"),
+        # One piece of white space and word, a character of three tokens, and a number.
+        ("The EU", "The", "▁the"),
+        ("½ cup", "½", "▁1"),
+        ("1, 2", "1", "▁1"),
+    ],
+)
+def test_an_answer_at_the_beginning_begins_at_its_word(shared, text, answer, first):
+    model = load(shared / "data" / "spm" / "en8k.model")
+    begin = text.index(answer)
+    start, _ = Aligner(model).tokenize(text, True).span_of(begin, begin + len(answer) - 1)
+    assert pieces_of(model, text)[start] == first
+
+
+def test_a_model_without_a_piece_of_white_space(tmp_path):
+    """All of its unknown text is one token, the white space too."""
+    (tmp_path / "text").write_text("ab ab ab\n" * 20)
+    spm.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "plain"),
+        vocab_size=10,
+        hard_vocab_limit=False,
+        model_type="word",
+        minloglevel=2,
+    )
+    model = load(tmp_path / "plain.model")
+    assert "▁" not in model.id_to_piece(list(range(model.get_piece_size())))
+    tokens = Aligner(model).tokenize("xy ab", True)
+    assert tokens.ids.tolist() == [model.unk_id(), model.piece_to_id("▁ab")]
+    assert tokens.span_of(0, 1) == (0, 0)
+
+
+def test_a_word_has_its_white_space(model, align):
+    text = "some   words"
+    tokens = align(text)
+    word = [i for i, piece in enumerate(pieces_of(model, text)) if piece.startswith("▁")][1]
+    assert tokens.starts[word] == text.index(" ")
+
+
+def test_real_paragraphs(model, align, shared):
+    """Every answer of the development file is spelled by its tokens."""
+    content = json.loads((shared / "data/squad/dev-v1.1.json").read_text(encoding="utf-8"))
+    paragraphs = [p for article in content["data"] for p in article["paragraphs"]]
+    assert len(paragraphs) > 100
+    for paragraph in paragraphs:
+        text = paragraph["context"]
+        tokens = align(text)
+        for answer in itertools.chain(*(q["answers"] for q in paragraph["qas"])):
+            first, last = answer["answer_start"], answer["answer_start"] + len(answer["text"]) - 1
+            start, end = tokens.span_of(first, last)
+            assert tokens.starts[start] <= first and last <= tokens.ends[end]
+            before = tokens.ends[tokens.first_word : start]
+            assert all(before < first) and all(tokens.starts[end + 1 :] > last)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["word ", "a", "1,", "1995, ", "é", "½ ", "中", "😀", "a\u200b", "x\n\n \u0301", "Σ.", "\x00"],
+)
+def test_time_is_linear(align, unit):
+    text = unit * (150_000 // len(unit))
+    started = time.process_time()
+    tokens = align(text)
+    assert time.process_time() - started < 2
+    assert tokens.ends.dtype == np.int32
+
+
+class TestCommaRule:
+    """Pieces that end in a digit and a comma, which are cut again without the comma."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("in 1, 9, x", "▁in=in|▁1= 1|,=,|▁9= 9|,=,|▁x= x"),
+            ("1, x", "▁1=1|,=,|▁x= x"),
+            ("at 9,  9, x", "▁at=at|▁9= 9|,=,|▁9=  9|,=,|▁x= x"),
+            ("\u0661\u200b1\u0301, x", "▁=\u0661|\u0661=\u0661|▁1=\u200b1\u0301|,=,|▁x= x"),
+        ],
+    )
+    def test_by_hand(self, shared, text, expected):
+        """`expected` has pieces and their characters."""
+        model = load(shared / "data" / "spm" / "en8k.model")
+        of_model = model.encode(tokenization.preprocess_text(text), out_type=str)
+        assert {"▁1,", "▁9,"} & set(of_model), "the rule is not at work"
+        tokens = Aligner(model).tokenize(text, True)
+        spans = zip(pieces_of(model, text), tokens.starts, tokens.ends, strict=True)
+        assert "|".join(f"{p}={text[start : end + 1]}" for p, start, end in spans) == expected
+
+    @pytest.mark.parametrize("text", ["b 19, b", "19, b", "b １９, b", "b ①⑨, b", "①⑨,"])
+    def test_unknown_digits_and_comma_that_are_one_piece(self, squad_dir, text):
+        model = load(squad_dir / "spm.model")
+        assert "19," in model.encode(tokenization.preprocess_text(text), out_type=str)
+        tokens = Aligner(model).tokenize(text, True)
+        spans = zip(pieces_of(model, text), tokens.starts, tokens.ends, strict=True)
+        got = {piece: text[start : end + 1] for piece, start, end in spans if piece in ("19", ",")}
+        digits = "".join(char for char in text if char.isdigit())
+        assert got == {"19": digits, ",": ","}
+        # The second "▁", put before the digits when they are cut again, stands for no character;
+        # at the text's beginning it shares the first one, so that ends do not run backwards.
+        lengths = tokens.ends - tokens.starts + 1
+        empty = [p for p, n in zip(pieces_of(model, text), lengths, strict=True) if n == 0]
+        assert empty == ([] if text[0].isdigit() else ["▁"])
