@@ -11,7 +11,8 @@ from typing import NamedTuple
 # Run as a script, Python looks for modules in this file's folder only.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from download.command import FetchError, add_version, run_command, seconds, web_address
+from download.archive import ArchiveError, extract_tar
+from download.command import FetchError, add_version, run_command, seconds, sha256, web_address
 from download.fetch import fetch, file_sha256, join_url
 
 logger = logging.getLogger(__name__)
@@ -53,8 +54,15 @@ SQUAD_FILES = {
     ),
 }
 
-_EXAMPLE = """example:
+# No hash of it is published.
+RACE_URL = "http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz"
+_RACE_FOLDERS = [
+    f"{part}/{level}" for part in ("train", "dev", "test") for level in ("middle", "high")
+]
+
+_EXAMPLE = """examples:
   python3 download/download_dataset.py squad --version 1.1 --data_dir data/squad
+  python3 download/download_dataset.py race --data_dir data
 
 A run that was stopped goes on where it was when the same command is given again.
 """
@@ -104,6 +112,56 @@ def _is_there(path: Path, file: DataFile, force: bool) -> bool:
     )
 
 
+def download_race(
+    url: str, data_dir: Path, *, expected: str | None = None, retry_wait: float = 1.0
+) -> None:
+    """Brings RACE, which is an archive at `url`, into `data_dir`/RACE; one that is there stays.
+
+    An archive that is there already, as RACE.tar.gz, is unpacked without fetching it, and kept.
+
+    Args:
+        url: of the archive.
+        data_dir: made if need be.
+        expected: SHA-256 of the archive in hexadecimal, None for no check.
+        retry_wait: seconds before the second try of a request.
+
+    Raises:
+        FetchError: the archive cannot be fetched, is another one or not RACE, or the disk cannot
+            be written.
+    """
+    target, archive = data_dir / "RACE", data_dir / "RACE.tar.gz"
+    if os.path.lexists(target):
+        _check_is_race(target)
+        logger.info("%s: already there; kept", target)
+        return
+    was_there = archive.exists()
+    if not was_there:
+        fetch(url, archive, expected, retry_wait=retry_wait)
+    found = file_sha256(archive)
+    if expected not in (None, found):
+        raise FetchError(f"{archive}: SHA-256 is {found}, expected {expected}; move it away")
+    try:
+        extract_tar(archive, target, finish=_check_is_race)
+    except ArchiveError as error:
+        if was_there:
+            raise ArchiveError(f"{error}; remove it and run again") from error
+        archive.unlink()
+        raise ArchiveError(f"{error}; removed again; check the address {url}") from error
+    if not was_there:
+        archive.unlink()
+    logger.info("%s: unpacked; SHA-256 of the archive: %s", target, found)
+
+
+def _check_is_race(folder: Path) -> None:
+    for name in _RACE_FOLDERS:
+        if not any((folder / name).glob("*.txt")):
+            raise ArchiveError(f"{folder}: not RACE, there is no .txt file in {name}")
+
+
+def _download_race(args: argparse.Namespace) -> None:
+    download_race(args.url, args.data_dir, expected=args.sha256, retry_wait=args.retry_wait)
+
+
 def _download_squad(args: argparse.Namespace) -> None:
     download_files(
         SQUAD_FILES[args.version],
@@ -120,9 +178,6 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument(
         "--data_dir", type=Path, required=True, metavar="DIR", help="where to; made if need be"
     )
-    common.add_argument(
-        "--force", action="store_true", help="replace a file there whose hash is wrong"
-    )
     common.add_argument("--retry_wait", type=seconds, default=1.0, help=argparse.SUPPRESS)
 
     parser = argparse.ArgumentParser(
@@ -130,14 +185,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     datasets = parser.add_subparsers(title="datasets", dest="dataset", required=True)
+    alike = {
+        "parents": [common],
+        "epilog": _EXAMPLE,
+        "formatter_class": formatter,
+        "allow_abbrev": False,
+    }
     squad = datasets.add_parser(
         "squad",
-        parents=[common],
         help="SQuAD: train-v*.json and dev-v*.json",
         description="Fetches SQuAD's train-v*.json and dev-v*.json.",
-        epilog=_EXAMPLE,
-        formatter_class=formatter,
-        allow_abbrev=False,
+        **alike,
+    )
+    squad.add_argument(
+        "--force", action="store_true", help="replace a file there whose hash is wrong"
     )
     squad.add_argument(
         "--version", choices=sorted(SQUAD_FILES), default="1.1", help="default: %(default)s"
@@ -150,6 +211,20 @@ def _parser() -> argparse.ArgumentParser:
         help="folder on a mirror that has the files (default: %(default)s)",
     )
     squad.set_defaults(run=_download_squad)
+    race = datasets.add_parser(
+        "race",
+        help="RACE: train, dev and test, a file a passage",
+        description="Fetches RACE and unpacks it into DIR/RACE.",
+        **alike,
+    )
+    race.add_argument(
+        "--url",
+        type=web_address,
+        default=RACE_URL,
+        help="of the archive, on a mirror (default: %(default)s)",
+    )
+    race.add_argument("--sha256", type=sha256, metavar="HASH", help="that the archive must have")
+    race.set_defaults(run=_download_race)
     return parser
 
 

@@ -105,6 +105,20 @@ SIGNATURES = {
         "hub_module=None, optimizer='adamw'",
     },
 }
+SIGNATURES["race_utils"] = {
+    "convert_single_example": "example_index, example, label_size, max_seq_length, tokenizer, "
+    "max_qa_length",
+    "create_model": "albert_config, is_training, input_ids, input_mask, segment_ids, labels, "
+    "num_labels, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module",
+    "file_based_convert_examples_to_features": "examples, label_list, max_seq_length, tokenizer, "
+    "output_file, max_qa_length",
+    "file_based_input_fn_builder": SIGNATURES["classifier_utils"]["file_based_input_fn_builder"],
+    "InputExample": "example_id, context_sentence, start_ending, endings, label=None",
+    "model_fn_builder": "albert_config, num_labels, init_checkpoint, learning_rate, "
+    "num_train_steps, num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, "
+    "dropout_prob, hub_module",
+    "RaceProcessor": "use_spm, do_lower_case, high_only, middle_only",
+}
 # Without arguments that are worth a look.
 OTHERS = {
     "squad_utils": {"InputFeatures", "RawResult", "SquadExample"},
@@ -135,7 +149,9 @@ def test_arguments(module, name):
     )
 
 
-@pytest.mark.parametrize("module", ["squad_utils", "classifier_utils", "lamb_optimizer"])
+@pytest.mark.parametrize(
+    "module", ["squad_utils", "classifier_utils", "race_utils", "lamb_optimizer"]
+)
 def test_every_name_is_exported(module):
     exported = importlib.import_module(module).__all__
     assert set(exported) == {*SIGNATURES[module], *OTHERS.get(module, ())}

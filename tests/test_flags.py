@@ -95,6 +95,37 @@ REFERENCE = {
         "vocab_file": None,
         "warmup_step": "0",
     },
+    "run_race.py": {
+        **OF_TPUS,
+        "albert_config_file": None,
+        "albert_hub_module_handle": None,
+        "data_dir": None,
+        "do_eval": "true",
+        "do_lower_case": "true",
+        "do_predict": "false",
+        "do_train": "true",
+        "dropout_prob": "0.1",
+        "eval_batch_size": "8",
+        "eval_file": None,
+        "high_only": "false",
+        "init_checkpoint": None,
+        "learning_rate": "1e-05",
+        "max_qa_length": "128",
+        "max_seq_length": "512",
+        "middle_only": "false",
+        "num_keep_checkpoint": "5",
+        "output_dir": None,
+        "predict_batch_size": "8",
+        "predict_file": None,
+        "save_checkpoints_steps": "100",
+        "spm_model_file": None,
+        "task_name": "race",
+        "train_batch_size": "32",
+        "train_file": None,
+        "train_step": "12000",
+        "vocab_file": None,
+        "warmup_step": "1000",
+    },
     "run_pretraining.py": {
         **OF_TPUS,
         "albert_config_file": None,
@@ -159,6 +190,7 @@ DIFFERENT = {
     # Google's number of steps.
     "run_classifier.py": {"output_dir": HOME, "save_checkpoints_steps": "1000"},
     "run_pretraining.py": {"output_dir": HOME},
+    "run_race.py": {"output_dir": HOME},
 }
 CORES = str(len(os.sched_getaffinity(0)))
 OWN_OF_ALL_RUNS = {
@@ -184,6 +216,21 @@ OWN = {
         "train_steps": "1000",
         "tsv_regression": "false",
         "use_einsum": "false",
+        "warmup_proportion": "0.0",
+    },
+    "run_race.py": {
+        **OWN_OF_ALL_RUNS,
+        "deterministic_run": "false",
+        "enable_scoped_allocator": "false",
+        "export_dir": None,
+        "keep_checkpoint_max": "5",
+        "num_train_epochs": "0.0",
+        "optimizer": "adamw",
+        "preprocess_workers": CORES,
+        "save_summary_steps": "1",
+        "train_steps": "12000",
+        "use_einsum": "false",
+        "use_horovod": "false",
         "warmup_proportion": "0.0",
     },
     "run_pretraining.py": {
@@ -263,7 +310,11 @@ def value_of(text: str | None) -> float | str | None:
 
 @pytest.mark.parametrize(
     ("name", "program", "at_least"),
-    [("flags.md", "run_squad_v1.py", 20), ("glue.md", "run_classifier.py", 3)],
+    [
+        ("flags.md", "run_squad_v1.py", 20),
+        ("glue.md", "run_classifier.py", 3),
+        ("race.md", "run_race.py", 8),
+    ],
 )
 def test_defaults_in_the_pages(name, program, at_least):
     stated = STATED.findall(page(name))

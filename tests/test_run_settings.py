@@ -30,6 +30,7 @@ from runtime.training.run import Run
 from runtime.training.task import DEV, TRAIN
 from tests.conftest import ROOT
 from tests.glue.samples import write_all
+from tests.race.samples import write_race
 
 PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 
@@ -43,12 +44,14 @@ OTHER = {
     "device": "cpu",
     "do_lower_case": "false",
     "doc_stride": "8",
+    "dropout_prob": "0.5",
     "enable_scoped_allocator": "true",
     "eval_file": "{0}/other.records",
     "evaluate_while_training": "true",
     "export_dir": "{0}/exported",
     "from_scratch": "true",
     "gradient_accumulation_steps": "2",
+    "high_only": "true",
     "init_checkpoint": "{0}/model.ckpt",
     "init_from_group0": "true",
     "keep_checkpoint_max": "2",
@@ -59,7 +62,9 @@ OTHER = {
     "max_answer_length": "5",
     "max_eval_steps": "5",
     "max_predictions_per_seq": "5",
+    "max_qa_length": "9",
     "max_query_length": "10",
+    "middle_only": "true",
     "max_seq_length": "48",
     "n_best_size": "5",
     "ngram": "2",
@@ -115,7 +120,15 @@ NOT_CHANGED_IN = {
         "vocab_file": "does not count beside a SentencePiece model",
     },
 }
-OTHER_IN = {"run_pretraining": {"input_file": "{0}/other.records"}}
+OTHER_IN = {
+    "run_pretraining": {"input_file": "{0}/other.records"},
+    "run_race": {
+        "eval_file": "{0}/elsewhere/dev.tf_record",
+        "predict_file": "{0}/elsewhere/test.tf_record",
+        "task_name": "RACE",
+        "train_file": "{0}/elsewhere/train.tf_record",
+    },
+}
 # What the initial checkpoint is, rank 0 knows where nothing is trained.
 NOT_ALIKE = {"init_checkpoint"}
 
@@ -141,6 +154,8 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
             rows = [f"{answer}\tnr ls\n" for answer in answers]
             (folder / name / f"{part}.tsv").write_text("label\ttext_a\n" + "".join(rows))
     write_all(folder, list("nrlscmegbpta"))
+    for number, name in enumerate((".", "other")):
+        write_race(folder / name, "abc", first=number, count=1)
     for name in ("train", "eval", "other"):
         with tf.io.TFRecordWriter(str(folder / f"{name}.records")) as writer:
             writer.write(name.encode())
@@ -182,6 +197,10 @@ ARGUMENTS = {
     "run_pretraining": (
         *("--input_file={0}/train.records", "--eval_file={0}/eval.records", "--do_eval"),
         *("--max_seq_length=32", "--masked_lm_budget=0.1"),
+    ),
+    "run_race": (
+        *("--data_dir={0}", "--max_seq_length=32", "--max_qa_length=8"),
+        "--preprocess_workers=1",
     ),
 }
 
@@ -299,7 +318,7 @@ def test_bfloat16(found, monkeypatch):
 
 def test_dropout_of_earlier_versions(program, found, tmp_path):
     """Its masks were others, so that a run with dropout is not resumed; one without it is."""
-    with_dropout = program == "run_classifier"
+    with_dropout = program in ("run_classifier", "run_race")
     settings = found()["W"]
     earlier = {name: value for name, value in settings.items() if name != "dropout masks"}
     assert (earlier != settings) == with_dropout

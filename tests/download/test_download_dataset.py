@@ -1,17 +1,21 @@
 """The command download_dataset.py, run as its users run it."""
 
 import hashlib
+import io
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from download.download_dataset import SQUAD_FILES, SQUAD_URL, main
+from race.examples import RaceProcessor
+from tests.race.samples import passage
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "download" / "download_dataset.py"
@@ -226,7 +230,7 @@ def test_the_script_passes_on_code_2(run, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["squad", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["squad", "--help"], ["race", "--help"]])
 def test_help_has_an_example(run, arguments):
     done = run(SCRIPT, *arguments)
     assert done.returncode == 0
@@ -239,3 +243,83 @@ def test_the_table_is_complete():
     for version, files in SQUAD_FILES.items():
         assert [f.name for f in files] == [f"train-v{version}.json", f"dev-v{version}.json"]
         assert all(len(bytes.fromhex(f.sha256)) == 32 and f.size > 4_000_000 for f in files)
+
+
+def race_archive(leave_out: str = "") -> bytes:
+    """RACE as it is published: a file a passage."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        for part in ("train", "dev", "test"):
+            for level in ("middle", "high"):
+                for number in range(2):
+                    info = tarfile.TarInfo(f"RACE/{part}/{level}/{number}.txt")
+                    text = json.dumps(passage(number, "abc")).encode()
+                    info.size = len(text)
+                    if not leave_out or leave_out not in info.name:
+                        tar.addfile(info, io.BytesIO(text))
+    return content.getvalue()
+
+
+@pytest.fixture
+def race(run, server, tmp_path):
+    """Runs the command with the archive on a mirror."""
+    server.files["RACE.tar.gz"] = race_archive()
+
+    def race(*more):
+        where = ["--data_dir", tmp_path / "data", "--url", f"{server.url}RACE.tar.gz"]
+        return run(SCRIPT, "race", *where, "--retry_wait", "0.01", *more)
+
+    return race
+
+
+class TestRace:
+    def test_what_arrives_is_what_is_read(self, race, tmp_path, server, fault):
+        server.faults += [fault(cut_after=100), fault(status=500)]
+        done = race()
+        assert done.returncode == 0, done.stderr
+        assert os.listdir(tmp_path / "data") == ["RACE"]
+        processor = RaceProcessor(True, True, False, False)
+        for read in (
+            processor.get_train_examples,
+            processor.get_dev_examples,
+            processor.get_test_examples,
+        ):
+            assert len(read(str(tmp_path / "data"))) == 8
+        requests = len(server.requests)
+        assert "already there; kept" in race().stderr
+        assert len(server.requests) == requests
+
+    def test_an_archive_that_is_there(self, race, tmp_path, server):
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data" / "RACE.tar.gz").write_bytes(race_archive())
+        assert race().returncode == 0
+        assert server.requests == []
+        assert sorted(os.listdir(tmp_path / "data")) == ["RACE", "RACE.tar.gz"]
+
+    def test_another_hash(self, race, tmp_path, server):
+        right = hashlib.sha256(server.files["RACE.tar.gz"]).hexdigest()
+        assert "expected " + "0" * 64 in one_error_line(race("--sha256", "0" * 64))
+        assert not (tmp_path / "data" / "RACE").exists()
+        done = race("--sha256", right)
+        assert done.returncode == 0
+        assert right in done.stderr
+
+    @pytest.mark.parametrize(
+        ("archive", "words"),
+        [
+            (race_archive("dev/high"), "not RACE, there is no .txt file in dev/high"),
+            (race_archive()[:-100], "damaged"),
+            (b"<html>moved</html>", "damaged, or no tar archive"),
+        ],
+    )
+    def test_an_archive_that_is_not_race(self, race, tmp_path, server, archive, words):
+        server.files["RACE.tar.gz"] = archive
+        line = one_error_line(race())
+        assert words in line
+        assert "check the address" in line
+        assert os.listdir(tmp_path / "data") == []
+
+    def test_a_folder_that_is_not_race(self, race, tmp_path, server):
+        (tmp_path / "data" / "RACE").mkdir(parents=True)
+        assert "not RACE, there is no .txt file in train/middle" in one_error_line(race())
+        assert server.requests == []

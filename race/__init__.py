@@ -1,0 +1,1 @@
+"""RACE: passages -> questions with four options -> features -> model -> scores."""

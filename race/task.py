@@ -1,0 +1,47 @@
+"""RACE as a task: the right one of four options for every question on a passage."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from classification.base import ClassificationTask, check_flags
+from classification.features import LabelledFeatures
+from encoder_task import Head, check_room
+from race.examples import LABELS, RaceProcessor
+from race.features import SPECIAL_TOKENS, make_records
+from race.flags import FEATURE_FLAGS, define_race_flags
+from race.head import make_race_head
+from runtime.errors import FlagError
+from runtime.flags import Settings
+
+
+class RaceTask(ClassificationTask):
+    """RACE under the flags."""
+
+    sequences = (len(LABELS),)
+    input_name = "data_dir"
+    define_flags = staticmethod(define_race_flags)
+
+    def __init__(self, settings: Settings):
+        check_flags(settings)
+        check_room(settings, "max_qa_length", SPECIAL_TOKENS)
+        levels = settings.high_only, settings.middle_only
+        if all(levels):
+            raise FlagError("--high_only and --middle_only leave nothing; give one of them")
+        self._processor = RaceProcessor(True, settings.do_lower_case, *levels)
+        super().__init__(settings, LABELS, settings.dropout_prob)
+
+    def part(self, name: str) -> LabelledFeatures:
+        settings, processor = self.settings, self._processor
+        lengths = settings.max_seq_length, settings.max_qa_length
+        own = os.path.join(settings.output_dir, f"{name}.tf_record")
+        path = getattr(settings, FEATURE_FLAGS[name]) or own
+        records = functools.partial(make_records, tokenizer=self.tokenizer, lengths=lengths)
+        how = {"max_qa_length": settings.max_qa_length, "levels": processor.levels}
+        of_part = name, processor, processor.files_of(settings.data_dir, name), path
+        as_of_model = self.tokenizer, self.feature_shape(), records
+        return LabelledFeatures(*of_part, *as_of_model, how, settings.preprocess_workers)
+
+    def head(self) -> Head:
+        return make_race_head(self.dropout, len(LABELS))

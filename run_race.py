@@ -1,0 +1,27 @@
+r"""Fine-tunes ALBERT on RACE: which of four options answers a question about a passage.
+
+  python run_race.py --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
+    --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+    --output_dir=out
+
+The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+"""
+
+from __future__ import annotations
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from race.task import RaceTask as TASK
+from runtime import app
+from runtime.training.run import define_flags, run
+
+define_flags(TASK)
+
+
+def main(argv: list[str]) -> None:
+    """Runs the task under the flags."""
+    del argv
+    run(TASK)
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,38 @@
+"""A tiny RACE, whose right options are all the same word, at any of the four places."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from collections.abc import Sequence
+
+OPTIONS = ("n", "r", "l", "s")
+
+
+def passage(seed: int, words: Sequence[str], questions: int = 2) -> dict:
+    """A passage of some words, as a file has it; the right options are the first of `OPTIONS`."""
+    rng = random.Random(seed)
+    options = [rng.sample(OPTIONS, 4) for _ in range(questions)]
+    return {
+        "id": f"middle{seed}.txt",
+        "article": " ".join(rng.choices(words, k=6)),
+        "questions": ["Which?" if number % 2 else "It is _ ." for number in range(questions)],
+        "options": options,
+        "answers": ["ABCD"[of_question.index(OPTIONS[0])] for of_question in options],
+    }
+
+
+def write_race(folder: pathlib.Path, words: Sequence[str], first: int = 0, count: int = 6) -> None:
+    """Writes RACE/train and RACE/dev in all.txt, RACE/test a file a passage; of both levels."""
+    for number, part in enumerate(("train", "dev", "test")):
+        for level in ("middle", "high"):
+            place = folder / "RACE" / part / level
+            place.mkdir(parents=True)
+            seeds = range(first + 1000 * number, first + 1000 * number + count)
+            made = {seed: json.dumps(passage(seed, words)) + "\n" for seed in seeds}
+            if part != "test":
+                (place / "all.txt").write_text("".join(made.values()))
+            else:
+                for seed, text in made.items():
+                    (place / f"{seed}.txt").write_text(text)

@@ -1,0 +1,97 @@
+"""The head of RACE: figures from NumPy and the variables, for both layouts of features."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from modeling import AlbertConfig, AlbertModel
+from race_utils import create_model, model_fn_builder
+from runtime import estimators
+from runtime.devices import mask_seeds
+
+CONFIG = AlbertConfig(
+    vocab_size=60,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=32,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.3,
+)
+LENGTH, SIZE = 10, 3
+LABELS = np.array([3, 0, 2], np.int32)
+
+
+def batch(shape):
+    """Ids, mask and segments."""
+    rng = np.random.RandomState(1)
+    ids = rng.randint(5, 60, [SIZE, 4, LENGTH]).astype(np.int32)
+    mask = (np.arange(LENGTH) < rng.randint(4, 11, [SIZE, 4, 1])).astype(np.int32)
+    segments = mask * (np.arange(LENGTH) > 3)
+    return [tf.constant(values.reshape(shape), tf.int32) for values in (ids, mask, segments)]
+
+
+@pytest.mark.parametrize("shape", [[SIZE, 4, LENGTH], [SIZE, 4 * LENGTH]])
+def test_one_score_an_option(shape):
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(5)
+        results = create_model(
+            CONFIG, False, *batch(shape), tf.constant(LABELS), 4, False, LENGTH, 0.1, None
+        )
+        with tf.variable_scope("", reuse=True):
+            rows = batch([SIZE * 4, LENGTH])
+            pooled = AlbertModel(CONFIG, False, *rows, scope="bert").get_pooled_output()
+        session.run(tf.global_variables_initializer())
+        head = {v.op.name: session.run(v) for v in tf.trainable_variables() if "bert" not in v.name}
+        (loss, losses, probabilities, logits, predictions), pooled = session.run([results, pooled])
+    assert {name: value.shape for name, value in head.items()} == {
+        "output_weights": (1, 16),
+        "output_bias": (1,),
+    }
+    assert 0.005 < head["output_weights"].std() < 0.03
+    expected = (pooled.astype(np.float64) @ head["output_weights"].T).reshape(SIZE, 4)
+    np.testing.assert_allclose(logits, expected, atol=1e-6)
+    shares = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities, shares, atol=1e-6)
+    np.testing.assert_allclose(losses, -np.log(shares[np.arange(SIZE), LABELS]), atol=1e-6)
+    assert loss == pytest.approx(losses.mean(), abs=1e-6)
+    assert predictions.tolist() == expected.argmax(axis=1).tolist()
+
+
+def test_dropout_has_a_place_of_its_own():
+    for rate, places in ((0.5, ["classifier"]), (0.0, [])):
+        with tf.Graph().as_default():
+            tf.set_random_seed(1)
+            create_model(CONFIG, True, *batch([SIZE, -1]), None, 4, False, LENGTH, rate, None)
+            assert tf.get_collection(mask_seeds.PLACES) == places
+
+
+def make_model_fn(**more):
+    schedule = {"learning_rate": 0.01, "num_train_steps": 10, "num_warmup_steps": 0}
+    other = {"use_tpu": False, "use_one_hot_embeddings": False, "hub_module": None, **more}
+    return model_fn_builder(
+        CONFIG, 4, None, **schedule, **other, max_seq_length=LENGTH, dropout_prob=0.0
+    )
+
+
+def features():
+    keys = ("input_ids", "input_mask", "segment_ids")
+    given = dict(zip(keys, batch([SIZE, 4 * LENGTH]), strict=True))
+    return {**given, "label_ids": tf.constant(LABELS)}
+
+
+def test_training_lowers_the_loss():
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(5)
+        spec = make_model_fn()(features(), None, estimators.ModeKeys.TRAIN, {})
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
+    assert losses[-1] < losses[0]
+
+
+def test_no_hub_module():
+    with pytest.raises(ValueError, match="hub"):
+        make_model_fn(hub_module="hub")
