@@ -232,6 +232,9 @@ run_job() {
     while ((SECONDS < deadline)) && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
     kill -TERM "$pid" 2>/dev/null || true
   done
+  # Where it has ended while a signal was dealt with, that hides its code; bash may have lost it (-1).
+  wait "$pid" && ended=0 || ended=$?
+  ((ended < 0)) || code=$ended
   # What mpirun says of workers that it has killed, or that SIGUSR1 has ended, is not what this got.
   if [[ -n $stopped ]] && { ((code && SECONDS >= deadline)) || ((code == 143 || code == 138)); }; then
     code=$stopped

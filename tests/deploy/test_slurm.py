@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 from pathlib import Path
 
@@ -21,6 +22,7 @@ exit "${CODE:-0}"
 # scancel and scontrol: of what they were asked to do.
 TOLD = """#!/bin/bash
 printf '%s\\n' "${0##*/} $*" >> "$CALL.told"
+sleep "${TELLING_TAKES:-0}"
 [[ ${0##*/} != scontrol ]] || exit "${REQUEUE_CODE:-0}"
 """
 # A launcher that ends with 143 when it gets SIGUSR1, after it has sent that to the job's shell.
@@ -154,9 +156,13 @@ class TestStop:
 
     @pytest.mark.parametrize("code", ["0", "1"])
     def test_a_job_that_was_done_or_has_failed_is_not(self, cluster, code):
-        result = cluster.submit(SIGNAL="USR1", WAIT_FOR=f"{cluster.call}.told", CODE=code)
-        assert result.returncode == int(code)
-        assert cluster.told() == ["scancel --signal=TERM 1"]
+        """Also if it ends while it is told."""
+        for seconds in ("0", "0.5"):
+            pathlib.Path(f"{cluster.call}.told").unlink(missing_ok=True)
+            variables = {"WAIT_FOR": f"{cluster.call}.told", "TELLING_TAKES": seconds}
+            result = cluster.submit(SIGNAL="USR1", CODE=code, **variables)
+            assert result.returncode == int(code)
+            assert cluster.told() == ["scancel --signal=TERM 1"]
 
     def test_a_job_that_is_cancelled_waits_for_its_workers_and_stays_away(self, cluster):
         """Slurm itself has sent SIGTERM to the workers, too."""

@@ -111,3 +111,15 @@ class TestSettings:
         settings("--name=x").require("name", "steps")
         with pytest.raises(FlagError, match="--name is required"):
             settings().require("steps", "name")
+
+
+def test_help_is_by_theme(set_flags, capsys):
+    """In the order of the themes, whatever the order of the definitions."""
+    set_flags([define_all])
+    with pytest.raises(SystemExit) as caught:
+        run_flags.parse(["program", "--help"])
+    assert caught.value.code == 0
+    shown = capsys.readouterr().out
+    places = [shown.index(f"\n{theme}:") for theme in (DATA, TRAINING)]
+    assert places == sorted(places)
+    assert shown.index("--file") < places[1] < shown.index("--steps")
