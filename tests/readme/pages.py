@@ -63,6 +63,7 @@ NOT_RUN = {
         "check_setup.py": _NEEDS_CARD,
         "deploy/mpirun.sh": _NEEDS_CARD,
     },
+    "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
     "workers.md": {
         "make horovod": _IS_RUN_BY_CI,
         "deploy/mpirun.sh": _IS_A_FORM,
