@@ -117,7 +117,8 @@ def connect(report: Report, checked: Checked | None) -> None:
         task = checked.task
         with report.part("job"):
             for part in task.wanted():
-                distributed.check_alike(part_settings(task, task.settings, part))
+                contents = checked.contents(part)
+                distributed.check_alike(part_settings(task.settings, part, contents))
     with report.part("programs"):
         report.add("Horovod", distributed.description())
 

@@ -25,11 +25,12 @@ from modeling import AlbertConfig
 from optimization import OptimizerOptions
 from runtime import app, estimators
 from runtime.bf16 import configuration, conversion
+from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device, ops
 from runtime.errors import UserError
 from runtime.flags import FLAGS
 from squad.head import make_v1_head
-from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
+from squad.records import ANSWER_KEYS
 
 import tensorflow.compat.v1 as tf  # isort: skip
 

@@ -86,7 +86,8 @@ def create_optimizer(
         `OptimizerOptions`.
       colocate_gradients_with_ops, excluded_tvars: see `training_op`.
     """
-    refuse_tpu(use_tpu)
+    if use_tpu:
+        raise ValueError("use_tpu: this project does not run on TPU")
     return training_op(
         loss,
         OptimizerOptions(
@@ -100,12 +101,6 @@ def create_optimizer(
         excluded_tvars=excluded_tvars,
         colocate_gradients_with_ops=colocate_gradients_with_ops,
     )
-
-
-def refuse_tpu(use_tpu: bool) -> None:
-    """Raises a `ValueError` where a caller written for the reference asks for a TPU."""
-    if use_tpu:
-        raise ValueError("use_tpu: this project does not run on TPU")
 
 
 class Facts(NamedTuple):

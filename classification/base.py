@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from classification.examples import Processor
 from classification.features import LabelledFeatures, feature_spec
 from classification.metrics import compute_metrics
 from classification.predictions import write_predictions
 from encoder_task import TextTask, steps_of_epochs
 from runtime.data.batches import Data
+from runtime.data.feature_file import sha256_of_inputs
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
 from runtime.training.evaluation import Scored
@@ -41,6 +43,7 @@ class ClassificationTask(TextTask):
     """A classification, or a regression, under the flags.
 
     Attributes:
+      processor: reads the files.
       labels: in the order of their ids; only None for regression.
       dropout: of the head, in training.
       sequences: how many sequences an example has; none if it is one.
@@ -56,9 +59,10 @@ class ClassificationTask(TextTask):
     metrics: Sequence[str] = ("eval_accuracy",)
     limits: tuple[float, float] | None = None
 
-    def __init__(self, settings: Settings, labels: Sequence[str | None], dropout: float):
+    def __init__(self, settings: Settings, processor: Processor, dropout: float):
         super().__init__(settings)
-        self.labels = labels
+        self.processor = processor
+        self.labels = processor.get_labels()
         self.dropout = 0.0 if settings.deterministic_run else dropout
 
     def part(self, name: str) -> LabelledFeatures:
@@ -68,7 +72,7 @@ class ClassificationTask(TextTask):
         return [part for part, flag in _DO.items() if getattr(self.settings, flag)]
 
     def contents(self, part: str) -> dict[str, Any]:
-        input_sha256 = self.part(part).cached.made_from["input_sha256"]
+        input_sha256 = sha256_of_inputs(self.processor.files_of(self.settings.data_dir, part))
         return {
             **super().contents(part),
             "task_name": self.settings.task_name.lower(),

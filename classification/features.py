@@ -9,12 +9,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from classification.examples import Processor
-from encoder_task import SEQUENCE_KEYS
 from runtime.data import tf_example
 from runtime.data.cached_file import CachedFile
 from runtime.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_inputs
 from runtime.data.records import count_foreign_records
-from runtime.data.sequences import TokenSequence, sequence_entries
+from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, sequence_entries
 from runtime.training.task import TEST
 from tokenization import FullTokenizer
 

@@ -33,11 +33,7 @@ def input_fn_of(
     drop_remainder: bool,
     *,
     seed: int = 12345,
-    start_batch: int = 0,
-    pad_remainder: bool = False,
-    trim_padding: bool = False,
-    rank: int = 0,
-    num_workers: int = 1,
+    **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` of the records of files, see `runtime.data.records.parsed_batches`.
 
@@ -48,10 +44,7 @@ def input_fn_of(
       is_training: shuffle and repeat; else one pass in file order.
       drop_remainder: outside training, leave out a last batch that is not full.
       seed: of the order in training.
-      start_batch: number of the first batch of all workers together.
-      pad_remainder: outside training, fill the last batch up with copies of the last record.
-      trim_padding: cut batches to their longest row; for models that do not depend on padding.
-      rank, num_workers: which of how many workers this is.
+      **order: more arguments of `parsed_batches`.
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
 
@@ -62,12 +55,8 @@ def input_fn_of(
             spec,
             batch_size,
             shuffle_seed=seed if is_training else None,
-            start_batch=start_batch,
             drop_remainder=drop_remainder,
-            pad_remainder=pad_remainder,
-            trim_padding=trim_padding,
-            rank=rank,
-            num_workers=num_workers,
+            **order,
         )
 
     return input_fn

@@ -8,12 +8,11 @@ import tensorflow.compat.v1 as tf
 
 from doors.common import model_fn_of
 from doors.glue_features import InputFeatures
-from encoder_task import SEQUENCE_KEYS
 from fine_tuning_utils import create_albert
 from optimization import OptimizerOptions
 from race.features import make_records, make_sequences
 from race.head import choose, make_race_head, one_a_row
-from runtime.data.sequences import padded
+from runtime.data.sequences import SEQUENCE_KEYS, padded
 
 
 def convert_single_example(

@@ -32,18 +32,18 @@ class GlueTask(ClassificationTask):
     define_flags = staticmethod(define_glue_flags)
 
     def __init__(self, settings: Settings):
-        self._processor = load_processor(settings)
-        super().__init__(settings, self._processor.get_labels(), dropout=0.1)
-        self.metrics, self.limits = self._processor.metrics, self._processor.limits
+        processor = load_processor(settings)
+        super().__init__(settings, processor, dropout=0.1)
+        self.metrics, self.limits = processor.metrics, processor.limits
 
     def part(self, name: str) -> GlueFeatures:
         settings = self.settings
         return GlueFeatures(
-            self._processor,
+            self.processor,
             self.tokenizer,
             settings.max_seq_length,
             name,
-            self._processor.path(settings.data_dir, name),
+            self.processor.path(settings.data_dir, name),
             _feature_path(settings, name),
             settings.preprocess_workers,
         )
@@ -56,11 +56,11 @@ class GlueTask(ClassificationTask):
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
         summary = super().write_labels(data, outputs, names)
-        if self._processor.submission:
+        if self.processor.submission:
             tf.logging.info(
                 "In a submission to GLUE %s is %s",
                 self.label_outputs[1],
-                self._processor.submission,
+                self.processor.submission,
             )
         return summary
 

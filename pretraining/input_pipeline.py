@@ -17,6 +17,7 @@ from pretraining.text import matching_files
 from runtime import distributed
 from runtime.data.cached_file import is_intact
 from runtime.data.records import fault
+from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.errors import UserError
 
 # Before a run a file's first 100 records are looked at, and every 100th of the others.
@@ -132,7 +133,7 @@ def drawing_masks(
 
     def draw(batches: tf.data.Dataset, first: int, stride: int) -> tf.data.Dataset:
         def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            names = ("input_ids", "input_mask", "segment_ids", "token_boundary")
+            names = (*SEQUENCE_KEYS, "token_boundary")
             outputs = tf.numpy_function(
                 # The number is no part of the graph, which is the same for a resumed run.
                 lambda index, *arrays: _drawn_masks(options, first + int(index) * stride, *arrays),

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from pretraining.masking import Masked
 from pretraining.sequences import SequenceBatch
 from runtime.data import tf_example
+from runtime.data.sequences import SEQUENCE_KEYS
 
 
 class PairRecordMaker:
@@ -91,7 +92,7 @@ def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dic
       max_predictions: places for predictions.
       with_masks: read what is masked; else where words begin, for masks that are drawn in training.
     """
-    keys = ["input_ids", "input_mask", "segment_ids"]
+    keys = list(SEQUENCE_KEYS)
     if not with_masks:
         keys.append("token_boundary")
     spec = {key: tf.io.FixedLenFeature([seq_length], tf.int64) for key in keys}

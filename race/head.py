@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 from classification.head import Classified, classified, make_head, pooled_scores
-from encoder_task import SEQUENCE_KEYS, Encode, Head, HeadOutput
+from encoder_task import Encode, Head, HeadOutput
+from runtime.data.sequences import SEQUENCE_KEYS
 
 
 def choose(

@@ -29,19 +29,24 @@ class RaceTask(ClassificationTask):
         levels = settings.high_only, settings.middle_only
         if all(levels):
             raise FlagError("--high_only and --middle_only leave nothing; give one of them")
-        self._processor = RaceProcessor(True, settings.do_lower_case, *levels)
-        super().__init__(settings, LABELS, settings.dropout_prob)
+        processor = RaceProcessor(True, settings.do_lower_case, *levels)
+        super().__init__(settings, processor, settings.dropout_prob)
 
     def part(self, name: str) -> LabelledFeatures:
-        settings, processor = self.settings, self._processor
+        settings, processor = self.settings, self.processor
         lengths = settings.max_seq_length, settings.max_qa_length
         own = os.path.join(settings.output_dir, f"{name}.tf_record")
-        path = getattr(settings, FEATURE_FLAGS[name]) or own
-        records = functools.partial(make_records, tokenizer=self.tokenizer, lengths=lengths)
-        how = {"max_qa_length": settings.max_qa_length, "levels": processor.levels}
-        of_part = name, processor, processor.files_of(settings.data_dir, name), path
-        as_of_model = self.tokenizer, self.feature_shape(), records
-        return LabelledFeatures(*of_part, *as_of_model, how, settings.preprocess_workers)
+        return LabelledFeatures(
+            name,
+            processor,
+            processor.files_of(settings.data_dir, name),
+            getattr(settings, FEATURE_FLAGS[name]) or own,
+            self.tokenizer,
+            self.feature_shape(),
+            functools.partial(make_records, tokenizer=self.tokenizer, lengths=lengths),
+            {"max_qa_length": settings.max_qa_length, "levels": processor.levels},
+            settings.preprocess_workers,
+        )
 
     def head(self) -> Head:
         return make_race_head(self.dropout, len(LABELS))

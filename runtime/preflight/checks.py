@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable
 
@@ -46,6 +47,7 @@ class Checked:
 
     Attributes:
       task: the task.
+      contents: of a part, see `Task.contents`; files are read once for it.
       num_examples: to train on.
       steps: of the training and its warmup; None without a training.
     """
@@ -53,6 +55,7 @@ class Checked:
     def __init__(self, task: Task):
         """Starts with nothing looked at."""
         self.task = task
+        self.contents = functools.cache(task.contents)
         self.num_examples = 0
         self.steps: tuple[int, int] | None = None
 
@@ -130,7 +133,7 @@ def describe_training(report: Report, checked: Checked) -> None:
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
     if distributed.is_chief():
-        check_output_dir(settings, training_settings(checked.task, settings))
+        check_output_dir(settings, training_settings(settings, checked.contents(TRAIN)))
         done = max(_checkpoints_there(settings), default=0)
         report.add("output folder", f"this run, at step {done}" if done else "free")
 

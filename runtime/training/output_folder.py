@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -18,21 +20,26 @@ from runtime.errors import FlagError, UserError
 from runtime.files import content_of
 from runtime.flags import Settings, Shapes
 from runtime.training.run_record import check_run
-from runtime.training.task import TRAIN, Task
+from runtime.training.task import TRAIN
 
 
-def training_settings(task: Task, settings: Settings) -> dict:
-    """Returns what trained weights are a function of, by flag name or by words."""
+def training_settings(settings: Settings, contents: Mapping[str, Any]) -> dict:
+    """Returns what trained weights are a function of, by flag name or by words.
+
+    Args:
+      settings: the values of the flags.
+      contents: of the part to train on, see `Task.contents`.
+    """
     return {
         **settings.shaping(Shapes.WEIGHTS),
         "number of workers": distributed.size(),
         "bf16 configuration": bf16_digest(),
         "init_checkpoint": _checkpoint_content(settings),
-        **task.contents(TRAIN),
+        **contents,
     }
 
 
-def scoring_settings(task: Task, settings: Settings, part: str) -> dict:
+def scoring_settings(settings: Settings, contents: Mapping[str, Any]) -> dict:
     """Returns what scores of a part are a function of besides the checkpoint's name, likewise."""
     record = os.path.join(settings.output_dir, "run.json")
     has_checkpoints = bool(list_checkpoints(settings.output_dir))
@@ -42,15 +49,15 @@ def scoring_settings(task: Task, settings: Settings, part: str) -> dict:
         "run": content_of(record) if os.path.exists(record) else None,
         "bf16 configuration": bf16_digest(),
         **settings.shaping(Shapes.SCORES),
-        **task.contents(part),
+        **contents,
     }
 
 
-def part_settings(task: Task, settings: Settings, part: str) -> dict:
+def part_settings(settings: Settings, part: str, contents: Mapping[str, Any]) -> dict:
     """Returns what all workers must have alike to use a part, likewise."""
     if part == TRAIN:
-        return training_settings(task, settings)
-    return {**settings.shaping(Shapes.SCORES | Shapes.JOB), **task.contents(part)}
+        return training_settings(settings, contents)
+    return {**settings.shaping(Shapes.SCORES | Shapes.JOB), **contents}
 
 
 def bf16_digest() -> str | None:

@@ -98,6 +98,8 @@ class Run:
         self._settings = settings = task.settings
         self._bf16 = configuration.from_environment()
         self._shaping: dict = {}
+        # Files are read once for it, and not at every checkpoint that is scored.
+        self._contents = functools.cache(task.contents)
         if settings.init_checkpoint:
             resolve_checkpoint(settings.init_checkpoint)
         if distributed.is_chief():
@@ -127,7 +129,7 @@ class Run:
           FlagError: the folder holds another run than this training.
           UserError: the input is no good, or a file of results is not ours to replace.
         """
-        shaping = part_settings(self.task, self._settings, part)
+        shaping = part_settings(self._settings, part, self._contents(part))
         if part == TRAIN:
             self._shaping = shaping
             if distributed.is_chief():
@@ -234,7 +236,7 @@ class Run:
         return Evaluation(
             settings.output_dir,
             key or "global_step",
-            scoring_settings(self.task, settings, DEV),
+            scoring_settings(settings, self._contents(DEV)),
             self.task.outputs,
             settings.init_checkpoint,
         )
@@ -251,7 +253,7 @@ class Run:
             return
         checkpoint = checkpoint_to_use(self._settings)
         made_from = {"checkpoint": content_of(checkpoint + ".index")}
-        made_from |= scoring_settings(self.task, self._settings, TEST)
+        made_from |= scoring_settings(self._settings, self._contents(TEST))
         labels = _label_files(self.task, made_from)
         if labels.reusable() is None:
             outputs = predictor.outputs(checkpoint)

@@ -21,11 +21,12 @@ import modeling
 from glue.head import make_head
 from optimization import OptimizerOptions
 from runtime import estimators
+from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device, habana
 from runtime.devices.device import Device
 from runtime.training.loop import make_estimator
 from squad.head import make_v1_head
-from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
+from squad.records import ANSWER_KEYS
 from tests.conftest import ROOT, run, squad_command
 
 TASKS = ("squad", "mrpc")

@@ -11,20 +11,9 @@ from optimization import OptimizerOptions
 from runtime import estimators
 from runtime.devices import mask_seeds
 from runtime.training import graph_keys
+from tests.classification.samples import CONFIG
 
 TRAIN, EVAL, PREDICT = (getattr(estimators.ModeKeys, k) for k in ("TRAIN", "EVAL", "PREDICT"))
-CONFIG = AlbertConfig(
-    vocab_size=60,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.3,
-)
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 
 

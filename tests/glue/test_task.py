@@ -57,7 +57,7 @@ FILLED_UP = outputs((1, 1, True), (0, 1, True), (0, 0, True), (1, 1, True), (0, 
 
 def labelled_part(task, num_records):
     """The test set of a task, as if its features were made."""
-    examples = task._processor.get_test_examples(task.settings.data_dir)
+    examples = task.processor.get_test_examples(task.settings.data_dir)
     ids = [example.guid for example in examples]
     return Data(["test.tf_record"], {}, len(ids), num_records, source=ids)
 

@@ -4,23 +4,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from modeling import AlbertConfig, AlbertModel
+from modeling import AlbertModel
 from race_utils import create_model, model_fn_builder
 from runtime import estimators
 from runtime.devices import mask_seeds
+from tests.classification.samples import CONFIG
 
-CONFIG = AlbertConfig(
-    vocab_size=60,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=32,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-    initializer_range=0.3,
-)
 LENGTH, SIZE = 10, 3
 LABELS = np.array([3, 0, 2], np.int32)
 

@@ -10,9 +10,10 @@ from encoder_task import ModelOptions, make_model_fn
 from modeling import AlbertConfig
 from optimization import OptimizerOptions, training_op
 from runtime import estimators
+from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.preflight.step_memory import estimate_memory, on_the_cpu
 from squad.head import make_v1_head
-from squad.records import ANSWER_KEYS, SEQUENCE_KEYS
+from squad.records import ANSWER_KEYS
 
 
 def small_step(**options) -> tf.Operation:

@@ -116,6 +116,17 @@ def test_the_litter_of_killed_runs_goes(begin, tmp_path):
     assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
 
 
+def test_the_input_is_read_once_however_often_it_is_scored(begin, monkeypatch):
+    """It may be large, and is scored in the middle of a training."""
+    read = []
+    monkeypatch.setattr(NoTask, "contents", lambda self, part: read.append(part) or {})
+    begun = begin()
+    begun.prepare(DEV)
+    for _ in range(2):
+        begun._evaluation(DATA)
+    assert read == [DEV]
+
+
 @pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
 def test_scoring_while_training_needs_what_is_scored(begin, tmp_path, flag, set_flags):
     definers = [define_run_flags, NoTask.define_flags, define_ignored_flags]
