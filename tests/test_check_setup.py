@@ -111,6 +111,13 @@ def test_what_fails_is_named(squad_dir, tmp_path, flag, part):
     assert any(part in line for line in result.stdout.splitlines() if line.startswith("FAILS"))
 
 
+def test_scoring_while_training_needs_what_is_scored(squad_dir, tmp_path):
+    """As the job itself says."""
+    result = run(command(squad_dir, tmp_path, "--patience=2", "--predict_file="))
+    assert result.returncode == 1
+    assert "--patience need data to score on" in result.stdout
+
+
 def test_a_program_that_is_none():
     result = run(check("create_pretraining_data.py", "--input_file=x"))
     assert result.returncode == 2

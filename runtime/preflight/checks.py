@@ -32,7 +32,12 @@ from runtime.training.output_folder import (
     is_by_oversight_from_scratch,
     training_settings,
 )
-from runtime.training.run import check_labels, global_batch_size, kept_in_training
+from runtime.training.run import (
+    check_labels,
+    global_batch_size,
+    kept_in_training,
+    wanted_parts,
+)
 from runtime.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
@@ -102,7 +107,7 @@ def describe_data(report: Report, checked: Checked) -> None:
       UserError: a file cannot be used.
     """
     task = checked.task
-    for name in task.wanted():
+    for name in wanted_parts(task):
         part = task.part(name)
         for item, value in part.describe():
             report.add(item, value)

@@ -62,9 +62,7 @@ def run(task_class: type[Task]) -> None:
     job.start(settings)
     settings.require(*task_class.required)
     of_task = Run(task_class(settings))
-    wanted = of_task.task.wanted()
-    if TRAIN in wanted and DEV not in wanted and _scores_while_training(settings):
-        raise FlagError("--evaluate_while_training and --patience need data to score on")
+    wanted = wanted_parts(of_task.task)
     data = {part: of_task.prepare(part) for part in wanted}
     job.connect(of_task.facts, settings.stall_seconds)
     if TRAIN in wanted:
@@ -75,6 +73,18 @@ def run(task_class: type[Task]) -> None:
         of_task.label(data[TEST])
     if settings.export_dir and distributed.is_chief():
         of_task.export()
+
+
+def wanted_parts(task: Task) -> Sequence[str]:
+    """Returns the parts of the data that the flags ask for, see `Task.wanted`.
+
+    Raises:
+      FlagError: checkpoints are to be scored while training, and nothing is there to score on.
+    """
+    wanted = task.wanted()
+    if TRAIN in wanted and DEV not in wanted and _scores_while_training(task.settings):
+        raise FlagError("--evaluate_while_training and --patience need data to score on")
+    return wanted
 
 
 class Run:
