@@ -24,11 +24,12 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 # The bridge to Gaudi cards is for CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
-.PHONY: help install install-dev horovod demo test test-python test-faults test-gaudi test-multihost lint \
+.PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-gaudi test-multihost lint \
 	format lock bench-features bench-scaling bench-precision bench-pretraining-data bench-step clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
+	@echo "make demo-v2     the same with questions that have no answer, in the form of SQuAD 2.0"
 	@echo "make test        install, then check the style and run all tests (10 minutes)"
 	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
@@ -68,6 +69,9 @@ install-dev: $(VENV)/installed-dev
 
 demo: $(VENV)/installed
 	$(RUN) -m sample.demo
+
+demo-v2: $(VENV)/installed
+	$(RUN) -m sample.demo --squad=2.0
 
 lint: install-dev
 	$(RUN) -m ruff check .

@@ -14,7 +14,7 @@ from __future__ import annotations
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from runtime import app
 from runtime.training.run import define_flags, run
-from squad.task import SquadTask as TASK
+from squad.v1 import SquadV1Task as TASK
 
 define_flags(TASK)
 

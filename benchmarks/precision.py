@@ -76,8 +76,8 @@ def training_command(folder: str, output_dir: str) -> list[str]:
     paths = {
         "albert_config_file": os.path.join(folder, "model-1", "albert_config.json"),
         "spm_model_file": os.path.join(folder, "model-1", "spm.model"),
-        "train_file": os.path.join(folder, "data-1", TRAIN_FILE),
-        "predict_file": os.path.join(folder, "data-1", DEV_FILE),
+        "train_file": os.path.join(folder, "data-1", TRAIN_FILE.format("1.1")),
+        "predict_file": os.path.join(folder, "data-1", DEV_FILE.format("1.1")),
         "output_dir": output_dir,
     }
     return ["run_squad_v1.py", *(f"--{k}={v}" for k, v in {**paths, **RUN_FLAGS}.items())]

@@ -11,6 +11,7 @@ from doors.common import input_fn_of, model_fn_of, refuse
 from fine_tuning_utils import create_albert
 from optimization import OptimizerOptions
 from squad.head import answer_scores, make_v1_head
+from squad.head_v2 import V2Options, answer_outputs, make_v2_head
 from squad.records import feature_spec
 
 
@@ -117,3 +118,90 @@ def v1_model_fn_builder(
         use_one_hot_embeddings,
         use_einsum,
     )
+
+
+def create_v2_model(
+    albert_config,
+    is_training,
+    input_ids,
+    input_mask,
+    segment_ids,
+    use_one_hot_embeddings,
+    features,
+    max_seq_length,
+    start_n_top,
+    end_n_top,
+    dropout_prob,
+    hub_module,
+) -> dict[str, tf.Tensor]:
+    """Builds ALBERT and its SQuAD 2.0 head; returns what `squad.head_v2.answer_outputs` does.
+
+    Args:
+      albert_config: an `AlbertConfig`.
+      is_training: whether dropout is applied, and ends are conditioned on the true starts.
+      input_ids, input_mask, segment_ids: int32 [B, S].
+      use_one_hot_embeddings: see `modeling.AlbertModel`.
+      features: `p_mask` [B, S], and in training `start_positions` [B].
+      max_seq_length: not used.
+      start_n_top, end_n_top, dropout_prob: see `squad.head_v2.V2Options`.
+      hub_module: must be None.
+    """
+    del max_seq_length
+    _, states = create_albert(
+        albert_config,
+        is_training,
+        input_ids,
+        input_mask,
+        segment_ids,
+        use_one_hot_embeddings,
+        True,
+        hub_module,
+    )
+    options = _v2_options(albert_config, start_n_top, end_n_top, dropout_prob)
+    starts = features["start_positions"] if is_training else None
+    return answer_outputs(states, features["p_mask"], options, starts)
+
+
+def v2_model_fn_builder(
+    albert_config,
+    init_checkpoint,
+    learning_rate,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    use_one_hot_embeddings,
+    max_seq_length,
+    start_n_top,
+    end_n_top,
+    dropout_prob,
+    hub_module,
+    *,
+    optimizer_options: Mapping[str, Any] | None = None,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator` for SQuAD 2.0.
+
+    Args:
+      max_seq_length: not used.
+      start_n_top, end_n_top, dropout_prob: see `squad.head_v2.V2Options`.
+      (the others): see `v1_model_fn_builder`.
+    """
+    del max_seq_length
+    optimizer = OptimizerOptions(
+        learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
+    )
+    return model_fn_of(
+        albert_config,
+        make_v2_head(_v2_options(albert_config, start_n_top, end_n_top, dropout_prob)),
+        init_checkpoint,
+        optimizer,
+        use_tpu,
+        hub_module,
+        use_one_hot_embeddings,
+        use_einsum=True,
+    )
+
+
+def _v2_options(
+    albert_config: Any, start_n_top: int, end_n_top: int, dropout_prob: float
+) -> V2Options:
+    return V2Options(start_n_top, end_n_top, dropout_prob, albert_config.initializer_range)

@@ -1,4 +1,4 @@
-"""Generates a small reading-comprehension data set about invented things, in SQuAD 1.1 format.
+"""Generates a small reading-comprehension data set about invented things, in SQuAD format.
 
     python -m sample.generate --output_dir DIR [--seed 1] [--train_articles N] [--dev_articles M]
 
@@ -6,7 +6,8 @@ writes `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `t
 `dev.txt`, a sentence a line: the same bytes for the same arguments, on any machine
 and any Python. An article is about an invented region, a paragraph about a thing found there.
 Which facts are told of it, in which order and in which of their wordings, is drawn by lot; so is
-which questions are asked, and how.
+which questions are asked, and how. `train-v2.0.json` and `dev-v2.0.json` ask besides for as many
+facts that are not told.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ from sample.relations import (
 
 T = TypeVar("T")
 
-TRAIN_FILE = "train-v1.1.json"
-DEV_FILE = "dev-v1.1.json"
+VERSIONS = ("1.1", "2.0")
+TRAIN_FILE, DEV_FILE = "train-v{}.json", "dev-v{}.json"
 TRAIN_TEXT, DEV_TEXT = "train.txt", "dev.txt"
 TRAIN_ARTICLES = 600
 DEV_ARTICLES = 20
 _PARAGRAPHS = 3
+_QUESTIONS = 4  # on a paragraph; in 2.0 as many again without an answer
 _MAX_REFERENCE_ANSWERS = 3
 # Of a name, until it counts as certain that none is left.
 _DRAWS = 10_000
@@ -82,8 +84,15 @@ class Lot:
 class Writer:
     """Writes articles; no name is given twice, whatever it is the name of."""
 
-    def __init__(self, lot: Lot):
+    def __init__(self, lot: Lot, unanswerable: Lot | None = None):
+        """Prepares to write.
+
+        Args:
+          lot: decides everything that is in both versions.
+          unanswerable: decides which questions are added for 2.0; None for 1.1.
+        """
         self._lot = lot
+        self._unanswerable = unanswerable
         self._used = set()
 
     def article(self, number: str, all_answers: bool) -> dict:
@@ -143,12 +152,37 @@ class Writer:
         sentences = lot.some(sentences, len(sentences))
         sentences.insert(0, f"{region} has a {noun} called {name}.")
         context = " ".join(sentences)
-        asked = lot.some(told, 4)
+        asked = lot.some(told, _QUESTIONS)
         questions = [
             self._question(fact, thing, context, f"{number}-{q}", all_answers)
             for q, fact in enumerate(asked)
         ]
+        if self._unanswerable:
+            questions = [{**question, "is_impossible": False} for question in questions]
+            questions += self._unanswerable_questions(told, thing, context, number)
         return {"context": context, "qas": questions}
+
+    def _unanswerable_questions(
+        self, told: list[Fact], thing: str, context: str, number: str
+    ) -> list[dict]:
+        """Asks for facts that are not told; one that is of the same type is a plausible answer."""
+        lot, of_types = self._unanswerable, {f.relation.value_type: f.answers[0] for f in told}
+        untold = [r for r in RELATIONS if r not in {f.relation for f in told}]
+        questions = []
+        for q, relation in enumerate(lot.some(untold, _QUESTIONS)):
+            plausible = [of_types[t] for t in [relation.value_type] if t in of_types]
+            questions.append(
+                {
+                    "id": f"sample-{number}-none{q}",
+                    "question": lot.pick(relation.questions).format(e=thing),
+                    "answers": [],
+                    "plausible_answers": [
+                        {"text": text, "answer_start": context.index(text)} for text in plausible
+                    ],
+                    "is_impossible": True,
+                }
+            )
+        return questions
 
     def _sentences(self, facts: list[Fact], thing: str, noun: str) -> list[str]:
         """Returns the facts in sentences of two or three."""
@@ -182,14 +216,22 @@ class Writer:
 
 
 def generate(
-    seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
+    seed: int,
+    train_articles: int = TRAIN_ARTICLES,
+    dev_articles: int = DEV_ARTICLES,
+    version: str = "1.1",
 ) -> tuple[dict, dict]:
-    """Returns the training and the development file, as JSON objects; they share no name."""
-    writer = Writer(Lot(f"sample {seed}"))
+    """Returns the training and the development file, as JSON objects; they share no name.
+
+    The files of both versions have the same paragraphs, and all questions of 1.1 are in 2.0.
+    """
+    writer = Writer(
+        Lot(f"sample {seed}"), Lot(f"sample {seed} unanswerable") if version == "2.0" else None
+    )
     files = []
     for split, count in (("train", train_articles), ("dev", dev_articles)):
         data = [writer.article(f"{seed}-{split}-{i}", split == "dev") for i in range(count)]
-        files.append({"version": "1.1", "data": data})
+        files.append({"version": "v2.0" if version == "2.0" else "1.1", "data": data})
     return files[0], files[1]
 
 
@@ -207,9 +249,11 @@ def main() -> None:
     parser.add_argument("--train_articles", type=int, default=TRAIN_ARTICLES)
     parser.add_argument("--dev_articles", type=int, default=DEV_ARTICLES)
     flags = parser.parse_args()
-    files = generate(flags.seed, flags.train_articles, flags.dev_articles)
-    for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
-        write_json(os.path.join(flags.output_dir, name), content, indent=None)
+    for version in VERSIONS:
+        files = generate(flags.seed, flags.train_articles, flags.dev_articles, version)
+        for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
+            path = os.path.join(flags.output_dir, name.format(version))
+            write_json(path, content, indent=None)
     for name, content in zip((TRAIN_TEXT, DEV_TEXT), files, strict=True):
         with open_atomically(os.path.join(flags.output_dir, name)) as file:
             file.write(text_of(content))

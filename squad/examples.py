@@ -131,26 +131,33 @@ def check_all_answerable(input_file: str, what: str) -> None:
     if impossible:
         raise UserError(
             f"{what} {input_file} is SQuAD 2.0: it holds {len(impossible)} unanswerable questions, "
-            f"the first is {impossible[0]}. 2.0 is not supported yet: give a file of SQuAD 1.1"
+            f"the first is {impossible[0]}. run_squad_v2.py takes it"
         )
 
 
 def read_examples(
-    articles: list[dict], input_file: str, is_training: bool
+    articles: list[dict], input_file: str, is_training: bool, unanswerable: bool = False
 ) -> tuple[list[SquadExample], LeftOut]:
     """Makes examples from what `load_squad` returned, and what training leaves out.
 
     Args:
       articles: the articles.
       input_file: their file's name, for messages.
-      is_training: whether each question is to have one answer.
+      is_training: whether each question is to have one answer, or to be impossible.
+      unanswerable: whether a question is impossible that has no answers and does not say what it
+        is, and one left out that says it is and has answers.
     """
     examples, left_out = [], LeftOut()
     for paragraph_text, question in _questions(articles, input_file, is_training):
         example = SquadExample(question["id"], question["question"], paragraph_text)
         if is_training:
+            has_answers = bool(question.get("answers"))
+            if unanswerable and not has_answers:
+                question = {"is_impossible": True, **question}
             _set_answer(example, question, input_file)
             reason = _why_useless(example)
+            if unanswerable and has_answers and example.is_impossible:
+                reason = "it is impossible, and has an answer"
             if reason:
                 left_out.add(reason, example.qas_id)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -47,9 +47,14 @@ class Questions(NamedTuple):
 
 
 class SquadFeatures(FeatureSource):
-    """The features of a SQuAD file, to train on or, with a left file, to predict."""
+    """The features of a SQuAD file, to train on or, with a left file, to predict.
+
+    Attributes:
+      unanswerable: whether a question without answers has none; else training leaves it out.
+    """
 
     chunk = 256
+    unanswerable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -79,11 +84,16 @@ class SquadFeatures(FeatureSource):
             "input_sha256": sha256_of_input(input_file, "SQuAD file "),
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
-            **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),
+            **(self._rules() if self._is_training else {}),
             **options._asdict(),
             "do_lower_case": tokenizer.do_lower_case,
         }
         self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
+
+    def _rules(self) -> dict[str, Any]:
+        """Returns by which rules training features are made of the same input."""
+        unanswerable = {"unanswerable": True} if self.unanswerable else {}
+        return {"rules of version": _TRAINING_VERSION, **unanswerable}
 
     @functools.cached_property
     def articles(self) -> list[dict]:
@@ -92,7 +102,7 @@ class SquadFeatures(FeatureSource):
 
     @functools.cached_property
     def _examples(self) -> tuple[list[SquadExample], LeftOut]:
-        return read_examples(self.articles, self.input_file, self._is_training)
+        return read_examples(self.articles, self.input_file, self._is_training, self.unanswerable)
 
     def read(self) -> tuple[list[SquadExample], dict[str, int]]:
         examples, left_out = self._examples
@@ -170,3 +180,17 @@ class SquadFeatures(FeatureSource):
             feature["unique_ids"].int64_list.value[:] == [FIRST_UNIQUE_ID + number]
             and feature["input_ids"].int64_list.value[:] == ids.tolist()
         )
+
+
+class SquadV2Features(SquadFeatures):
+    """The features of a SQuAD 2.0 file; one of 1.1 will do, too."""
+
+    unanswerable = True
+
+    def log_left_out(self) -> None:
+        super().log_left_out()
+        if self._is_training and not any(example.is_impossible for example in self.read()[0]):
+            tf.logging.warning(
+                "%s has no unanswerable question: the model does not learn to abstain",
+                self.input_file,
+            )

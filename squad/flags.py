@@ -14,25 +14,48 @@ from runtime.flags import (
 from runtime.training.run_flags import define_from_scratch, define_scoring_while_training
 
 
-def define_squad_flags() -> None:
-    """Defines data, features and answers; call it after `define_run_flags`."""
+def define_v1_flags() -> None:
+    """Defines the flags of SQuAD 1.1; call it after `define_run_flags`."""
+    _define_squad_flags()
+    define(TRAINING, Shapes.WEIGHTS | Shapes.SCORES).switch(
+        "mask_padding_in_loss",
+        True,
+        "Leave padding out of the softmax over positions. The reference does not, so that its "
+        "loss depends on how far features are padded. --trim_batches needs it.",
+    )
+
+
+def define_v2_flags() -> None:
+    """Defines the flags of SQuAD 2.0; call it after `define_run_flags`."""
+    _define_squad_flags()
+    for name, text in (
+        ("start_n_top", "The likeliest starts of an answer that are considered."),
+        ("end_n_top", "The likeliest ends that are considered for each of them."),
+    ):
+        define(ANSWERS, Shapes.SCORES).integer(name, 5, text, lower_bound=1)
+    define(ANSWERS, Shapes.SCORES).number(
+        "null_score_diff_threshold",
+        None,
+        "Log-odds of no answer above which a question is left unanswered. Default: those with the "
+        "best F1 on --predict_file; 0 if its answers are not known.",
+    )
+    text = "Dropout of the layer that tells whether there is an answer."
+    define(TRAINING, Shapes.WEIGHTS).number(
+        "dropout_prob", 0.1, text, lower_bound=0.0, upper_bound=0.99
+    )
+
+
+def _define_squad_flags() -> None:
     _define_data()
     define_text_flags(max_seq_length=384)
     define_from_scratch()
     define_optimizer("adamw")
     define_scoring_while_training()
-    define(TRAINING, Shapes.WEIGHTS | Shapes.SCORES).switch(
-        "mask_padding_in_loss",
-        True,
-        "Leave padding out of the softmax over positions. The reference does not, so that its "
-        "loss depends on how far features are padded.",
-    )
     define(TRAINING, Shapes.WEIGHTS).switch(
         "trim_batches",
         True,
         "Cut batches to their longest feature, rounded up to 16 tokens: less work, and the same "
-        "results but for the masks of dropout. "
-        "Needs --mask_padding_in_loss.",
+        "results but for the masks of dropout.",
     )
     define(FEATURES, Shapes.FEATURES).integer(
         "doc_stride", 128, "Tokens between two windows on a long paragraph.", lower_bound=1

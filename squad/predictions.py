@@ -8,8 +8,8 @@ import json
 import marshal
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,13 @@ from runtime.errors import UserError
 from runtime.files import open_atomically
 from squad.examples import SquadExample
 from squad.token_places import PredictionFeature
+
+# A candidate span of a window, by its first and last token, and its start and end score.
+Span = tuple[tuple[int, int], tuple[float, float]]
+# From a feature and the model's output for it to the candidates, likelier starts first.
+FindSpans = Callable[[PredictionFeature, Any], Iterable[Span]]
+# What stands in an n-best list without candidates.
+NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
 
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 
@@ -38,10 +45,10 @@ class _Candidate(NamedTuple):
 def answer_questions(
     examples: Sequence[SquadExample],
     features: Iterable[PredictionFeature],
-    results: Iterable[RawResult],
-    n_best_size: int,
-    max_answer_length: int,
+    results: Mapping[int, Any],
+    find_spans: FindSpans,
     nbest: NbestLists,
+    no_answer: dict = NO_ANSWER,
 ) -> dict[str, str]:
     """Returns the best answer of every question, "" where there is none.
 
@@ -51,31 +58,35 @@ def answer_questions(
     Args:
       examples: the questions.
       features: their features.
-      results: the model's output for each feature, start and end scores of every position.
-      n_best_size: how many positions are considered, and answers kept.
-      max_answer_length: in tokens.
+      results: unique id to the model's output for the feature.
+      find_spans: what finds candidates in it.
       nbest: gets the n-best lists.
+      no_answer: the only entry of a list without candidates.
 
     Returns:
       Question id to answer.
     """
-    results = {result.unique_id: result for result in results}
     of_examples = by_example(features)
     answers = {}
     for index, example in enumerate(examples):
         own, spans = of_examples[index], {}
-        add_spans(spans, own, results, n_best_size, max_answer_length)
-        entries = nbest_of(example, own, spans, n_best_size, no_answer="")
+        add_spans(spans, own, results, find_spans)
+        entries = nbest_of(example, own, spans, nbest.size, no_answer)
         nbest.add(example.qas_id, entries)
         answers[example.qas_id] = entries[0]["text"]
     return answers
 
 
 class NbestLists:
-    """The n-best lists of all questions, on disk until it is known whether they are wanted."""
+    """The n-best lists of all questions, on disk until it is known whether they are wanted.
 
-    def __init__(self, folder: str):
+    Attributes:
+      size: how many answers are kept of a question.
+    """
+
+    def __init__(self, folder: str, size: int):
         """Keeps them in a file without a name in that folder."""
+        self.size = size
         self._folder = folder
         self._count = 0
         with self._writing():
@@ -115,45 +126,71 @@ class NbestLists:
 def add_spans(
     of_example: dict,
     features: Iterable[PredictionFeature],
-    results: Mapping[int, RawResult],
-    n_best_size: int,
-    max_answer_length: int,
+    results: Mapping[int, Any],
+    find_spans: FindSpans,
 ) -> None:
     """Adds the candidate spans of an example's features to unique id -> span -> list of scores.
 
-    A candidate begins and ends at one of the `n_best_size` best positions, lies in the paragraph,
-    begins where the feature gives its token the maximum context, and has at most
-    `max_answer_length` tokens. Results of several models may be added up.
+    Results of several models may be added up.
     """
     for feature in features:
         spans = of_example.setdefault(feature.unique_id, {})
-        result = results[feature.unique_id]
-        for span, scores in _candidates(feature, result, n_best_size, max_answer_length):
+        for span, scores in find_spans(feature, results[feature.unique_id]):
             spans.setdefault(span, []).append(scores)
 
 
-def _candidates(
-    feature: PredictionFeature, result: RawResult, n_best_size: int, max_answer_length: int
-) -> Iterable[tuple[tuple[int, int], tuple[float, float]]]:
-    """Returns spans of the window's tokens and scores, best starts first, then best ends."""
-    starts, start_scores = _best(result.start_log_prob, n_best_size, feature.doc_offset)
-    ends, end_scores = _best(result.end_log_prob, n_best_size, feature.doc_offset)
-    count = len(feature.max_context)
-    usable = (starts >= 0) & (starts < count)
-    usable[usable] = feature.max_context[starts[usable]]
-    lengths = ends[None, :] - starts[:, None] + 1
-    valid = usable[:, None] & (ends < count) & (lengths > 0) & (lengths <= max_answer_length)
+def spans_v1(n_best_size: int, max_answer_length: int) -> FindSpans:
+    """Returns what finds candidates in a `RawResult`: of the `n_best_size` best starts and ends."""
+
+    def find_spans(feature: PredictionFeature, result: RawResult) -> Iterable[Span]:
+        starts, start_scores = _best(result.start_log_prob, n_best_size)
+        ends, end_scores = _best(result.end_log_prob, n_best_size)
+        return likely_spans(
+            feature, (starts, start_scores), (ends[None], end_scores[None]), max_answer_length
+        )
+
+    return find_spans
+
+
+def likely_spans(
+    feature: PredictionFeature,
+    starts: tuple[np.ndarray, np.ndarray],
+    ends: tuple[np.ndarray, np.ndarray],
+    max_answer_length: int,
+) -> Iterable[Span]:
+    """Returns the pairs of a start and an end that may be answers.
+
+    Such a pair lies in the paragraph, begins where the feature gives its token the maximum
+    context, and has at most `max_answer_length` tokens.
+
+    Args:
+      feature: the feature.
+      starts: positions in it and their scores, [K] each.
+      ends: positions and scores, [K, M] each, for every start, or [1, M], the same for all.
+      max_answer_length: in tokens.
+    """
+    (first, first_scores), (last, last_scores) = starts, ends
+    first, last, count = (
+        first - feature.doc_offset,
+        last - feature.doc_offset,
+        len(feature.max_context),
+    )
+    usable = (first >= 0) & (first < count)
+    usable[usable] = feature.max_context[first[usable]]
+    lengths = last - first[:, None] + 1
+    valid = usable[:, None] & (last < count) & (lengths > 0) & (lengths <= max_answer_length)
     rows, columns = np.nonzero(valid)
-    spans = zip(starts[rows].tolist(), ends[columns].tolist(), strict=True)
-    scores = zip(start_scores[rows].tolist(), end_scores[columns].tolist(), strict=True)
+    of_end = (rows if len(last) > 1 else np.zeros_like(rows)), columns
+    spans = zip(first[rows].tolist(), last[of_end].tolist(), strict=True)
+    scores = zip(first_scores[rows].tolist(), last_scores[of_end].tolist(), strict=True)
     return zip(spans, scores, strict=True)
 
 
-def _best(scores: Sequence[float], count: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the `count` best positions, less `offset`, with their scores; of equals the first."""
+def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the `count` best positions with their scores; of equals the first."""
     scores = np.asarray(scores)
     best = np.argsort(-scores, kind="stable")[:count]
-    return best - offset, scores[best]
+    return best, scores[best]
 
 
 def nbest_of(
@@ -161,7 +198,7 @@ def nbest_of(
     features: Iterable[PredictionFeature],
     of_example: dict,
     n_best_size: int,
-    no_answer: str,
+    no_answer: dict,
 ) -> list[dict]:
     """Returns the best answers of a question with different texts, best first; at least one.
 
@@ -170,7 +207,7 @@ def nbest_of(
       features: its features.
       of_example: what `add_spans` has filled.
       n_best_size: how many answers are kept.
-      no_answer: what stands for none.
+      no_answer: the entry that stands for none.
     """
     candidates = [
         _mean_candidate(feature, span, scores)
@@ -178,9 +215,7 @@ def nbest_of(
         for span, scores in of_example[feature.unique_id].items()
     ]
     candidates.sort(key=lambda c: c.score, reverse=True)
-    return _entries(candidates, example.paragraph_text, n_best_size) or [
-        {"text": no_answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
-    ]
+    return _entries(candidates, example.paragraph_text, n_best_size) or [dict(no_answer)]
 
 
 def _mean_candidate(

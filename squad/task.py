@@ -1,12 +1,12 @@
-"""SQuAD 1.1 as a task: an answer in a paragraph to every question."""
+"""What SQuAD 1.1 and 2.0 have in common as tasks: answers in paragraphs to questions."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from encoder_task import Head, TextTask, check_room, steps_of_epochs
+from encoder_task import TextTask, check_room, steps_of_epochs
 from runtime.data.batches import Data
 from runtime.errors import FlagError
 from runtime.files import content_of, write_json
@@ -14,21 +14,24 @@ from runtime.flags import Settings
 from runtime.training.evaluation import Scored
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN, is_wanted
-from squad.examples import check_all_answerable
-from squad.feature_files import FeatureOptions, SquadFeatures
+from squad.feature_files import FeatureOptions, Questions, SquadFeatures
 from squad.features import SPECIAL_TOKENS
-from squad.flags import define_squad_flags
-from squad.head import make_v1_head
-from squad.predictions import NbestLists, RawResult, answer_questions
+from squad.predictions import NbestLists
 from squad.records import feature_spec
-from squad.scoring import evaluate_v1, questions_of
+from squad.scoring import questions_of
+
+PREDICTIONS, _NBEST = "predictions.json", "nbest_predictions.json"
 
 
 class SquadTask(TextTask):
-    """SQuAD 1.1 under the flags."""
+    """SQuAD under the flags.
 
-    outputs = ("predictions.json", "nbest_predictions.json")
-    define_flags = staticmethod(define_squad_flags)
+    Attributes:
+      features: makes the features of a file.
+    """
+
+    outputs: ClassVar[Sequence[str]] = (PREDICTIONS, _NBEST)
+    features: ClassVar[type[SquadFeatures]] = SquadFeatures
 
     def __init__(self, settings: Settings):
         self._wanted = _wanted(settings)
@@ -36,13 +39,10 @@ class SquadTask(TextTask):
         super().__init__(settings)
         self._paths = _feature_paths(settings)
         _check_lengths(settings)
-        self.trims = settings.trim_batches and settings.mask_padding_in_loss
+        self.trims = settings.trim_batches
 
     def check_files(self, settings: Settings) -> None:
-        """Raises a `UserError` if a file that is to be used is of SQuAD 2.0."""
-        for part, name in ((TRAIN, "train_file"), (DEV, "predict_file")):
-            if part in self._wanted:
-                check_all_answerable(getattr(settings, name), f"--{name}")
+        """Raises a `UserError` if a file that is to be used is for another program."""
 
     def wanted(self) -> Sequence[str]:
         return self._wanted
@@ -54,7 +54,7 @@ class SquadTask(TextTask):
         )
         input_file = settings.train_file if name == TRAIN else settings.predict_file
         paths, workers = self._paths[name], settings.preprocess_workers
-        return SquadFeatures(input_file, paths, self.tokenizer, options, workers, self.trims)
+        return self.features(input_file, paths, self.tokenizer, options, workers, self.trims)
 
     def contents(self, part: str) -> dict[str, Any]:
         name = "train_file" if part == TRAIN else "predict_file"
@@ -66,34 +66,33 @@ class SquadTask(TextTask):
             num_steps = steps_of_epochs(settings, num_examples, settings.train_file)
         return num_steps, int(num_steps * settings.warmup_proportion)
 
-    def head(self) -> Head:
-        return make_v1_head(self.settings.mask_padding_in_loss)
-
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)
 
+    def best_by(self, questions: list[dict]) -> str | None:
+        """Returns the score that tells the best checkpoint; None where answers are not known."""
+        raise NotImplementedError
+
     def score_key(self, data: Data) -> str | None:
-        has_answers = any(
-            question.get("answers") for question in questions_of(data.source.articles)
-        )
-        return "f1" if has_answers else None
+        return self.best_by(list(questions_of(data.source.articles)))
+
+    def answer(
+        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """Returns scores, and the contents of `outputs` by name; adds n-best lists to `nbest`."""
+        raise NotImplementedError
 
     def score(self, data: Data, outputs: list[Output]) -> Scored:
-        settings, (articles, examples, features) = self.settings, data.source
-        results = [
-            RawResult(int(o["unique_ids"]), o["start_log_prob"], o["end_log_prob"]) for o in outputs
-        ]
-        nbest = NbestLists(settings.output_dir)
-        answers = answer_questions(
-            examples, features, results, settings.n_best_size, settings.max_answer_length, nbest
-        )
+        folder = self.settings.output_dir
+        nbest = NbestLists(folder, self.settings.n_best_size)
+        scores, contents = self.answer(data.source, outputs, nbest)
 
         def write_outputs() -> None:
-            answer_file, nbest_file = (os.path.join(settings.output_dir, n) for n in self.outputs)
-            write_json(answer_file, answers, indent=4)
-            nbest.write(nbest_file)
+            for name, content in contents.items():
+                write_json(os.path.join(folder, name), content, indent=4)
+            nbest.write(os.path.join(folder, _NBEST))
 
-        return Scored(evaluate_v1(articles, answers), write_outputs)
+        return Scored(scores if self.score_key(data) else {}, write_outputs)
 
 
 def _wanted(settings: Settings) -> list[str]:

@@ -66,21 +66,46 @@ SIGNATURES = {
     "squad_utils": {
         "accumulate_predictions_v1": "result_dict, all_examples, all_features, all_results, "
         "n_best_size, max_answer_length",
+        "accumulate_predictions_v2": "result_dict, cls_dict, all_examples, all_features, "
+        "all_results, n_best_size, max_answer_length, start_n_top, end_n_top",
+        "apply_no_ans_threshold": "scores, na_probs, qid_to_has_ans, na_prob_thresh",
+        "compute_exact": "a_gold, a_pred",
+        "compute_f1": "a_gold, a_pred",
         "convert_examples_to_features": "examples, tokenizer, max_seq_length, doc_stride, "
         "max_query_length, is_training, output_fn, do_lower_case",
         "create_v1_model": "albert_config, is_training, input_ids, input_mask, segment_ids, "
         "use_one_hot_embeddings, use_einsum, hub_module",
+        "create_v2_model": "albert_config, is_training, input_ids, input_mask, segment_ids, "
+        "use_one_hot_embeddings, features, max_seq_length, start_n_top, end_n_top, dropout_prob, "
+        "hub_module",
         "evaluate_v1": "dataset, predictions",
+        "evaluate_v2": "result_dict, cls_dict, prediction_json, eval_examples, eval_features, "
+        "all_results, n_best_size, max_answer_length, output_prediction_file, output_nbest_file, "
+        "output_null_log_odds_file",
         "exact_match_score": "prediction, ground_truth",
         "f1_score": "prediction, ground_truth",
         "FeatureWriter": "filename, is_training",
+        "find_all_best_thresh": "main_eval, preds, exact_raw, f1_raw, na_probs, qid_to_has_ans",
+        "find_best_thresh": "preds, scores, na_probs, qid_to_has_ans",
+        "get_raw_scores": "dataset, preds",
+        "get_tokens": "s",
         "input_fn_builder": "input_file, seq_length, is_training, drop_remainder, use_tpu, bsz, "
         "is_v2",
+        "make_eval_dict": "exact_scores, f1_scores, qid_list=None",
+        "make_qid_to_has_ans": "dataset",
+        "merge_eval": "main_eval, new_eval, prefix",
         "metric_max_over_ground_truths": "metric_fn, prediction, ground_truths",
         "normalize_answer_v1": "s",
+        "normalize_answer_v2": "s",
         "read_squad_examples": "input_file, is_training",
         "v1_model_fn_builder": "albert_config, init_checkpoint, learning_rate, num_train_steps, "
         "num_warmup_steps, use_tpu, use_one_hot_embeddings, use_einsum, hub_module",
+        "v2_model_fn_builder": "albert_config, init_checkpoint, learning_rate, num_train_steps, "
+        "num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, start_n_top, "
+        "end_n_top, dropout_prob, hub_module",
+        "write_predictions_v2": "result_dict, cls_dict, all_examples, all_features, all_results, "
+        "n_best_size, max_answer_length, output_prediction_file, output_nbest_file, "
+        "output_null_log_odds_file, null_score_diff_threshold",
         "write_predictions_v1": "result_dict, all_examples, all_features, all_results, "
         "n_best_size, max_answer_length, output_prediction_file, output_nbest_file",
     },
@@ -121,7 +146,7 @@ SIGNATURES["race_utils"] = {
 }
 # Without arguments that are worth a look.
 OTHERS = {
-    "squad_utils": {"InputFeatures", "RawResult", "SquadExample"},
+    "squad_utils": {"InputFeatures", "RawResult", "RawResultV2", "SquadExample"},
     "classifier_utils": {
         "PaddingInputExample",
         *("MnliProcessor", "MisMnliProcessor", "MrpcProcessor", "ColaProcessor", "Sst2Processor"),

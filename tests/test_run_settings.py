@@ -45,6 +45,7 @@ OTHER = {
     "do_lower_case": "false",
     "doc_stride": "8",
     "dropout_prob": "0.5",
+    "end_n_top": "3",
     "enable_scoped_allocator": "true",
     "eval_file": "{0}/other.records",
     "evaluate_while_training": "true",
@@ -68,6 +69,7 @@ OTHER = {
     "max_seq_length": "48",
     "n_best_size": "5",
     "ngram": "2",
+    "null_score_diff_threshold": "0.5",
     "num_train_epochs": "3",
     "num_warmup_steps": "3",
     "optimizer": "{other_optimizer}",
@@ -84,6 +86,7 @@ OTHER = {
     "seed": "1",
     "spm_model_file": "{0}/other.model",
     "stall_seconds": "60",
+    "start_n_top": "3",
     "start_warmup_step": "3",
     "task_name": "mrpc",
     "threshold_to_export": "0.5",
@@ -106,12 +109,14 @@ NOT_CHANGED = {
     "output_dir": "is where all else lies",
     "use_horovod": "needs other workers; their number is tested below",
 }
+_NOT_CHANGED_IN_SQUAD = {
+    "input_file": "a folder that need not have features",
+    "predict_feature_file": "belongs to a left file",
+    "predict_feature_left_file": "belongs to a feature file",
+}
 NOT_CHANGED_IN = {
-    "run_squad_v1": {
-        "input_file": "a folder that need not have features",
-        "predict_feature_file": "belongs to a left file",
-        "predict_feature_left_file": "belongs to a feature file",
-    },
+    "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
+    "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
     "run_classifier": {"input_file": "a folder that need not have features"},
     "run_pretraining": {
         "num_train_epochs": "is refused",
@@ -183,13 +188,16 @@ def _write_other_tokenizer(text: pathlib.Path, prefix: pathlib.Path, vocab_size:
 
 
 BASE = ("--albert_config_file={0}/albert.json", "--spm_model_file={0}/spm.model")
+_SQUAD_ARGUMENTS = (
+    "--train_file={0}/train.json.squad",
+    "--predict_file={0}/train.json.squad",
+    *("--max_seq_length=64", "--max_query_length=20", "--doc_stride=16"),
+    "--preprocess_workers=1",
+)
 ARGUMENTS = {
-    "run_squad_v1": (
-        "--train_file={0}/train.json.squad",
-        "--predict_file={0}/train.json.squad",
-        *("--max_seq_length=64", "--max_query_length=20", "--doc_stride=16"),
-        "--preprocess_workers=1",
-    ),
+    "run_squad_v1": _SQUAD_ARGUMENTS,
+    # Dropout would change with --deterministic_run.
+    "run_squad_v2": (*_SQUAD_ARGUMENTS, "--dropout_prob=0"),
     "run_classifier": (
         *("--data_dir={0}", "--task_name=tsv", "--do_train", "--do_eval"),
         *("--max_seq_length=32", "--preprocess_workers=1"),

@@ -26,3 +26,28 @@ def test_a_score_that_is_too_low_is_a_failure(tmp_path, capsys, f1, code):
     output = capsys.readouterr()
     assert f"F1 {f1:.1f}" in output.out and questions[0]["question"][:50] in output.out
     assert output.err == ("demo: error: F1 is below 80\n" if code else "")
+
+
+@pytest.mark.parametrize(
+    ("scores", "problem"),
+    [
+        ((70.0, 60.0, 80.0), ""),
+        ((69.9, 60.0, 79.8), "F1 is below 70"),
+        ((70.0, 59.9, 80.1), "HasAns_F1 is below 60"),
+        ((75.0, 95.0, 55.0), "NoAns_F1 is below 60"),
+    ],
+)
+def test_a_model_that_has_not_learned_to_abstain(tmp_path, capsys, scores, problem):
+    _, dev = generate(1, train_articles=0, dev_articles=1, version="2.0")
+    questions = [q for p in dev["data"][0]["paragraphs"] for q in p["qas"]]
+    results = dict(zip(("f1", "HasAns_f1", "NoAns_f1"), scores, strict=True))
+    for name, content in {
+        "dev.json": dev,
+        "predictions.json": {q["id"]: "" for q in questions},
+        "eval_results.json": {"exact": 1.0, **results, "total": 24, "NoAns_total": 12},
+    }.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    code = demo._report(str(tmp_path / "dev.json"), str(tmp_path), "folder", 7)
+    output = capsys.readouterr()
+    assert f"F1 without one {scores[2]}" in output.out
+    assert (code, output.err) == ((1, f"demo: error: {problem}\n") if problem else (0, ""))

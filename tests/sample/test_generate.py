@@ -172,3 +172,41 @@ def test_names_that_run_out():
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("sample.generate: error: the names, of which there are 1725,")
     assert not (ROOT / "out").exists()
+
+
+class TestVersion2:
+    @pytest.fixture(scope="class", params=SEEDS)
+    def both(self, request):
+        """The development files of both versions."""
+        return [generate(request.param, version=version)[1] for version in ("1.1", "2.0")]
+
+    def test_has_the_same_text_and_all_questions_of_1(self, both):
+        for one, two in zip(*map(paragraphs, both), strict=True):
+            answerable = [q for q in two["qas"] if not q["is_impossible"]]
+            assert one["context"] == two["context"]
+            assert [{**q, "is_impossible": False} for q in one["qas"]] == answerable
+            assert len(two["qas"]) == 2 * len(one["qas"])
+
+    def test_what_is_asked_without_an_answer_is_not_told(self, both):
+        """No clause of the relation that the question asks for is in the text."""
+        of_question = {
+            re.escape(text).replace(r"\{e\}", ".+"): relation
+            for relation in RELATIONS
+            for text in relation.questions
+        }
+        plausible = 0
+        for paragraph in paragraphs(both[1]):
+            for question in paragraph["qas"]:
+                (relation,) = (
+                    r for text, r in of_question.items() if re.fullmatch(text, question["question"])
+                )
+                told = any(
+                    all(part in paragraph["context"] for part in clause.split("{v}"))
+                    for clause in relation.clauses
+                )
+                assert told != question["is_impossible"]
+                for answer in question.get("plausible_answers", []):
+                    start = answer["answer_start"]
+                    assert paragraph["context"][start:].startswith(answer["text"])
+                    plausible += 1
+        assert plausible > 20

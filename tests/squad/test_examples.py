@@ -344,8 +344,36 @@ class TestVersion2:
             check_all_answerable(path, "--train_file")
         assert str(caught.value) == (
             f"--train_file {path} is SQuAD 2.0: it holds 2 unanswerable questions, the first is b. "
-            "2.0 is not supported yet: give a file of SQuAD 1.1"
+            "run_squad_v2.py takes it"
         )
+
+    def test_what_a_question_without_a_word_on_it_is(self, write):
+        """And one that contradicts itself, and plausible answers, which nobody reads."""
+        contradiction = question("d", is_impossible=True)
+        plausible = {**question("e", answers=(), is_impossible=True), "plausible_answers": [1]}
+        unknown = {key: value for key, value in question("f").items() if key != "answers"}
+        content = squad(
+            question("a"),
+            question("b", answers=()),
+            question("c", answers=(), is_impossible=False),
+            contradiction,
+            plausible,
+            unknown,
+        )
+        articles = load_squad(write(content))
+        examples, left_out = read_examples(articles, "file", True, unanswerable=True)
+        assert {e.qas_id: e.is_impossible for e in examples} == {
+            **{"a": False, "b": True, "e": True, "f": True}
+        }
+        assert left_out.counts == {
+            "there is no answer": 1,
+            "it is impossible, and has an answer": 1,
+        }
+        impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
+        assert impossible == [(-1, "")] * 3
+        # SQuAD 1.1: b and f are left out, and d is what it says, as in the reference.
+        examples, _ = read_examples(articles, "file", True)
+        assert [e.qas_id for e in examples] == ["a", "d", "e"]
 
     @pytest.mark.parametrize(
         "content",

@@ -14,7 +14,7 @@ import squad_utils
 import tokenization
 from doors.squad_predictions import _nbest_predictions
 from runtime.errors import UserError
-from squad.predictions import NbestLists, answer_questions
+from squad.predictions import NO_ANSWER, NbestLists, answer_questions, spans_v1
 from squad.token_places import PredictionFeature
 from squad_utils import InputFeatures, RawResult, SquadExample
 
@@ -90,8 +90,10 @@ class TestAQuestionAtATime:
         squad_utils.accumulate_predictions_v1(collected, *arguments)
         paths = [str(tmp_path / name) for name in ("answers", "nbest", "nbest2")]
         expected = squad_utils.write_predictions_v1(collected, *arguments, *paths[:2], no_answer="")
-        nbest = NbestLists(str(tmp_path))
-        assert answer_questions(*arguments, nbest) == expected
+        nbest = NbestLists(str(tmp_path), 3)
+        by_id = {result.unique_id: result for result in results}
+        given = answer_questions(case.examples, features, by_id, spans_v1(3, 2), nbest)
+        assert given == expected
         nbest.write(paths[2])
         assert open_text(paths[2]) == open_text(paths[1])
         assert sorted(path.name for path in tmp_path.iterdir()) == ["answers", "nbest", "nbest2"]
@@ -105,9 +107,10 @@ class TestAQuestionAtATime:
             rng = np.random.default_rng(3)
             scores = rng.normal(size=310), rng.normal(size=310)
             case = Case(["a " * 300] * count, features, [[scores] * count])
-            nbest = NbestLists(str(tmp_path))
+            nbest = NbestLists(str(tmp_path), 20)
+            results = {result.unique_id: result for result in case.models[0]}
             tracemalloc.start()
-            answer_questions(case.examples, features, case.models[0], 20, 200, nbest)
+            answer_questions(case.examples, features, results, spans_v1(20, 200), nbest)
             _, most = tracemalloc.get_traced_memory()
             tracemalloc.stop()
             return most
@@ -115,13 +118,13 @@ class TestAQuestionAtATime:
         assert (peak(60) - peak(20)) / 40 < 1000
 
     def test_a_full_disk(self, tmp_path, monkeypatch):
-        nbest = NbestLists(str(tmp_path))
+        nbest = NbestLists(str(tmp_path), 20)
         nbest._file = open("/dev/full", "wb")  # noqa: SIM115
         with pytest.raises(UserError, match=f"kept in {tmp_path}: No space left on device"):
             for number in range(10_000):
                 nbest.add(f"{number}", [])
         with pytest.raises(UserError, match="No such file"):
-            NbestLists(str(tmp_path / "none"))
+            NbestLists(str(tmp_path / "none"), 20)
 
 
 def open_text(path):
@@ -189,7 +192,8 @@ class Case:
             squad_utils.accumulate_predictions_v1(
                 spans, self.examples, features, results, n_best, max_length
             )
-        return _nbest_predictions(spans, self.examples, features, n_best, no_answer)
+        entry = {**NO_ANSWER, "text": no_answer}
+        return _nbest_predictions(spans, self.examples, features, n_best, entry)
 
 
 def brute_force(case, n_best, max_length, no_answer="-"):

@@ -1,16 +1,28 @@
 """Exact match and F1, by hand and against the reference's figures."""
 
 import json
+from types import SimpleNamespace
 
+import hypothesis
 import pytest
 import tensorflow.compat.v1 as tf
+from hypothesis import strategies as st
 
 from squad.scoring import (
+    apply_no_ans_threshold,
+    compute_exact,
+    compute_f1,
     evaluate_v1,
+    evaluate_v2,
     exact_match_score,
     f1_score,
+    find_best_thresh,
+    get_raw_scores,
+    get_tokens,
+    make_eval_dict,
     metric_max_over_ground_truths,
     normalize_answer_v1,
+    questions_of,
 )
 
 
@@ -140,3 +152,85 @@ class TestEvaluate:
 
 
 FILES = ("predictions.json", "eval.json")
+
+
+WORDS = st.lists(st.sampled_from(["the", "a", "Rhine", "rhine", "in", "1998", "!", ""]), max_size=4)
+TEXTS = WORDS.map(" ".join)
+
+
+class TestVersion2:
+    """By the official script of SQuAD 2.0; `transformers` has its functions."""
+
+    @hypothesis.given(
+        st.lists(st.tuples(st.lists(TEXTS, max_size=3), TEXTS, st.floats(-5, 5)), min_size=1)
+    )
+    @hypothesis.settings(max_examples=100, deadline=None)
+    def test_as_the_official_script(self, cases):
+        metrics = pytest.importorskip("transformers.data.metrics.squad_metrics")
+        answers = {
+            str(i): [{"text": text} for text in texts] for i, (texts, *_) in enumerate(cases)
+        }
+        predictions = {str(i): prediction for i, (_, prediction, _) in enumerate(cases)}
+        odds = {str(i): value for i, (*_, value) in enumerate(cases)}
+        examples = [SimpleNamespace(qas_id=i, answers=texts) for i, texts in answers.items()]
+        ours = evaluate_v2(dataset_of(answers), predictions, odds)
+        # Its probabilities of no answer are below 1 where the first scores are taken.
+        theirs = metrics.squad_evaluate(examples, predictions)
+        exact, f1 = metrics.get_raw_scores(examples, predictions)
+        has_answer = {i: bool(texts) for i, texts in answers.items()}
+        metrics.find_all_best_thresh(theirs, predictions, exact, f1, odds, has_answer)
+        assert ours == pytest.approx(dict(theirs))
+
+    def test_of_the_references_figures(self, shared):
+        folder = shared / "golden" / "predictions_v2"
+        odds, answers = (
+            json.loads((folder / name).read_text())
+            for name in ("null_odds.json", "predictions.json")
+        )
+        data = json.loads((shared / "data" / "squad" / "dev-v2.0.json").read_text())["data"]
+        scores = evaluate_v2(data, answers, odds)
+        assert scores["total"] == len(answers) == 1158
+        assert scores["HasAns_total"] + scores["NoAns_total"] == 1158
+        # The reference abstains besides where the odds are above 1.
+        raw = get_raw_scores(data, answers)
+        has_answer = {q["id"]: bool(q["answers"]) for q in questions_of(data)}
+        expected = json.loads((folder / "eval.json").read_text())
+        abstained = [apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw]
+        for key, value in make_eval_dict(*abstained).items():
+            assert value == pytest.approx(expected[key], abs=1e-9)
+
+    @pytest.mark.parametrize(
+        ("gold", "predicted", "exact", "f1"),
+        [
+            ("", "", 1, 1),
+            ("the", "", 1, 1),
+            ("x", "", 0, 0),
+            ("", "x", 0, 0),
+            ("x y", "x", 0, 2 / 3),
+        ],
+    )
+    def test_texts_without_words(self, gold, predicted, exact, f1):
+        assert compute_exact(gold, predicted) == exact
+        assert compute_f1(gold, predicted) == pytest.approx(f1)
+
+    def test_tokens(self):
+        assert get_tokens("The Rhine, in 1998") == ["rhine", "in", "1998"]
+        assert get_tokens("") == get_tokens(None) == []
+
+    def test_a_question_without_prediction(self, warnings):
+        data = dataset_of({"a": [{"text": "x"}], "b": []})
+        assert get_raw_scores(data, {"b": ""}) == ({"b": 1}, {"b": 1})
+        assert warnings() == ["Missing prediction for a"]
+
+    def test_best_threshold_by_hand(self):
+        """All abstaining is right for c alone; a and b in turn are right, c is wrong, d gains."""
+        scores = {"a": 1.0, "b": 0.5, "c": 0.0, "d": 1.0}
+        odds = {"d": 3.0, "c": 2.0, "b": 0.5, "a": -1.0}
+        has_answer = {"a": True, "b": True, "c": False, "d": True}
+        best, threshold = find_best_thresh(dict.fromkeys("abcd", "x"), scores, odds, has_answer)
+        assert (best, threshold) == (100 * 2.5 / 4, 0.5)
+
+
+def dataset_of(answers):
+    questions = [{"id": i, "answers": texts} for i, texts in answers.items()]
+    return [{"paragraphs": [{"context": "", "qas": questions}]}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -16,16 +17,21 @@ from runtime.flags import Settings
 from runtime.training import run as run_module
 from runtime.training.run import Run, define_flags
 from runtime.training.task import DEV, TRAIN
-from squad.task import SquadTask
+from squad.examples import SquadExample
+from squad.feature_files import Questions
+from squad.scoring import evaluate_v2
+from squad.token_places import PredictionFeature
+from squad.v1 import SquadV1Task
+from squad.v2 import SquadV2Task
 
 
 @pytest.fixture
 def make(set_flags, squad_dir, tmp_path):
     """Makes the task of some flags."""
 
-    def make(*flags):
+    def make(*flags, task_class=SquadV1Task):
         set_flags(
-            [lambda: define_flags(SquadTask)],
+            [lambda: define_flags(task_class)],
             f"--albert_config_file={squad_dir / 'albert.json'}",
             f"--spm_model_file={squad_dir / 'spm.model'}",
             f"--train_file={squad_dir / 'train-v1.1.json'}",
@@ -36,7 +42,7 @@ def make(set_flags, squad_dir, tmp_path):
             "--doc_stride=16",
             *flags,
         )
-        return SquadTask(Settings())
+        return task_class(Settings())
 
     return make
 
@@ -134,3 +140,73 @@ def test_there_are_scores_where_there_are_answers(make, squad_dir, tmp_path):
 def test_flags_that_do_not_fit(make, flags, words):
     with pytest.raises(FlagError, match=words):
         make(*flags)
+
+
+class TestVersion2:
+    @pytest.fixture
+    def make_v2(self, make):
+        return lambda *flags: make(*flags, task_class=SquadV2Task)
+
+    @pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])
+    def test_more_places_than_tokens(self, make_v2, name):
+        assert make_v2(f"--{name}=64")
+        with pytest.raises(FlagError, match=f"--{name} 65 is more than the --max_seq_length 64"):
+            make_v2(f"--{name}=65")
+
+    def test_trims_without_a_condition(self, make_v2):
+        assert make_v2().trims and not make_v2("--trim_batches=false").trims
+
+    def test_dropout_of_the_head(self, make_v2):
+        """It counts where the encoder has none."""
+        for flags, has_dropout in (([], True), (["--dropout_prob=0"], False)):
+            task = make_v2(*flags)
+            task.config.hidden_dropout_prob = task.config.attention_probs_dropout_prob = 0.0
+            assert task.has_dropout() == has_dropout
+        assert not make_v2("--deterministic_run").has_dropout()
+
+    def test_there_are_scores_where_answers_are_known(self, make_v2):
+        task = make_v2()
+        assert task.best_by([{"id": "a"}, {"id": "b", "answers": []}]) == "best_f1"
+        assert task.best_by([{"id": "a", "is_impossible": True}]) == "best_f1"
+        assert task.best_by([{"id": "a"}]) is None
+
+    @pytest.mark.parametrize(
+        ("flags", "known", "abstaining"),
+        [
+            ([], True, "cd"),  # b has the highest odds of those that answer rightly
+            ([], False, "bcd"),
+            (["--null_score_diff_threshold=-2.5"], True, "abcd"),
+            (["--null_score_diff_threshold=1.5"], False, "cd"),
+            (["--null_score_diff_threshold=9"], True, ""),
+        ],
+    )
+    def test_who_abstains(self, make_v2, tmp_path, flags, known, abstaining):
+        """`predictions.json` and the scores agree; the odds of b are the threshold."""
+        questions = [
+            {"id": i, "question": "?", "answers": [{"text": "x", "answer_start": 0}] * n}
+            for i, n in zip("abcd", (1, 1, 0, 0), strict=True)
+        ]
+        articles = [{"paragraphs": [{"context": "x", "qas": questions}]}]
+        if not known:
+            for question in questions:
+                del question["answers"]
+        examples = [SquadExample(q["id"], q["question"], "x") for q in questions]
+        one = np.zeros(1, np.int32)
+        features = [PredictionFeature(i, i, 3, one, one, one == 0) for i in range(4)]
+        top = {"start_top_index": [3], "end_top_index": [3]}
+        top |= {"start_top_log_probs": [-0.5], "end_top_log_probs": [-0.5]}
+        odds = -2.0, 1.0, 2.0, 3.0
+        outputs = [{"unique_ids": i, "cls_logits": o, **top} for i, o in enumerate(odds)]
+        task = make_v2(*flags)
+        (tmp_path / "out").mkdir()
+        data = Data([], {}, 4, 4, source=Questions(articles, examples, features))
+        scored = task.score(data, outputs)
+        scored.write_outputs()
+        written = [json.loads((tmp_path / "out" / name).read_text()) for name in task.outputs]
+        assert written[0] == {i: "" if i in abstaining else "x" for i in "abcd"}
+        assert [entries[0]["text"] for entries in written[1].values()] == list("xxxx")
+        assert written[2] == dict(zip("abcd", odds, strict=True))
+        assert scored.scores == (evaluate_v2(articles, written[0], written[2]) if known else {})
+        if not flags and known:
+            assert scored.scores["best_f1"] == scored.scores["f1"] == 100
+            assert scored.scores["best_f1_thresh"] == 1.0

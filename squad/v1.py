@@ -1,0 +1,51 @@
+"""SQuAD 1.1 as a task: every question has an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from encoder_task import Head
+from runtime.flags import Settings
+from runtime.training.prediction import Output
+from runtime.training.task import DEV, TRAIN
+from squad.examples import check_all_answerable
+from squad.feature_files import Questions
+from squad.flags import define_v1_flags
+from squad.head import make_v1_head
+from squad.predictions import NbestLists, RawResult, answer_questions, spans_v1
+from squad.scoring import evaluate_v1
+from squad.task import PREDICTIONS, SquadTask
+
+
+class SquadV1Task(SquadTask):
+    """SQuAD 1.1 under the flags."""
+
+    define_flags = staticmethod(define_v1_flags)
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        self.trims = settings.trim_batches and settings.mask_padding_in_loss
+
+    def check_files(self, settings: Settings) -> None:
+        for part, name in ((TRAIN, "train_file"), (DEV, "predict_file")):
+            if part in self.wanted():
+                check_all_answerable(getattr(settings, name), f"--{name}")
+
+    def head(self) -> Head:
+        return make_v1_head(self.settings.mask_padding_in_loss)
+
+    def best_by(self, questions: list[dict]) -> str | None:
+        return "f1" if any(question.get("answers") for question in questions) else None
+
+    def answer(
+        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        articles, examples, features = questions
+        results = {
+            i: RawResult(i, o["start_log_prob"], o["end_log_prob"])
+            for o in outputs
+            for i in [int(o["unique_ids"])]
+        }
+        find_spans = spans_v1(self.settings.n_best_size, self.settings.max_answer_length)
+        answers = answer_questions(examples, features, results, find_spans, nbest)
+        return evaluate_v1(articles, answers), {PREDICTIONS: answers}

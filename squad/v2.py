@@ -1,0 +1,84 @@
+"""SQuAD 2.0 as a task: a question may have no answer, and the model may abstain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from encoder_task import Head
+from runtime.errors import FlagError
+from runtime.flags import Settings
+from runtime.training.prediction import Output
+from squad.feature_files import Questions, SquadV2Features
+from squad.flags import define_v2_flags
+from squad.head_v2 import V2Options, make_v2_head
+from squad.predictions import NbestLists, answer_questions
+from squad.predictions_v2 import NO_ANSWER_V2, RawResultV2, no_answer_odds, spans_v2
+from squad.scoring import (
+    evaluate_v2,
+    find_best_thresh,
+    get_raw_scores,
+    make_qid_to_has_ans,
+)
+from squad.task import PREDICTIONS, SquadTask
+
+_ODDS = "null_odds.json"
+
+
+class SquadV2Task(SquadTask):
+    """SQuAD 2.0 under the flags."""
+
+    outputs = (*SquadTask.outputs, _ODDS)
+    features = SquadV2Features
+    define_flags = staticmethod(define_v2_flags)
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        for name in ("start_n_top", "end_n_top"):
+            if getattr(settings, name) > settings.max_seq_length:
+                raise FlagError(
+                    f"--{name} {getattr(settings, name)} is more than the --max_seq_length "
+                    f"{settings.max_seq_length} tokens of a feature"
+                )
+        self._options = V2Options(
+            settings.start_n_top,
+            settings.end_n_top,
+            0.0 if settings.deterministic_run else settings.dropout_prob,
+            self.config.initializer_range,
+        )
+
+    def has_dropout(self) -> bool:
+        return bool(self._options.dropout) or super().has_dropout()
+
+    def head(self) -> Head:
+        return make_v2_head(self._options)
+
+    def best_by(self, questions: list[dict]) -> str | None:
+        # Where there are no answers they may be unknown; an empty list says that there are none.
+        known = any({"answers", "is_impossible"} & question.keys() for question in questions)
+        return "best_f1" if known else None
+
+    def answer(
+        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        articles, examples, features = questions
+        results = {int(o["unique_ids"]): _raw_result(o) for o in outputs}
+        find_spans = spans_v2(self.settings.max_answer_length)
+        answers = answer_questions(examples, features, results, find_spans, nbest, NO_ANSWER_V2)
+        ids = [example.qas_id for example in examples]
+        odds = dict(zip(ids, no_answer_odds(len(examples), features, results), strict=True))
+        threshold = self.settings.null_score_diff_threshold
+        if threshold is None:
+            threshold = _best_threshold(articles, answers, odds)
+        answers = {i: "" if odds[i] > threshold else answer for i, answer in answers.items()}
+        return evaluate_v2(articles, answers, odds), {PREDICTIONS: answers, _ODDS: odds}
+
+
+def _best_threshold(articles: list[dict], answers: dict[str, str], odds: dict[str, float]) -> float:
+    """Returns the log-odds above which to abstain for the best F1; 0 where answers are unknown."""
+    _, f1 = get_raw_scores(articles, answers)
+    return find_best_thresh(answers, f1, odds, make_qid_to_has_ans(articles))[1]
+
+
+def _raw_result(output: Output) -> RawResultV2:
+    values = {key: output[key] for key in RawResultV2._fields[1:]}
+    return RawResultV2(unique_id=int(output["unique_ids"]), **values)
