@@ -452,7 +452,7 @@ class TestBadInput:
         question |= {"answers": [], "is_impossible": True}
         (tmp_path / "train-v2.0.json").write_text(json.dumps(content))
         job = squad_command(squad_dir, tmp_path / "out", f"--{flag}={tmp_path / 'train-v2.0.json'}")
-        parts = f"--{flag} ", "holds 1 unanswerable questions", question["id"], "not supported yet"
+        parts = f"--{flag} ", "holds 1 unanswerable questions", question["id"], "run_squad_v2.py"
         assert_fails(run(job), 1, *parts)
         assert not (tmp_path / "out").exists()
         checked = run([job[0], str(ROOT / "check_setup.py"), *job[1:]])
