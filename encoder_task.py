@@ -136,9 +136,23 @@ def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
 
 
 def define_optimizer(default: str) -> None:
-    """Defines which optimizer updates the weights."""
+    """Defines which optimizer updates the weights, and its constants."""
     define(TRAINING, Shapes.WEIGHTS).choice(
         "optimizer", default, list(optimization.OPTIMIZERS), "What updates the weights."
+    )
+    defaults = OptimizerOptions._field_defaults
+    define(TRAINING, Shapes.WEIGHTS).number(
+        "adam_epsilon",
+        defaults["epsilon"],
+        "What every optimizer adds to the root of its second moment.",
+        # With 0, weights without a gradient would become NaN.
+        lower_bound=1e-20,
+    )
+    define(TRAINING, Shapes.WEIGHTS).number(
+        "weight_decay",
+        defaults["weight_decay"],
+        "Decay of all weights but biases and layer norms, as a part of the learning rate.",
+        lower_bound=0.0,
     )
 
 
@@ -188,6 +202,8 @@ class EncoderTask(Task):
             optimizer=settings.optimizer,
             gradient_accumulation_steps=settings.gradient_accumulation_steps,
             allreduce_dtype=None if wire == "float32" else tf.as_dtype(wire),
+            epsilon=settings.adam_epsilon,
+            weight_decay=settings.weight_decay,
         )
 
     def num_groups(self) -> int:

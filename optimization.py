@@ -30,6 +30,8 @@ class OptimizerOptions(NamedTuple):
       gradient_accumulation_steps: runs of the training op for one optimizer step: gradients of this
         many batches are added up, then sent, clipped and applied as the mean of one large batch.
       allreduce_dtype: type of the gradients on the wire, if not float32.
+      epsilon: what the optimizer adds to the root of the second moment.
+      weight_decay: the rate of decay, of all weights but biases and layer norms.
     """
 
     learning_rate: float
@@ -40,6 +42,8 @@ class OptimizerOptions(NamedTuple):
     start_warmup_step: int = 0
     gradient_accumulation_steps: int = 1
     allreduce_dtype: tf.DType | None = None
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
 
 
 def training_spec(
@@ -160,7 +164,7 @@ def training_op(
     step = tf.identity(global_step)
     learning_rate = _schedule(options, step)
     tf.add_to_collection(graph_keys.LEARNING_RATE, learning_rate)
-    optimizer = _make_optimizer(options.optimizer, learning_rate)
+    optimizer = _make_optimizer(options, learning_rate)
     variables = _without(excluded_tvars or (), tf.trainable_variables())
     batch = compute_gradients(loss, variables, num_tokens, colocate_gradients_with_ops)
     optimizer.create_slots(batch.variables)
@@ -311,15 +315,18 @@ def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
     return tf.where(warmed < num_warmup_steps, warmup_rate, rate)
 
 
-def _make_optimizer(name: str, learning_rate: tf.Tensor) -> AdamWeightDecayOptimizer:
+def _make_optimizer(
+    options: OptimizerOptions, learning_rate: tf.Tensor
+) -> AdamWeightDecayOptimizer:
+    name = options.optimizer
     if name not in OPTIMIZERS:
         raise ValueError(f"Not supported optimizer: {name} (known: {', '.join(OPTIMIZERS)})")
     return OPTIMIZERS[name](
         learning_rate=learning_rate,
-        weight_decay_rate=0.01,
+        weight_decay_rate=options.weight_decay,
         beta_1=0.9,
         beta_2=0.999,
-        epsilon=1e-6,
+        epsilon=options.epsilon,
         exclude_from_weight_decay=list(_NOT_DECAYED),
     )
 
@@ -374,17 +381,23 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _assignments(
         self, gradient: tf.Tensor, variable: tf.Variable, step: tf.Tensor | tf.Variable | None
     ) -> list:
-        """Returns the new values of a variable and its moments, which do not depend on the step."""
+        """Returns the ops that give a variable and its moments their new values."""
         m, v = self._moments_of(variable)
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
-        update = next_m / (tf.sqrt(next_v) + self.epsilon)
+        update = self._update(next_m, next_v, step)
         if self.weight_decay_rate and not _matches(
             variable.op.name, self.exclude_from_weight_decay
         ):
             update += self.weight_decay_rate * variable
         rate = self._rate(variable, update)
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
+
+    def _update(
+        self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
+    ) -> tf.Tensor:
+        """Returns what is subtracted of a variable, at a rate of 1 and without decay."""
+        return m / (tf.sqrt(v) + self.epsilon)
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
         """Returns the learning rate of one variable."""
@@ -449,8 +462,46 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         return ratio * self.learning_rate
 
 
+class RAdamOptimizer(AdamWeightDecayOptimizer):
+    """Rectified Adam (https://arxiv.org/abs/1908.03265, algorithm 2), decay as in AdamW.
+
+    In step t, counted from 1, with the moments m and v, and rho = 2 / (1 - beta_2) - 1:
+
+      rho_t = rho - 2 t beta_2^t / (1 - beta_2^t)
+      r_t = sqrt((rho_t - 4) (rho_t - 2) rho / ((rho - 4) (rho - 2) rho_t))
+      update = m / (1 - beta_1^t) * r_t sqrt(1 - beta_2^t) / (sqrt(v) + epsilon)   if rho_t > 5
+      update = m / (1 - beta_1^t)                                                  else
+
+    Threshold and epsilon, which the paper has at 4 and not at all, are where the authors' program
+    (https://github.com/LiyuanLucasLiu/RAdam) and PyTorch have them. With a beta_2 of 0.999 the
+    first five steps are the plain ones.
+    """
+
+    def _update(
+        self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
+    ) -> tf.Tensor:
+        if step is None:
+            raise ValueError("RAdamOptimizer: apply_gradients needs the global_step")
+        # In float32 the difference of two numbers near 2000 may take rho_5, 4.996, for above 5.
+        t = tf.cast(step, tf.float64) + 1.0
+        # What the weights of the gradients in the moments add up to.
+        sum_1, sum_2 = (1.0 - beta**t for beta in (self.beta_1, self.beta_2))
+        rho = 2.0 / (1.0 - self.beta_2) - 1.0
+        rho_t = rho - 2.0 * t * (1.0 - sum_2) / sum_2
+        is_rectified = rho_t > 5.0
+        rho_t = tf.maximum(rho_t, 5.0)
+        r_t = tf.sqrt((rho_t - 4.0) * (rho_t - 2.0) * rho / ((rho - 4.0) * (rho - 2.0) * rho_t))
+        factor = tf.where(is_rectified, r_t * tf.sqrt(sum_2), tf.ones_like(t)) / sum_1
+        divisor = tf.where_v2(is_rectified, tf.sqrt(v) + self.epsilon, 1.0)
+        return tf.cast(factor, m.dtype) * m / divisor
+
+
 # The optimizers of this project by name.
-OPTIMIZERS = {"adamw": AdamWeightDecayOptimizer, "lamb": LAMBOptimizer}
+OPTIMIZERS = {
+    "adamw": AdamWeightDecayOptimizer,
+    "lamb": LAMBOptimizer,
+    "radam": RAdamOptimizer,
+}
 
 
 def _matches(name: str, patterns: Sequence[str] | None) -> bool:

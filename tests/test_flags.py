@@ -233,6 +233,7 @@ DIFFERENT = {
 }
 CORES = str(len(os.sched_getaffinity(0)))
 OWN_OF_ALL_RUNS = {
+    "adam_epsilon": "1e-06",
     "allreduce_dtype": "float32",
     "device": "auto",
     "gradient_accumulation_steps": "1",
@@ -240,6 +241,7 @@ OWN_OF_ALL_RUNS = {
     "overwrite_output_dir": "false",
     "scale_learning_rate": "false",
     "seed": "12345",
+    "weight_decay": "0.01",
 }
 OWN = {
     "run_squad_v1.py": {

@@ -196,6 +196,10 @@ TARGET = {name: np.cos(np.arange(v.size)).reshape(v.shape) for name, v in INITIA
 CURVATURE = {name: np.linspace(0.5, 2, v.size).reshape(v.shape) for name, v in INITIAL.items()}
 
 
+# By the names of the reference's rule.
+NOT_DECAYED = ["dense/bias", "LayerNorm/gamma", "layer_norm/scale"]
+
+
 def quadratic_problem(scale=1.0):
     """Variables, and the loss whose gradient at x is scale * curvature * (x - target)."""
     variables = {
@@ -209,8 +213,31 @@ def quadratic_problem(scale=1.0):
     return variables, 0.5 * scale * loss
 
 
+def adam_update(m, v, step, epsilon):
+    return m / (np.sqrt(v) + epsilon)
+
+
+def radam_update(m, v, step, epsilon):
+    """Step 5, counted from 0, is the first with a rho above 5."""
+    t = step + 1
+    m = m / (1 - 0.9**t)
+    if step < 5:
+        return m
+    rho = 1999 - 2 * t * 0.999**t / (1 - 0.999**t)
+    rectified = np.sqrt((rho - 4) * (rho - 2) * 1999 / (1995 * 1997 * rho))
+    return m * rectified * np.sqrt(1 - 0.999**t) / (np.sqrt(v) + epsilon)
+
+
 def numpy_steps(
-    rates, lamb=False, scale=1.0, decay=0.0, not_decayed=(), not_adapted=(), clip=np.inf
+    rates,
+    lamb=False,
+    scale=1.0,
+    decay=0.0,
+    not_decayed=(),
+    not_adapted=(),
+    clip=np.inf,
+    rule=adam_update,
+    epsilon=1e-6,
 ):
     """The variables after every step of the quadratic problem, in float64.
 
@@ -220,14 +247,14 @@ def numpy_steps(
     m = {name: np.zeros_like(value) for name, value in INITIAL.items()}
     v = {name: np.zeros_like(value) for name, value in INITIAL.items()}
     history = []
-    for rate in rates:
+    for step, rate in enumerate(rates):
         gradients = {n: scale * CURVATURE[n] * (x[n] - TARGET[n]) for n in x}
         norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
         for name, gradient in gradients.items():
             gradient = gradient * min(1, clip / norm)
             m[name] = 0.9 * m[name] + 0.1 * gradient
             v[name] = 0.999 * v[name] + 0.001 * gradient**2
-            update = m[name] / (np.sqrt(v[name]) + 1e-6)
+            update = rule(m[name], v[name], step, epsilon)
             if name not in not_decayed:
                 update = update + decay * x[name]
             trust = 1.0
@@ -301,12 +328,12 @@ def test_lamb_equals_numpy(graph, patterns, not_adapted):
 
 
 @pytest.mark.parametrize("scale", [0.05, 5.0], ids=["norm below 1", "clipped"])
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
 def test_create_optimizer_equals_numpy(graph, name, scale):
     """Schedule, clipping, decay by name and update together, over warmup and decay."""
     variables, loss = quadratic_problem(scale)
     train_op = optimization.create_optimizer(loss, 0.02, 8, 3, False, optimizer=name)
-    excluded = ["dense/bias", "LayerNorm/gamma", "layer_norm/scale"]
+    excluded = NOT_DECAYED
     rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]
     theirs = numpy_steps(
         rates,
@@ -316,8 +343,66 @@ def test_create_optimizer_equals_numpy(graph, name, scale):
         not_decayed=excluded,
         not_adapted=excluded,
         clip=1.0,
+        rule=radam_update if name == "radam" else adam_update,
     )
     assert_same_history(run_steps(variables, train_op, 9), theirs)
+
+
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
+def test_options_of_every_optimizer(name):
+    with tf.Graph().as_default():
+        variables, loss = quadratic_problem(scale=0.05)
+        options = optimization.OptimizerOptions(
+            0.02, 8, optimizer=name, epsilon=0.03, weight_decay=0.2
+        )
+        ours = run_steps(variables, optimization.training_op(loss, options), 9)
+    rates = [numpy_rate(k, 0.02, 8, 0) for k in range(9)]
+    rule = radam_update if name == "radam" else adam_update
+    theirs = numpy_steps(
+        rates,
+        lamb=name == "lamb",
+        scale=0.05,
+        decay=0.2,
+        not_decayed=NOT_DECAYED,
+        not_adapted=NOT_DECAYED,
+        rule=rule,
+        epsilon=0.03,
+    )
+    assert_same_history(ours, theirs)
+
+
+def test_radam_equals_pytorch():
+    """Over the first rectified step, the 6th, and far beyond, in another implementation."""
+    torch = pytest.importorskip("torch")
+    rates = [0.02 / (1 + 0.1 * k) for k in range(200)]
+    theirs = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in INITIAL.items()}
+    optimizer = torch.optim.RAdam(
+        theirs.values(), eps=1e-8, weight_decay=0.1, decoupled_weight_decay=True
+    )
+    expected = []
+    for rate in rates:
+        optimizer.param_groups[0]["lr"] = rate
+        for name, value in theirs.items():
+            gradient = CURVATURE[name] * (value.detach().numpy() - TARGET[name])
+            value.grad = torch.from_numpy(gradient)
+        optimizer.step()
+        expected.append({name: value.detach().numpy().copy() for name, value in theirs.items()})
+    with tf.Graph().as_default():
+        variables, loss = quadratic_problem()
+        step = tf.train.get_or_create_global_step()
+        rate = tf.gather(tf.constant(rates), step)
+        ours = optimization.RAdamOptimizer(rate, weight_decay_rate=0.1, epsilon=1e-8)
+        gradients = tf.gradients(loss, list(variables.values()))
+        update = ours.apply_gradients(zip(gradients, variables.values(), strict=True), step)
+        with tf.control_dependencies([update]):
+            train_op = tf.assign_add(step, 1)
+        assert_same_history(run_steps(variables, train_op, len(rates)), expected)
+
+
+def test_radam_without_a_step_is_an_error(graph):
+    weights = tf.get_variable("w", initializer=[1.0])
+    with pytest.raises(ValueError, match="needs the global_step"):
+        apply_gradients(optimization.RAdamOptimizer(0.1), tf.reduce_sum(weights))
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -360,7 +445,7 @@ def test_quadratic_problem_converges(graph):
     np.testing.assert_allclose(result, goal, rtol=0, atol=1e-2)
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
 def test_names_of_slots(graph, name):
     variables, loss = quadratic_problem()
     optimization.create_optimizer(loss, 0.1, 10, 0, False, name)
@@ -433,7 +518,7 @@ def test_gradients_of_one_row_looked_up_twice_add_up(graph):
 
 
 @pytest.mark.parametrize("slope", [np.nan, np.inf, -np.inf, 2e38], ids=str)
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
 def test_gradients_that_are_not_finite_change_nothing(graph, name, slope):
     """2e38 is finite, but the norm is not. The step after can be an ordinary one."""
     bad = tf.get_variable("bad", initializer=[1.0, 2.0])

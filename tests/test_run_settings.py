@@ -36,6 +36,7 @@ PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 
 # Another value than the default or that of `ARGUMENTS`.
 OTHER = {
+    "adam_epsilon": "1e-8",
     "albert_config_file": "{0}/other.json",
     "allreduce_dtype": "float16",
     "cached_dir": "{0}/elsewhere",
@@ -100,6 +101,7 @@ OTHER = {
     "vocab_file": "{0}/vocab.txt",
     "warmup_proportion": "0.5",
     "warmup_step": "3",
+    "weight_decay": "0",
 }
 # Flags that are not given another value here, and why.
 NOT_CHANGED = {
@@ -339,7 +341,7 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
         assert found()["W"] == settings
 
 
-@pytest.mark.parametrize("name", ["optimizer", "patience", "seed"])
+@pytest.mark.parametrize("name", ["adam_epsilon", "optimizer", "patience", "seed"])
 def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, name, files):
     """Flags come with new versions, whose defaults are what earlier ones did."""
     settings = found()["W"]
