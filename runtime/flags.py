@@ -229,8 +229,9 @@ def _check_values() -> None:
                 # A default may say by it that there is none.
                 if not (math.isfinite(value) or FLAGS[name].using_default_value):
                     raise FlagError(f"--{name} must be a finite number, not {value}")
-            elif isinstance(value, int):
-                if not -TOO_LARGE < value < TOO_LARGE:
+            # A size of memory is an integer too, but comes of another parser.
+            elif isinstance(FLAGS[name].parser, flags.IntegerParser):
+                if value is not None and not -TOO_LARGE < value < TOO_LARGE:
                     raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
             elif isinstance(value, str) and value != value.encode(errors="replace").decode():
                 raise FlagError(f"--{name}={value!r} {NO_UTF8}")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import sys
 
 import pytest
 
 from glue.tasks import PROCESSORS
 from modeling import AlbertConfig
+from runtime import distributed
+from runtime.distributed import Worker
+from runtime.flags import Settings
+from runtime.training.run import define_flags
+from squad.v1 import SquadV1Task
+from squad.v2 import SquadV2Task
 from tests.conftest import ROOT, run, squad_command
 
 # Millions of parameters, table 1 of https://arxiv.org/abs/1909.11942.
@@ -32,7 +39,8 @@ def test_sizes_are_the_published_ones(size, version):
     assert (config.hidden_dropout_prob > 0) == has_dropout
 
 
-# What the flag files say, by hand from the Habana README, Google's README and its run_glue.sh.
+# What the flag files say, by hand from the Habana README, Google's README and its run_glue.sh,
+# the paper's table 14, and Determined AI's example.
 SQUAD = {
     "num_train_epochs": "2",
     "max_seq_length": "384",
@@ -41,7 +49,52 @@ SQUAD = {
     "warmup_proportion": "0.1",
     "save_checkpoints_steps": "5000",
 }
+LENGTHS = {key: SQUAD[key] for key in ("max_seq_length", "doc_stride", "max_query_length")}
+# Determined AI's example.
+XXLARGE = {
+    "train_batch_size": "2",
+    "adam_epsilon": "1e-08",
+    "weight_decay": "0",
+    "num_train_epochs": "2",
+    **LENGTHS,
+}
 FLAG_FILES = {
+    "squad_v2.0_google": {"train_batch_size": "48", "learning_rate": "5e-05", **SQUAD},
+    "squad_v1.1_paper": {
+        "train_batch_size": "48",
+        "learning_rate": "5e-05",
+        "train_steps": "3649",
+        "warmup_proportion": "0.1001",
+        **LENGTHS,
+    },
+    "squad_v2.0_paper": {
+        "train_batch_size": "48",
+        "learning_rate": "3e-05",
+        "train_steps": "8144",
+        "warmup_proportion": "0.1",
+        "dropout_prob": "0.1",
+        **LENGTHS,
+        "max_seq_length": "512",
+    },
+    "squad_v2.0_xxlarge_1": {
+        "gradient_accumulation_steps": "24",
+        "learning_rate": "5e-05",
+        "warmup_proportion": "0.1",
+        **XXLARGE,
+    },
+    "squad_v2.0_xxlarge_8": {
+        "gradient_accumulation_steps": "3",
+        "learning_rate": "5e-05",
+        "warmup_proportion": "0.0982",
+        **XXLARGE,
+    },
+    "squad_v2.0_xxlarge_64": {
+        "gradient_accumulation_steps": "2",
+        "learning_rate": "2e-04",
+        "warmup_proportion": "0.0998",
+        "optimizer": "radam",
+        **XXLARGE,
+    },
     "squad_v1.1": {"train_batch_size": "32", "learning_rate": "3e-05", **SQUAD},
     "squad_v1.1_google": {"train_batch_size": "48", "learning_rate": "5e-05", **SQUAD},
     **{
@@ -83,17 +136,68 @@ def test_flag_files_say_what_the_references_say():
     assert found == FLAG_FILES
 
 
-@pytest.mark.parametrize("name", sorted(FLAG_FILES.keys() - {*GLUE}))
-def test_flag_files_of_squad_are_read(name, squad_dir, tmp_path):
-    """Each is accepted by its program, which then records what it says."""
-    flagfile = f"--flagfile={ROOT / 'configs' / name}.flags"
-    fits = ["--max_seq_length=64", "--max_query_length=20", "--doc_stride=16", "--train_steps=1"]
-    command = squad_command(squad_dir, tmp_path, flagfile, *fits, "--do_predict=false")
-    result = run(command)
-    assert result.returncode == 0, result.stderr
-    settings = json.loads((tmp_path / "run.json").read_text())["settings"]
-    for flag in ("train_batch_size", "learning_rate", "num_train_epochs"):
-        assert settings[flag] == float(FLAG_FILES[name][flag])
+# By preset the workers it is for, and the steps and those of warmup for as many questions as the
+# published training set has.
+QUESTIONS = {"1.1": 87_599, "2.0": 130_319}
+STEPS = {
+    "squad_v1.1": (1, 5474, 547),
+    "squad_v1.1_google": (1, 3649, 364),
+    "squad_v1.1_paper": (1, 3649, 365),
+    "squad_v2.0_google": (1, 5429, 542),
+    "squad_v2.0_paper": (1, 8144, 814),
+    "squad_v2.0_xxlarge_1": (1, 5429, 542),
+    "squad_v2.0_xxlarge_8": (8, 5429, 533),
+    "squad_v2.0_xxlarge_64": (64, 1018, 101),
+}
+
+
+def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    """The command of a preset with the tests' data and vocabulary, in the size it is for."""
+    size = "xxlarge" if "xxlarge" in name or "paper" in name else "base"
+    config = json.loads((ROOT / "configs" / f"albert_{size}_v2.json").read_text())
+    config["vocab_size"] = json.loads((squad_dir / "albert.json").read_text())["vocab_size"]
+    (folder / "albert.json").write_text(json.dumps(config))
+    python, program, *flags = squad_command(squad_dir, folder / "out")
+    files = [f for f in flags if "_file=" in f and "config" not in f]
+    program = program.replace("_v1", f"_v{name.split('_')[1][1]}")
+    return [
+        python,
+        program,
+        f"--flagfile={ROOT / 'configs' / name}.flags",
+        f"--albert_config_file={folder / 'albert.json'}",
+        *files,
+        f"--output_dir={folder / 'out'}",
+    ]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_presets_of_squad_can_run(name, squad_dir, tmp_path):
+    """On cards of 32 GB, but for the ones whose batches of 48 are for TPUs."""
+    python, *job = squad_job(name, squad_dir, tmp_path)
+    memory = "1000GB" if "48" in FLAG_FILES[name]["train_batch_size"] else "32GB"
+    checked = [f"--device_memory={memory}", "--json", "--train_steps=20"]
+    result = run([python, str(ROOT / "check_setup.py"), *job, *checked])
+    assert result.returncode == 0, result.stdout
+    (rows,) = json.loads(result.stdout)["ranks"]
+    of_a_step = int(FLAG_FILES[name]["train_batch_size"])
+    of_a_step *= int(FLAG_FILES[name].get("gradient_accumulation_steps", 1))
+    (steps,) = (row["value"] for row in rows if row["item"] == "steps")
+    assert steps.endswith(f"{of_a_step} examples each")
+
+
+def test_every_preset_of_squad_has_its_steps():
+    assert STEPS.keys() == {name for name in FLAG_FILES if name.startswith("squad")}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_of_a_preset(name, squad_dir, tmp_path, set_flags, monkeypatch):
+    _, program, *job = squad_job(name, squad_dir, tmp_path)
+    task_class = SquadV2Task if program.endswith("v2.py") else SquadV1Task
+    set_flags([lambda: define_flags(task_class)], *job)
+    workers, *expected = STEPS[name]
+    monkeypatch.setattr(distributed, "_worker", Worker(0, workers))
+    task = task_class(Settings())
+    assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
 
 
 def test_flag_files_of_glue_are_read(squad_dir, tmp_path):
