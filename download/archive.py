@@ -39,7 +39,7 @@ def install(
     *,
     sha256: str | None = None,
     size: int | None = None,
-    max_bytes: int | None = None,
+    max_bytes: float | None = None,
 ) -> None:
     """Fetches an archive and unpacks it as a new folder; one that is there already is kept.
 
@@ -74,6 +74,8 @@ def install(
             raise UserError(f"{archive}: {error}; remove it and run again") from error
         archive.unlink()
         raise UserError(f"{archive}: {error}; removed again; check the address {url}") from error
+    except UserError as error:
+        raise UserError(f"{archive}: {error}") from error
     if not was_there:
         archive.unlink()
     logger.info("%s: ready; SHA-256 of the archive: %s", target, found)
@@ -90,7 +92,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         os.rename(folder, target)
 
 
-def unpack(archive: Path, folder: Path, max_bytes: int | None = None) -> None:
+def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
     """Unpacks the only folder at the top of a tar or zip archive as `folder`.
 
     The archive is not trusted: nothing is written elsewhere, and owners and modes are not taken
@@ -127,7 +129,7 @@ def unpack(archive: Path, folder: Path, max_bytes: int | None = None) -> None:
         os.rename(tops[0], folder)
 
 
-def _unpack_zip(archive: Path, folder: str, max_bytes: int) -> None:
+def _unpack_zip(archive: Path, folder: str, max_bytes: float) -> None:
     with zipfile.ZipFile(archive) as content:
         # No more is read of a member than it announces.
         _check_size(sum(member.file_size for member in content.infolist()), max_bytes)
@@ -145,7 +147,7 @@ class _Member(tarfile.TarInfo):
         return header
 
 
-def _unpack_tar(archive: Path, folder: str, max_bytes: int) -> None:
+def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
     if not hasattr(tarfile, "data_filter"):
         raise UserError("unpacking needs Python 3.10.12, 3.11.4 or later; take another Python")
 
@@ -161,9 +163,7 @@ def _unpack_tar(archive: Path, folder: str, max_bytes: int) -> None:
             _check_size(tar.fileobj.tell(), max_bytes)
 
 
-def _check_size(size: int, max_bytes: int) -> None:
+def _check_size(size: int, max_bytes: float) -> None:
     if size > max_bytes:
-        raise UserError(
-            f"unpacks to more than {max_bytes / 1e9:g} GB; if that is right, give a higher "
-            "--max_unpacked_gb"
-        )
+        advice = "if that is right, unpack it by hand, or with a higher --max_unpacked_gb"
+        raise UserError(f"unpacks to more than {max_bytes / 1e9:g} GB; {advice}")

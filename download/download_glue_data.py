@@ -19,17 +19,10 @@ from runtime.errors import UserError
 
 logger = logging.getLogger(__name__)
 
+_ZIPPED = ("CoLA", "SST-2", "QQP", "STS-B", "MNLI", "QNLI", "RTE", "WNLI")
 # By the task's folder.
-_ARCHIVES = {
-    "CoLA": "CoLA.zip",
-    "SST-2": "SST-2.zip",
-    "QQP": "QQP-clean.zip",
-    "STS-B": "STS-B.zip",
-    "MNLI": "MNLI.zip",
-    "QNLI": "QNLIv2.zip",
-    "RTE": "RTE.zip",
-    "WNLI": "WNLI.zip",
-}
+_ARCHIVES = {task: f"{task}.zip" for task in _ZIPPED}
+_ARCHIVES |= {"QQP": "QQP-clean.zip", "QNLI": "QNLIv2.zip"}
 TASKS = [*_ARCHIVES, "diagnostic", "MRPC"]
 _PARTS = {
     "MNLI": ["train", *(f"{p}_{k}matched" for p in ("dev", "test") for k in ("", "mis"))],

@@ -103,7 +103,12 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
             wait = min(max(_FIRST_WAIT * 2 ** (failures - 1), error.wait), _LONGEST_WAIT)
             logger.info("%s: %s; trying again in %.3g s", url, error, wait)
             time.sleep(wait)
-    found = _verified(part, sha256, size)
+    length, found = part.length(), sha256_of(str(part.path))
+    for what, actual, expected in (("length", length, size), ("SHA-256", found, sha256)):
+        if expected not in (None, actual):
+            part.remove()
+            problem = f"{what} is {actual}, expected {expected}; nothing is kept"
+            raise UserError(f"{url}: {problem}; run again, or take another mirror")
     flush(str(part.path))
     os.replace(part.path, path)
     part.note.unlink(missing_ok=True)
@@ -224,16 +229,3 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
                 logger.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
     if total is not None and part.length() < total:
         raise _Transient(f"the connection ended after {part.length()} of {total} bytes")
-
-
-def _verified(part: _Part, sha256: str | None, size: int | None) -> str:
-    """Returns the SHA-256 of the bytes; if they are not those expected, removes them and raises."""
-    length, found = part.length(), sha256_of(str(part.path))
-    if size not in (None, length):
-        problem = f"length is {length} bytes, expected {size}"
-    elif sha256 not in (None, found):
-        problem = f"SHA-256 is {found}, expected {sha256}"
-    else:
-        return found
-    part.remove()
-    raise UserError(f"{part.url}: {problem}; nothing is kept; run again, or take another mirror")
