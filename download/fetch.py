@@ -1,7 +1,6 @@
 """Fetches a file over HTTP so that a broken line costs only what is still missing."""
 
 import contextlib
-import errno
 import json
 import logging
 import os
@@ -48,8 +47,9 @@ def making(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
+            if lock.is_locked:
+                os.unlink(lock.lock_file)
+                lock.release()
     except OSError as error:
         advice = "check this path, your permissions and the room on the disk, and run again"
         raise UserError(f"{error.filename or path}: {error.strerror}; {advice}") from error
@@ -61,9 +61,7 @@ def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
     except filelock.Timeout:
         logger.info("waiting for another process that makes %s", path)
         lock.acquire()
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
-            raise
+    except OSError as error:  # the file system has no locks, or is read-only, which may be no harm
         logger.info("%s cannot be locked (%s); going on", path, error.strerror)
 
 

@@ -18,6 +18,7 @@ import threading
 import time
 from pathlib import Path
 
+import filelock
 import pytest
 
 from download import fetch as module
@@ -400,11 +401,12 @@ def test_threads_that_fetch_the_same_file_leave_a_whole_one(url, tmp_path):
     assert names(tmp_path) == ["file.bin"]
 
 
-def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EROFS, errno.EACCES])
+def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch, number):
     def refuse(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(filelock.FileLock, "_acquire", refuse)
     with making(tmp_path / "file.bin"):
         (tmp_path / "file.bin").touch()
     assert names(tmp_path) == ["file.bin"]
