@@ -1,105 +1,139 @@
 """Unpacks archives that nobody has vouched for."""
 
 import contextlib
+import logging
 import lzma
 import os
-import shutil
 import tarfile
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any
 
-from download.command import FetchError, sync_folder, writing
+from download.fetch import fetch
+from runtime.errors import UserError
+from runtime.files import sha256_of
 
-_CHUNK = 1 << 16  # bytes
+logger = logging.getLogger(__name__)
 
 # Floats hardly shrink when they are packed: no archive of a model comes near these.
 _MOST_BYTES, _MOST_TIMES, _ALWAYS_BYTES = 20 * 10**9, 100, 10**8
 # Of a header for long names and the like, which is read into memory.
 _MOST_HEADER_BYTES = 1 << 20
-_LONG_HEADERS = (
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-)
-
-# What tarfile and the decompressors raise for broken bytes; a header may be about another header,
-# and so on without an end.
-_DAMAGE = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError, RecursionError)
+# What broken bytes raise; a header may be about another header, and so on without an end.
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+_DAMAGE = (*_BROKEN, EOFError, OverflowError, RuntimeError, ValueError)
 
 
-class ArchiveError(FetchError):
+class ArchiveError(UserError):
     """The archive itself is at fault: damaged, no archive, or with members that are refused."""
 
 
-def extract_tar(
-    path: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    strip_components: int = 1,
+def install(
+    url: str,
+    archive: Path,
+    target: Path,
+    finish: Callable[[Path, str], None],
     *,
-    max_bytes: int | None = None,
-    finish: Callable[[Path], None] | None = None,
+    sha256: str | None = None,
+    size: int | None = None,
+    max_bytes: float | None = None,
 ) -> None:
-    """Unpacks a tar archive, compressed or not, into the new folder `target`.
-
-    The archive is not trusted: a member that would land outside, or that is neither a file nor a
-    folder, ends the extraction. Owners and modes are not taken over: files and folders get those
-    that this process gives to new ones. All happens in a temporary folder beside `target`, which
-    gets its name at the very end.
+    """Fetches an archive and unpacks it as a new folder; one that is there already is kept.
 
     Args:
-        path: the archive.
+        url: of the archive.
+        archive: where it is, or where to fetch it for the time of unpacking it.
         target: the folder to make; it must be absent or empty.
-        strip_components: leading folders to take off each name; files not so deep are left out.
+        finish: called with the unpacked folder, before it gets its name, and the archive's
+            SHA-256; raises ArchiveError if the archive holds something else.
+        sha256, size: what the archive must have, None for no check.
+        max_bytes: see `unpack`.
+
+    Raises:
+        UserError: the archive cannot be fetched, is another than expected, is refused or too
+            large. `target` does not exist then.
+        OSError: a file cannot be read or written.
+    """
+    was_there = archive.is_file()
+    if was_there:
+        logger.info("%s: already there; unpacked without fetching it", archive)
+        found = sha256_of(str(archive))
+        if sha256 not in (None, found):
+            raise UserError(f"{archive}: SHA-256 is {found}, expected {sha256}; move it away")
+    else:
+        found = fetch(url, archive, sha256, size)
+    try:
+        with new_folder(target) as folder:
+            unpack(archive, folder, max_bytes)
+            finish(folder, found)
+    except ArchiveError as error:
+        if was_there:
+            raise UserError(f"{archive}: {error}; remove it and run again") from error
+        archive.unlink()
+        raise UserError(f"{archive}: {error}; removed again; check the address {url}") from error
+    except UserError as error:
+        raise UserError(f"{archive}: {error}") from error
+    if not was_there:
+        archive.unlink()
+    logger.info("%s: ready; SHA-256 of the archive: %s", target, found)
+
+
+@contextlib.contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Yields a folder to fill, which gets its name when the block ends well, else is removed."""
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+        # One level down, because mkdir, unlike mkdtemp, gives a folder the usual mode.
+        folder = Path(scratch, target.name)
+        folder.mkdir()
+        yield folder
+        os.rename(folder, target)
+
+
+def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
+    """Unpacks the only folder at the top of a tar or zip archive as `folder`.
+
+    The archive is not trusted: nothing is written elsewhere, and owners and modes are not taken
+    over. What lies beside that folder is left out.
+
+    Args:
+        archive: a zip archive, or a tar archive, compressed or not.
+        folder: absent or empty; it appears at the end, in one step.
         max_bytes: of the unpacked archive; by default 20 GB, and 100 times the packed one.
-        finish: called with the unpacked folder before it gets its name.
 
     Raises:
         ArchiveError: the archive is damaged or refused.
-        FetchError: the archive cannot be read or is too large, or the folder cannot be written.
-        Nothing is left behind in either case.
+        UserError: it is too large.
+        OSError: it cannot be read, or the folder not be written.
     """
-    path, target = Path(path), Path(target)
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        # One level down, because mkdir, unlike mkdtemp, gives a folder the usual mode.
-        folder = scratch / target.name
-        with writing(folder):
-            folder.mkdir()
-        _extract_checked(path, folder, strip_components, max_bytes)
-        if finish is not None:
-            finish(folder)
-        with writing(target):
-            os.rename(folder, target)
-            sync_folder(target.parent)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    if max_bytes is None:
+        max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+        try:
+            if zipfile.is_zipfile(archive):
+                _unpack_zip(archive, scratch, max_bytes)
+            else:
+                _unpack_tar(archive, scratch, max_bytes)
+        except (OSError, *_DAMAGE) as error:
+            # What the system refuses has a number, what a decompressor does has none.
+            if isinstance(error, UserError) or getattr(error, "errno", None) is not None:
+                raise
+            reason = str(error).partition("\n")[0].rstrip(":")
+            raise ArchiveError(f"damaged, unsafe, or no archive ({reason})") from error
+        # macOS adds folders of its own.
+        tops = [p for p in Path(scratch).iterdir() if p.is_dir() and p.name != "__MACOSX"]
+        if len(tops) != 1:
+            raise ArchiveError(f"there are {len(tops)} folders at its top, one is needed")
+        os.rename(tops[0], folder)
 
 
-def _extract_checked(path: Path, folder: Path, strip: int, max_bytes: int | None) -> None:
-    try:
-        if max_bytes is None:
-            max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * path.stat().st_size))
-        with tarfile.open(path, tarinfo=_Member) as tar:
-            _extract_members(tar, folder, strip, max_bytes)
-            _check_end(tar, max_bytes)
-    except OSError as error:
-        if error.errno is not None:
-            raise FetchError(f"cannot read {path}: {error.strerror}") from error
-        raise ArchiveError(f"{path}: a damaged archive ({error})") from error
-    except _DAMAGE as error:
-        reason = str(error).partition("\n")[0].rstrip(":")
-        raise ArchiveError(f"{path}: damaged, or no tar archive ({reason})") from error
-    except ArchiveError as error:
-        raise ArchiveError(f"{path}: {error}") from error
-    if not any(item.is_file() for item in folder.rglob("*")):
-        raise ArchiveError(f"{path}: no files in it below its top folder")
+def _unpack_zip(archive: Path, folder: str, max_bytes: float) -> None:
+    with zipfile.ZipFile(archive) as content:
+        # No more is read of a member than it announces.
+        _check_size(sum(member.file_size for member in content.infolist()), max_bytes)
+        content.extractall(folder)  # takes ".." and "/" off names, and makes no links
 
 
 class _Member(tarfile.TarInfo):
@@ -108,79 +142,28 @@ class _Member(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, *args: Any) -> "_Member":
         header = super().frombuf(*args)
-        if header.type in _LONG_HEADERS and header.size > _MOST_HEADER_BYTES:
-            raise ArchiveError(f"a header of {header.size} bytes; not unpacked")
-        if header.type == tarfile.GNUTYPE_SPARSE:
-            raise _refusal(header)
+        if header.size < 0 or (header.size > _MOST_HEADER_BYTES and not header.isreg()):
+            raise ArchiveError(f"a header announces {header.size} bytes")
         return header
 
 
-def _refusal(member: tarfile.TarInfo) -> ArchiveError:
-    return ArchiveError(f"{member.name!r} is neither a usual file nor a folder; not unpacked")
+def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
+    if not hasattr(tarfile, "data_filter"):
+        raise UserError("unpacking needs Python 3.10.12, 3.11.4 or later; take another Python")
 
-
-def _extract_members(tar: tarfile.TarFile, folder: Path, strip: int, max_bytes: int) -> None:
-    for member in tar:
-        name = _name_inside(member.name, strip)
-        if member.size < 0:  # older versions of tarfile would walk backwards, without an end
-            raise ArchiveError(f"{member.name!r} has a negative size")
+    def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+        _check_size(member.offset_data + member.size, max_bytes)
         if not (member.isfile() or member.isdir()) or member.issparse():
-            raise _refusal(member)
-        _check_size(tar, member.offset_data + member.size, max_bytes)
-        if name is None:
-            continue
-        place = folder / name
-        if member.isdir():
-            with _placing(place, member.name):
-                place.mkdir(exist_ok=True)
-        else:
-            with tar.extractfile(member) as source:
-                _write_new(place, member.name, source)
+            raise ArchiveError(f"{member.name!r} is neither a usual file nor a folder")
+        return tarfile.data_filter(member, folder).replace(mode=None, deep=False)
+
+    with tarfile.open(archive, tarinfo=_Member) as tar:
+        tar.extractall(folder, filter=checked)
+        while tar.fileobj.read(1 << 20):  # to the checksum of the compressed stream
+            _check_size(tar.fileobj.tell(), max_bytes)
 
 
-def _check_size(tar: tarfile.TarFile, size: int, max_bytes: int) -> None:
-    """Raises unless an archive may be so large; headers and what is left out count too."""
+def _check_size(size: int, max_bytes: float) -> None:
     if size > max_bytes:
-        raise FetchError(
-            f"{tar.name}: unpacks to more than {max_bytes / 1e9:g} GB; if that is right, give a "
-            "higher --max_unpacked_gb"
-        )
-
-
-def _name_inside(name: str, strip: int) -> PurePosixPath | None:
-    """Returns the name without its first `strip` folders, None if nothing is left of it."""
-    parts = PurePosixPath(name).parts
-    if name.startswith("/") or ".." in parts:
-        raise ArchiveError(f"{name!r} leaves the folder it is unpacked into; not unpacked")
-    return PurePosixPath(*parts[strip:]) if parts[strip:] else None
-
-
-@contextlib.contextmanager
-def _placing(place: Path, name: str) -> Iterator[None]:
-    """Makes the folders above `place`; a thing that is there already is the archive's fault."""
-    try:
-        with writing(place):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            yield
-    except FetchError as error:
-        if isinstance(error.__cause__, (FileExistsError, NotADirectoryError)):
-            raise ArchiveError(f"{name!r} is in it twice") from error
-        raise
-
-
-def _write_new(place: Path, name: str, source: BinaryIO) -> None:
-    with _placing(place, name), open(place, "xb") as file:
-        shutil.copyfileobj(source, file, _CHUNK)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _check_end(tar: tarfile.TarFile, max_bytes: int) -> None:
-    """tarfile takes a damaged header for the end, and stops before the checksum of the
-    compressed stream: look for the end mark (a block of zeros), and read to the real end."""
-    tar.fileobj.seek(tar.offset)
-    block = tar.fileobj.read(tarfile.BLOCKSIZE)
-    if len(block) < tarfile.BLOCKSIZE or block.strip(b"\0"):
-        raise ArchiveError("damaged: the mark of its end is missing")
-    while tar.fileobj.read(1 << 20):
-        _check_size(tar, tar.fileobj.tell(), max_bytes)
+        advice = "if that is right, unpack it by hand, or with a higher --max_unpacked_gb"
+        raise UserError(f"unpacks to more than {max_bytes / 1e9:g} GB; {advice}")

@@ -1,65 +1,30 @@
-"""What the commands of this folder share: their errors, exit codes and types of arguments."""
+"""What the commands of this folder share: their options, types of arguments and exit codes."""
 
 import argparse
-import contextlib
-import errno
 import logging
-import os
 import re
 import sys
-import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from runtime.errors import UserError
 from runtime.version import VERSION
 
-
-class FetchError(Exception):
-    """What the user or the environment has to put right; the text is one line that says how."""
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turns the system's refusal to write into a FetchError that says what to do.
-
-    An OSError without a number comes from a decompressor, not from the system: it passes.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:
-            raise
-        advice = "check this path"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            advice = "make room, then run the same command again"
-        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice = "choose a folder that you may write to"
-        where = error.filename or path  # the system's name may be that of a folder above
-        raise FetchError(f"cannot write {where}: {error.strerror}; {advice}") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Puts a rename in the folder on the disk; some file systems cannot, and do without."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+_STOPPED = """
+A run that was stopped goes on where it was when the same command is given again.
+"""
 
 
 def run_command(main: Callable[[], None]) -> int:
     """Runs a command and returns its exit code; what the user has to know is one line."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Printable("%(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     program = Path(sys.argv[0]).name
     try:
         main()
-    except FetchError as error:
-        line = printable(" ".join(str(error).split()))
-        print(f"{program}: error: {line}", file=sys.stderr)
-        return 1
+    except UserError as error:
+        print(f"{program}: error: {printable(str(error))}", file=sys.stderr)
+        return error.exit_code
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
@@ -67,69 +32,48 @@ def run_command(main: Callable[[], None]) -> int:
 
 
 def printable(text: str) -> str:
-    """Returns the text with question marks for what would act on a terminal.
+    """Returns the text as one line, with question marks for what would act on a terminal.
 
     What a server says, and names in an archive, are part of messages.
     """
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
 
 
-class _Printable(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(map(printable, super().format(record).split("\n")))
+def parser_options(description: str, examples: str) -> dict[str, Any]:
+    """Returns what all parsers are made with."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    options = {"epilog": examples + _STOPPED, "formatter_class": formatter, "allow_abbrev": False}
+    return {"description": description, **options}
 
 
-def check_address(url: str) -> None:
-    """Checks an address before it is used, and shown in messages.
-
-    Raises:
-        ValueError: it is no http or https address, or has a user name or password.
-    """
-    # First: what Python says of a wrong address may have it in it.
-    if re.match(r"([^/?#]*//)?[^/?#]*@", url):
-        raise ValueError("an address with a user name or password; none is sent, leave it out")
-    parts = urllib.parse.urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is no http or https address")
+def new_parser(description: str, examples: str) -> argparse.ArgumentParser:
+    """Returns a parser with `--version`, which prints the command's name and the version."""
+    parser = argparse.ArgumentParser(**parser_options(description, examples))
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+    return parser
 
 
-def add_version(parser: argparse.ArgumentParser) -> None:
-    """Adds `--version`, which prints the command's name and the version, and ends it."""
-    parser.add_argument(
-        "--version",
-        action="version",
-        version=f"%(prog)s {VERSION}",
-        help="print the name and version of this command, and end",
-    )
+def add_option(parser: argparse.ArgumentParser, name: str, **more: Any) -> None:
+    """Adds an option that several commands have: `data_dir`, `base_url` or `sha256`."""
+    kind, metavar, text = {
+        "data_dir": (Path, "DIR", "where to; made if need be"),
+        "base_url": (web_address, "URL", "folder on a mirror that has all files"),
+        "sha256": (_sha256, "HEX", "hash of the archive; another one is an error"),
+    }[name]
+    parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=text, **more)
 
 
 def web_address(text: str) -> str:
-    """An argparse type: an http or https address."""
-    try:
-        check_address(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    """Returns an http or https address; an argparse type."""
+    # First: a message about another fault of the address would show the password.
+    if re.match(r"([^/?#]*//)?[^/?#]*@", text):
+        raise argparse.ArgumentTypeError("an address with a user name or password; leave them out")
+    if not re.match(r"https?://[^/?#\s]+[^\s]*$", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no http or https address")
     return text
 
 
-def seconds(text: str) -> float:
-    """An argparse type: a finite number of seconds, not negative."""
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise ValueError(text)
-    return value
-
-
-def sha256(text: str) -> str:
-    """An argparse type: a SHA-256 in hexadecimal."""
+def _sha256(text: str) -> str:
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no SHA-256, which has 64 hexadecimal digits")
     return text.lower()
-
-
-def gigabytes(text: str) -> int:
-    """An argparse type: gigabytes, more than 0; gives bytes."""
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise ValueError(text)
-    return int(value * 10**9)

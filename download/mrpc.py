@@ -1,10 +1,9 @@
 """The Microsoft Research Paraphrase Corpus, from the files it comes in to GLUE's layout."""
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
-from download.command import FetchError, writing
+from runtime.errors import UserError
 
 logger = logging.getLogger(__name__)
 
@@ -17,22 +16,20 @@ def read_pairs(path: Path) -> list[list[str]]:
     """Returns the rows of a file of MRPC, the header first, five columns each.
 
     Raises:
-        FetchError: the file cannot be read, is not UTF-8, has no pairs or another form.
+        UserError: the file is not UTF-8, has no pairs or another form.
+        OSError: it cannot be read.
     """
-    rows, mended = [], 0
-    for line, columns in enumerate(_read_rows(path), start=1):
-        whole = columns if len(columns) == _COLUMNS else _put_together(columns)
-        if len(whole) != _COLUMNS:
-            raise FetchError(f"{path}, line {line}: {len(columns)} columns, {_COLUMNS} are needed")
-        mended += whole is not columns
-        rows.append(whole)
+    found = _read_rows(path)
+    rows = [row if len(row) == _COLUMNS else _put_together(row) for row in found]
+    for line, row in enumerate(rows, start=1):
+        if len(row) != _COLUMNS:
+            raise UserError(f"{path}, line {line}: {len(row)} columns, {_COLUMNS} are needed")
     if len(rows) < 2:
-        raise FetchError(f"{path} has no pairs")
-    if mended:
+        raise UserError(f"{path} has no pairs")
+    if mended := sum(map(list.__ne__, found, rows)):
         logger.warning(
             "warning: %s: %d rows had tabs for the commas of quoted texts; they are put together",
-            path,
-            mended,
+            *(path, mended),
         )
     return rows
 
@@ -42,29 +39,23 @@ def _put_together(columns: list[str]) -> list[str]:
 
     A quotation mark inside such a text is doubled, so that a whole one has an even number.
     """
-    texts, is_open = [], False
+    texts = []
     for column in columns:
-        if is_open:
+        if texts and texts[-1].count('"') % 2 == 1:
             texts[-1] += f",{column}"
         else:
             texts.append(column)
-        is_open = texts[-1].count('"') % 2 == 1
     return texts
 
 
-def _read_rows(path: Path) -> Iterator[list[str]]:
-    """Yields the columns of every line; a quotation mark is a character like any other."""
+def _read_rows(path: Path) -> list[list[str]]:
+    """Returns the columns of every line; a quotation mark is a character like any other."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FetchError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        text = content.decode("utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise FetchError(f"{path}, line {line}: not UTF-8") from error
-    for line in text.rstrip("\r\n").split("\n"):
-        yield line.rstrip("\r").split("\t")
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}, line {line}: not UTF-8") from error
+    return [line.split("\t") for line in text.rstrip("\n").split("\n")]
 
 
 def write_glue_layout(
@@ -79,7 +70,7 @@ def write_glue_layout(
         folder: where to.
 
     Raises:
-        FetchError: no pair would be left for training or for development.
+        UserError: no pair would be left for training or for development.
     """
     header, *pairs = train
     ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
@@ -89,13 +80,11 @@ def write_glue_layout(
         parts["dev.tsv" if is_dev else "train.tsv"].append(pair)
     for name, chosen in parts.items():
         if not chosen:
-            raise FetchError(f"no pair of MRPC's training file would be left for {name}")
-        _write(folder / name, header, chosen)
-    header, *pairs = test
-    numbered = [[str(number), *pair[1:]] for number, pair in enumerate(pairs)]
-    _write(folder / "test.tsv", ["index", *header[1:]], numbered)
+            raise UserError(f"no pair of MRPC's training file would be left for {name}")
+        _write(folder / name, [header, *chosen])
+    numbered = [[str(number), *pair[1:]] for number, pair in enumerate(test[1:])]
+    _write(folder / "test.tsv", [["index", *test[0][1:]], *numbered])
 
 
-def _write(path: Path, header: list[str], rows: list[list[str]]) -> None:
-    with writing(path), open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines("\t".join(columns) + "\n" for columns in [header, *rows])
+def _write(path: Path, rows: list[list[str]]) -> None:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")

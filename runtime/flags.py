@@ -152,11 +152,6 @@ class Settings:
         named = [name for name, shapes in self._shaping.items() if shapes & what]
         return {name: getattr(self, name) for name in named}
 
-    def shaping_features(self) -> dict[str, Any]:
-        """Returns the values of the flags that shape features, but for paths, by name."""
-        named = [n for n, shapes in self._shaping.items() if Shapes.FEATURES in shapes]
-        return {name: getattr(self, name) for name in named}
-
     def defaults(self) -> dict[str, Any]:
         """Returns the defaults of all flags that say what they shape, but for paths, by name."""
         return self._defaults

@@ -1,5 +1,6 @@
 """A web server on this machine whose faults a test can order, and a way to run the commands."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+from download import fetch
+from download.command import run_command
+from download.published import PUBLISHED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -127,6 +132,49 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 @pytest.fixture
 def fault() -> type[Fault]:
     return Fault
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes this process wait but a moment between tries."""
+    monkeypatch.setattr(fetch, "_FIRST_WAIT", 0.01)
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs the `main` of a script in this process; its log lines come before its error."""
+
+    def command(main: Callable[[], None], *args: object) -> subprocess.CompletedProcess:
+        name = main.__module__.rpartition(".")[2] + ".py"
+        monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
+        caplog.set_level("INFO")
+        caplog.clear()
+        try:
+            code = run_command(main)
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capsys.readouterr()
+        log = "".join(f"{message}\n" for message in caplog.messages)
+        return subprocess.CompletedProcess(sys.argv, code, out, log + err)
+
+    return command
+
+
+@pytest.fixture
+def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], None]:
+    """Lets other files be those that are published, by their names."""
+
+    def publish(files: dict[str, bytes]) -> None:
+        for name, content in files.items():
+            sha256 = hashlib.sha256(content).hexdigest()
+            file = PUBLISHED[name]._replace(sha256=sha256, size=len(content))
+            monkeypatch.setitem(PUBLISHED, name, file)
+
+    return publish
 
 
 Start = Callable[..., subprocess.Popen]

@@ -89,7 +89,6 @@ class TestSettings:
         found = settings("--steps=7")
         assert found.shaping(Shapes.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
         assert found.shaping(Shapes.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
-        assert found.shaping_features() == {"length": 4}
         assert found.shaping(Shapes.JOB) == {"kind": "a"}
 
     @pytest.mark.parametrize("flag", ["--steps=7", "--other_steps=7", "--steps=3"])
