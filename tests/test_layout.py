@@ -18,6 +18,7 @@ MODEL = (
     "modeling_layers",
     "optimization",
     "sentencepiece_text",
+    "wordpiece_text",
     "token_offsets",
     "tokenization",
     "encoder_task",
