@@ -119,7 +119,9 @@ class Encoder:
                     initializer_range=config.initializer_range,
                     max_position_embeddings=config.max_position_embeddings,
                     dropout_prob=hidden_dropout,
-                    use_one_hot_embeddings=use_one_hot_embeddings,
+                    # As Google's BERT always does for segments; so one row a segment, not one a token,
+                    # counts in the norm by which gradients are clipped.
+                    use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
                 )
             with tf.variable_scope("encoder"):
                 self.all_encoder_layers = _encode(self.embedding_output, input_mask, building)
