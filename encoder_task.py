@@ -60,6 +60,7 @@ class ModelOptions(NamedTuple):
       init_checkpoint: that variables start from, or None.
       num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
       use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      gradient_checkpointing: likewise; in training.
     """
 
     optimizer: OptimizerOptions | None = None
@@ -67,6 +68,7 @@ class ModelOptions(NamedTuple):
     num_groups: int = 0
     use_one_hot_embeddings: bool = False
     use_einsum: bool = False
+    gradient_checkpointing: bool = False
 
 
 def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Callable:
@@ -85,6 +87,7 @@ def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Ca
                 *(sequences[key] for key in SEQUENCE_KEYS),
                 options.use_one_hot_embeddings,
                 options.use_einsum,
+                gradient_checkpointing=options.gradient_checkpointing and is_training,
             )
 
         output = head(encode, features, is_training)
@@ -189,6 +192,7 @@ class EncoderTask(Task):
             settings.init_checkpoint,
             self.num_groups(),
             use_einsum=settings.use_einsum,
+            gradient_checkpointing=settings.gradient_checkpointing,
         )
         return make_model_fn(self.config, self.head(), options)
 

@@ -11,9 +11,11 @@ heads, D = H / N, I intermediate size. Inside the encoder activations are matric
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -35,6 +37,7 @@ from modeling_layers import (  # noqa: F401  The reference has all of them here.
     reshape_to_matrix,
     split_heads,
 )
+from modeling_recompute import Recomputation
 from runtime.checkpoints.initialization import (  # noqa: F401  The reference has them here.
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
@@ -215,6 +218,7 @@ class AlbertModel:
         use_one_hot_embeddings=False,
         use_einsum=True,
         scope=None,
+        gradient_checkpointing=False,
     ):
         """Builds the graph.
 
@@ -228,6 +232,8 @@ class AlbertModel:
           use_one_hot_embeddings: look words up by a product with a one-hot matrix.
           use_einsum: dense layers through `tf.einsum` instead of `tf.matmul`.
           scope: name of the variable scope, "bert" if None.
+          gradient_checkpointing: compute each block again in the backward pass: less memory, and
+            a third more time. The graph needs a seed.
 
         Raises:
           UserError: the configuration or the sequence length is impossible.
@@ -235,6 +241,9 @@ class AlbertModel:
         config.validate()
         hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
         attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
+        building = _Building(
+            config, hidden_dropout, attention_dropout, use_einsum, gradient_checkpointing
+        )
         batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
         if input_mask is None:
             input_mask = tf.ones([batch_size, seq_length], tf.int32)
@@ -264,14 +273,7 @@ class AlbertModel:
                     use_one_hot_embeddings=use_one_hot_embeddings,
                 )
             with tf.variable_scope("encoder"):
-                self.all_encoder_layers = _encode(
-                    self.embedding_output,
-                    input_mask,
-                    config,
-                    hidden_dropout,
-                    attention_dropout,
-                    use_einsum,
-                )
+                self.all_encoder_layers = _encode(self.embedding_output, input_mask, building)
             self.sequence_output = self.all_encoder_layers[-1]
             with tf.variable_scope("pooler"):
                 self.pooled_output = tf.tanh(
@@ -349,26 +351,24 @@ def transformer_model(
     config.validate()
     if attention_mask is None:
         attention_mask = tf.ones([batch_size, seq_length], tf.int32)
-    states = _encode(
-        input_tensor,
-        attention_mask,
-        config,
-        hidden_dropout_prob,
-        attention_probs_dropout_prob,
-        use_einsum,
-    )
+    building = _Building(config, hidden_dropout_prob, attention_probs_dropout_prob, use_einsum)
+    states = _encode(input_tensor, attention_mask, building)
     return states if do_return_all_layers else states[-1]
 
 
-def _encode(
-    embeddings: tf.Tensor,
-    input_mask: tf.Tensor,
-    config: AlbertConfig,
-    hidden_dropout: float,
-    attention_dropout: float,
-    use_einsum: bool,
-) -> list[tf.Tensor]:
+class _Building(NamedTuple):
+    """How an encoder is built: its configuration, and what is not in it."""
+
+    config: AlbertConfig
+    hidden_dropout: float
+    attention_dropout: float
+    use_einsum: bool
+    gradient_checkpointing: bool = False
+
+
+def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -> list[tf.Tensor]:
     """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
+    config = building.config
     batch_size, seq_length, width = get_shape_list(embeddings, expected_rank=3)
     scope = tf.get_variable_scope().name
     bias = attention_bias(input_mask)
@@ -378,9 +378,10 @@ def _encode(
             state,
             config.hidden_size,
             config.initializer_range,
-            use_einsum=use_einsum,
+            use_einsum=building.use_einsum,
             name="embedding_hidden_mapping_in",
         )
+    recomputation = Recomputation() if building.gradient_checkpointing else None
     states = []
     with tf.variable_scope("transformer", reuse=tf.AUTO_REUSE):
         for layer in range(config.num_hidden_layers):
@@ -388,34 +389,26 @@ def _encode(
             with tf.variable_scope(f"group_{group}"), tf.name_scope(f"layer_{layer}"):
                 for inner in range(config.inner_group_num):
                     with tf.variable_scope(f"inner_group_{inner}"):
-                        state = _block(
-                            state,
-                            bias,
-                            [batch_size, seq_length],
-                            config,
-                            hidden_dropout,
-                            attention_dropout,
-                            use_einsum,
+                        block = functools.partial(
+                            _block,
+                            bias=bias,
+                            batch_shape=[batch_size, seq_length],
+                            building=building,
                             place=f"{scope}/layer_{layer}/inner_group_{inner}",
                         )
+                        state = recomputation.apply(block, state) if recomputation else block(state)
                     states.append(tf.reshape(state, [batch_size, seq_length, config.hidden_size]))
     return states
 
 
 def _block(
-    state: tf.Tensor,
-    bias: tf.Tensor,
-    batch_shape: list,
-    config: AlbertConfig,
-    hidden_dropout: float,
-    attention_dropout: float,
-    use_einsum: bool,
-    place: str,
+    state: tf.Tensor, bias: tf.Tensor, batch_shape: list, building: _Building, place: str
 ) -> tf.Tensor:
     """Applies self-attention and feed-forward, each with residual and layer norm, to [B*S, H].
 
     `place` begins the names of the dropouts' places.
     """
+    config, hidden_dropout, attention_dropout, use_einsum, _ = building
 
     def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
         return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)

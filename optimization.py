@@ -364,18 +364,22 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         global_step: tf.Tensor | tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Returns the op that updates variables and moments.
+        """Returns the op that updates variables and moments, one variable after the other.
+
+        All at once would hold copies of every parameter and of its moments.
 
         Args:
           grads_and_vars: pairs of gradient and variable; those with a None are left out.
           global_step: the step, counted from 0. As in the reference it does not move.
           name: of the op.
         """
-        assignments = []
+        assignments, before = [], []
         for gradient, variable in grads_and_vars:
             if gradient is not None and variable is not None:
                 gradient = tf.convert_to_tensor(gradient)
-                assignments += self._assignments(gradient, variable, global_step)
+                with tf.control_dependencies(before):
+                    before = self._assignments(gradient, variable, global_step)
+                assignments += before
         return tf.group(*assignments, name=name)
 
     def _assignments(

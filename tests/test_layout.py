@@ -16,6 +16,7 @@ TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
 MODEL = (
     "modeling",
     "modeling_layers",
+    "modeling_recompute",
     "optimization",
     "sentencepiece_text",
     "token_offsets",

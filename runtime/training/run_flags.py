@@ -70,6 +70,13 @@ def _define_batches() -> None:
         lower_bound=1,
         upper_bound=LARGEST_BATCH,
     )
+    # The weights are the same but for rounding: a run that needs less memory is resumed with it.
+    define(TRAINING, Shapes.JOB).switch(
+        "gradient_checkpointing",
+        False,
+        "Compute each layer again in the backward pass, instead of keeping it in memory: larger "
+        "models and batches, at some third more time. Same results but for rounding.",
+    )
     define(TRAINING, Shapes.JOB).integer(
         "predict_batch_size",
         8,

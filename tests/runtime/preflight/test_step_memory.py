@@ -1,7 +1,5 @@
 """The memory of a training step: counted by hand for a small graph, and as TensorFlow traces it."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -14,6 +12,7 @@ from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.preflight.step_memory import estimate_memory, on_the_cpu
 from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS
+from tests.tracing import traced_peak
 
 
 def small_step(**options) -> tf.Operation:
@@ -67,29 +66,12 @@ def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, n
     return step, {features[name]: np.ones(shape) for name, shape in shapes.items()}
 
 
-def traced_peak(step: tf.Operation, feed: dict) -> int:
-    """The most bytes that TensorFlow has allocated at a time in a step, by its own records."""
-    trace = tf.RunMetadata()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run(step, feed)
-        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
-        session.run(step, feed, options=options, run_metadata=trace)
-    records = [
-        (record.alloc_micros, record.alloc_bytes)
-        for device in trace.step_stats.dev_stats
-        for node in device.node_stats
-        for memory in node.memory
-        for record in memory.allocation_records
-    ]
-    return max(itertools.accumulate(size for _, size in sorted(records)))
-
-
 @pytest.mark.parametrize(("layers", "size"), [(2, 16), (6, 4)])
 def test_a_step_takes_as_much_as_tensorflow_traces(layers, size):
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), tf.Session() as session:
         step, feed = albert_step(layers, size)
         parts = estimate_memory(step)
         tensors = parts["activations"] + parts["gradients and updates"]
-        assert tensors == pytest.approx(traced_peak(step, feed), rel=0.1)
+        session.run(tf.global_variables_initializer())
+        assert tensors == pytest.approx(traced_peak(session, step, feed), rel=0.1)
     assert on_the_cpu(parts) > parts["in all"]
