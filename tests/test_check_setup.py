@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from runtime.devices import habana
-from tests.conftest import ROOT, run, squad_command, under_mpirun
+from tests.conftest import ROOT, run, run_as_workers, squad_command, under_mpirun
 
 
 def check(*command):
@@ -304,16 +304,14 @@ def test_what_is_done_needs_no_room(trained, squad_dir):
 @pytest.mark.usefixtures("mpirun")
 def test_every_rank_checks_its_host(squad_dir, tmp_path):
     good = command(squad_dir, tmp_path, "--use_horovod=true")
-    script = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --train_file=missing.json; exec "$@"'
-    result = run(under_mpirun(2, ["bash", "-c", script, "bash", *good]))
+    result = run_as_workers(2, good, "--train_file=missing.json")
     assert result.returncode == 1
     assert "rank 1: FAILS data" in result.stdout and "missing.json" in result.stdout
     assert result.stdout.count("the job would fail") == 1
-    script = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --seed=7; exec "$@"'
-    result = run(under_mpirun(2, ["bash", "-c", script, "bash", *good]))
+    result = run_as_workers(2, good, "--seed=7")
     assert result.returncode == 1
     assert re.search(r"rank 1 on \S+ differs from rank 0 on \S+ in seed", result.stdout)
-    result = run(under_mpirun(2, [*good, "--json"]))
+    result = run_as_workers(2, [*good, "--json"])
     assert result.returncode == 0, result.stderr
     assert [rows["workers"] for rows in rows_of(result)] == ["2", "2"]
 

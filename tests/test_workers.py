@@ -222,7 +222,7 @@ class TestFaults:
     def whole(self, squad_dir, tmp_path_factory):
         """The folder of a job that nothing happened to."""
         folder = tmp_path_factory.mktemp("whole")
-        result = run(job(2, squad_dir, folder, *self.STEPS))
+        result = run_as_workers(2, worker(squad_dir, folder, *self.STEPS))
         assert result.returncode == 0, result.stderr
         return folder
 
@@ -257,7 +257,7 @@ class TestFaults:
     ):
         command, code, _ = self.end_of(squad_dir, tmp_path, "kill", rank)
         assert code != 0
-        result = run(under_mpirun(2, command))
+        result = run_as_workers(2, command)
         assert result.returncode == 0, result.stderr
         assert "Training from step 40 to 100" in result.stderr
         expected, actual = weights(whole, "model.ckpt-100"), weights(tmp_path, "model.ckpt-100")
@@ -310,8 +310,8 @@ class TestFaults:
         """There a run is finished already; rank 0 decides where training begins."""
         shutil.copytree(trained, tmp_path / "old")
         flags = ["--use_horovod=true", "--train_steps=3", "--do_predict=false"]
-        here, there = (squad_command(squad_dir, tmp_path / n, *flags) for n in ("out", "old"))
-        result = run(two_workers(here, there))
+        here = squad_command(squad_dir, tmp_path / "out", *flags)
+        result = run_as_workers(2, here, f"--output_dir={tmp_path / 'old'}")
         assert result.returncode == 0, result.stderr
         assert (tmp_path / "out" / "model.ckpt-3.index").exists()
         assert not (tmp_path / "old" / "model.ckpt-3.index").exists()
