@@ -221,6 +221,13 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
 
 
+def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs the text of a program, that imports ours, in a forked process."""
+    (folder / "program.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return run([sys.executable, str(folder / "program.py"), *arguments], env=environment)
+
+
 MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
 
 

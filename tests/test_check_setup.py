@@ -38,10 +38,13 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
             ("predict_feature_left_file", "eval_left.npz"),
         )
     ]
-    flags = ["--json", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
+    flags = ["--json", "--bf16", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
     result = run(command(squad_dir, tmp_path, *flags))
     assert result.returncode == 0, result.stdout
-    assert not any(row["warns"] for row in json.loads(result.stdout)["ranks"][0])
+    report = json.loads(result.stdout)
+    assert not any(row["warns"] for row in report["ranks"][0])
+    assert {"rule": "allowlist", "op": "MatMul", "nodes": 40} in report["bf16_plan"]["operations"]
+    assert report["bf16_plan"]["casts"]["bfloat16"] > 0
     (rows,) = rows_of(result)
     assert rows["TensorFlow"] == tf.__version__
     assert rows["device"].startswith(f"cpu (no HPU: {habana.why_not()}")
@@ -251,12 +254,9 @@ def test_the_bfloat16_plan(squad_dir, tmp_path):
     # Two layers of six dense layers and one before them, once forward and twice backward; the
     # pooler's forward only.
     (line,) = (x for x in result.stdout.splitlines() if x.split()[:2] == ["allowlist", "MatMul"])
-    assert int(line.split()[2]) == (2 * 6 + 1) * 3 + 1
+    assert int(line.split()[2]) == (2 * 6 + 1) * 3 + 1 == 40
     assert "cast to bfloat16" in result.stdout
     assert "not set: the run is in float32" in result.stdout
-    in_json = json.loads(run(command(squad_dir, tmp_path, "--bf16", "--json")).stdout)["bf16_plan"]
-    assert {"rule": "allowlist", "op": "MatMul", "nodes": 40} in in_json["operations"]
-    assert in_json["casts"]["bfloat16"] > 0
 
 
 def test_the_bfloat16_plan_is_the_jobs(squad_dir, tmp_path):

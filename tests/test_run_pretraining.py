@@ -15,7 +15,7 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, change_header, run, run_as_workers, squad_command
+from tests.conftest import ROOT, change_header, run, run_as_workers, run_text, squad_command
 from tests.pretraining.conftest import write_topics
 
 STEPS = 160
@@ -283,8 +283,7 @@ run_pretraining.main(None)
 def test_main_under_flags_that_a_program_sets(walk, tmp_path):
     """As the reference's own test calls it."""
     arguments = [tmp_path / "out", walk / "albert.json", walk / "dev.tfrecord"]
-    command = [sys.executable, "-c", CONTRACT, *map(str, arguments)]
-    result = run(command, cwd=ROOT)
+    result = run_text(tmp_path, CONTRACT, *map(str, arguments))
     assert result.returncode == 0, result.stderr
     names = set(os.listdir(tmp_path / "out"))
     for name in ("model.ckpt-best", "model.ckpt-1"):
