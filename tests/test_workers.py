@@ -330,7 +330,10 @@ class TestFaults:
         assert "Traceback" not in result.stderr
 
     def test_mpirun_without_use_horovod(self, squad_dir, tmp_path):
-        result = run(under_mpirun(2, squad_command(squad_dir, tmp_path)))
+        """By the variables that it sets; tests/deploy does it with a real one."""
+        names = {"RANK": "0", "SIZE": "2", "LOCAL_RANK": "0", "LOCAL_SIZE": "2"}
+        launched = {f"OMPI_COMM_WORLD_{name}": value for name, value in names.items()}
+        result = run(squad_command(squad_dir, tmp_path), env={**os.environ, **launched})
         assert result.returncode == 2
         assert "--use_horovod is off" in result.stderr
         assert not list(tmp_path.iterdir())
