@@ -28,7 +28,7 @@ _TRIM_MULTIPLE = 16
 # with.
 _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
-# For functions without conditions on tensors: to look for some takes TensorFlow a quarter of a
+# For functions without conditions on tensors: to look for some takes TensorFlow a tenth of a
 # second at every start.
 as_it_is = tf.autograph.experimental.do_not_convert
 
