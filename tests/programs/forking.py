@@ -132,11 +132,11 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for descriptor, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
-    importlib.reload(sys.modules["runtime.distributed"])
     sys.argv = command
     more = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:1] = [os.path.dirname(command[0]), *more]
     try:
+        importlib.reload(sys.modules["runtime.distributed"])
         runpy.run_path(command[0], run_name="__main__")
         code = 0
     except SystemExit as e:
