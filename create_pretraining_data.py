@@ -61,7 +61,7 @@ def _define_files() -> None:
     )
     flags.DEFINE_string("spm_model_file", None, "SentencePiece model.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary; not needed with a model.")
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true but for cased models.")
     flags.DEFINE_integer("random_seed", 12345, "Of everything that is drawn.", lower_bound=0)
     flags.DEFINE_integer(
         "preprocess_workers",
@@ -139,15 +139,14 @@ define_flags()
 def main(argv: list[str]) -> None:
     """Runs the whole job: flags, plan, files."""
     del argv
-    Settings().require("input_file")
-    if not (FLAGS.spm_model_file or FLAGS.vocab_file):
-        raise FlagError("--spm_model_file or --vocab_file is required")
+    Settings().require("input_file", ("spm_model_file", "vocab_file"))
     files = matching_files(FLAGS.input_file, "input_file")
     if FLAGS.vocab_file:
         check_readable(FLAGS.vocab_file, "--vocab_file")
     tokenizer = tokenization.FullTokenizer(
         FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.spm_model_file
     )
+    tokenizer.check()
     one_of_each_file = FLAGS.parallel or not FLAGS.output_file
     plan = plan_shards(files, output_files(files), FLAGS.dupe_factor, one_of_each_file)
     started = time.perf_counter()

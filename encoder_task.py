@@ -34,6 +34,10 @@ from tokenization import FullTokenizer
 Encode = Callable[[Mapping[str, tf.Tensor]], AlbertModel]
 
 
+# The first that is given says how text is cut into tokens.
+TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
+
+
 class HeadOutput(NamedTuple):
     """What a head makes of the encoder's output.
 
@@ -117,11 +121,16 @@ def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
     define(MODEL, Shapes.FEATURES).path(
         "spm_model_file", None, "SentencePiece model of the pretrained ALBERT."
     )
-    define(MODEL, Shapes.NOTHING).path(
-        "vocab_file", None, "Vocabulary that belongs to --spm_model_file; not needed with it."
+    define(MODEL, Shapes.FEATURES).path(
+        "vocab_file",
+        None,
+        "WordPiece vocabulary of the pretrained model; does not count with --spm_model_file.",
     )
     define(MODEL, Shapes.FEATURES).switch(
-        "do_lower_case", True, "Lower-case the text; true for all published ALBERTs."
+        "do_lower_case",
+        True,
+        "Lower-case the text, and take its accents away; true for all published models but those "
+        "called cased.",
     )
     define(FEATURES, Shapes.FEATURES).integer(
         "max_seq_length",
@@ -231,17 +240,15 @@ class TextTask(EncoderTask):
       tokenizer: of the model.
     """
 
-    required = ("albert_config_file", "spm_model_file", "output_dir")
+    required = ("albert_config_file", TOKENIZER_FLAGS, "output_dir")
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
         self.tokenizer = load_tokenizer(settings, self.config)
 
     def contents(self, part: str) -> dict[str, Any]:
-        return {
-            **super().contents(part),
-            "spm_model_file": content_of(self.settings.spm_model_file),
-        }
+        name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))
+        return {**super().contents(part), name: content_of(getattr(self.settings, name))}
 
 
 def load_config(settings: Settings) -> AlbertConfig:
@@ -286,6 +293,7 @@ def load_tokenizer(settings: Settings, config: AlbertConfig) -> FullTokenizer:
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
+    tokenizer.check()
     check_vocabulary(settings, tokenizer.size, config)
     return tokenizer
 

@@ -120,7 +120,8 @@ def make_squad(seed: int, articles: int) -> dict:
 
 @pytest.fixture(scope="session")
 def squad_dir(tmp_path_factory) -> pathlib.Path:
-    """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, albert.json."""
+    """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, vocab.txt with
+    as many pieces, and albert.json."""
     return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
 
 
@@ -166,6 +167,7 @@ def make_squad_files(folder: pathlib.Path) -> None:
         minloglevel=2,
     )
     model = spm.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    write_vocabulary(folder / "vocab.txt", texts, model.get_piece_size())
     config = {
         "vocab_size": model.get_piece_size(),
         "embedding_size": 16,
@@ -178,6 +180,15 @@ def make_squad_files(folder: pathlib.Path) -> None:
         "attention_probs_dropout_prob": 0.1,
     }
     (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> None:
+    """Writes a WordPiece vocabulary of letters and, as many as there is room for, words."""
+    words = sorted({word for text in texts for word in text.lower().strip(".?").split()})
+    letters = sorted(set("".join(words)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?"]
+    pieces += [*letters, *(f"##{letter}" for letter in letters), *words]
+    path.write_text("\n".join(list(dict.fromkeys(pieces))[:size]), encoding="utf-8")
 
 
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:

@@ -19,6 +19,7 @@ MODEL = (
     "modeling_recompute",
     "optimization",
     "sentencepiece_text",
+    "wordpiece_text",
     "token_offsets",
     "tokenization",
     "encoder_task",

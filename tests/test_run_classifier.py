@@ -90,7 +90,7 @@ class TestTasks:
     }
 
     @pytest.fixture(scope="class")
-    def out(self, common, tmp_path_factory):
+    def out(self, common, squad_dir, tmp_path_factory):
         """The output folders of all tasks, each trained for two steps."""
         folder = tmp_path_factory.mktemp("tasks")
         data_dir = folder / "data"
@@ -105,6 +105,8 @@ class TestTasks:
             return [*common, f"--data_dir={data_dir}", "--do_predict", "--train_step=2", *own]
 
         runs = [flags(task, "--do_train", "--do_eval") for task in self.SCORES]
+        # The first with WordPiece.
+        runs[0] += ["--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}"]
         runs[-1].append("--tsv_regression")
         # As GLUE has it: the diagnostic set is labelled by the model of MNLI.
         ax = flags("ax", f"--init_checkpoint={folder / 'mnli' / 'model.ckpt-best'}")

@@ -390,7 +390,7 @@ class TestBadInput:
             (["--warmup_proportion=nan"], ["--warmup_proportion", "finite"]),
             ([f"--train_batch_size={10**12}"], ["train_batch_size", str(10**12)]),
             ([f"--gradient_accumulation_steps={10**9}"], ["gradient_accumulation_steps"]),
-            (["--spm_model_file="], ["--spm_model_file is required"]),
+            (["--spm_model_file="], ["--spm_model_file or --vocab_file is required"]),
             (["--do_train=true", "--train_file="], ["--do_train needs --train_file"]),
             (["--train_file=", "--predict_file="], ["nothing to do"]),
         ],
@@ -487,6 +487,7 @@ class TestBadInput:
         assert_fails(result, 1, "--output_dir", str(tmp_path / "file" / "out"))
 
     def test_faulty_questions_do_not_end_the_run(self, squad_dir, tmp_path):
+        """Nor does a WordPiece vocabulary, here of the other case."""
         train = json.loads((squad_dir / "train-v1.1.json").read_text())
         questions = [q for a in train["data"] for p in a["paragraphs"] for q in p["qas"]]
         questions[0]["answers"][0]["answer_start"] += 1
@@ -501,8 +502,11 @@ class TestBadInput:
             f"--{t}_file={tmp_path / n}"
             for t, n in (("train", "train.json"), ("predict", "dev.json"))
         ]
-        result = run(squad_command(squad_dir, tmp_path / "out", "--train_steps=2", *flags))
+        flags += ["--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}"]
+        flags += ["--train_steps=2", "--do_lower_case=false"]
+        result = run(squad_command(squad_dir, tmp_path / "out", *flags))
         assert result.returncode == 0, result.stderr
+        assert re.search(r"vocab\.txt is uncased: .*; give --do_lower_case=true", result.stderr)
         for reason, question in zip(
             ("not at its answer_start", "question is empty", "no answer", "answer is empty"),
             questions,

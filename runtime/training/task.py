@@ -45,13 +45,13 @@ class Task(abc.ABC):
     """A task under the flags: its data, its model, its scores.
 
     Attributes:
-      required: flags that must have a value.
+      required: flags that must have a value, or tuples of which one must.
       outputs: names of the files that come with the best checkpoint's scores.
       label_outputs: names of the files that the labels of `TEST` are written to.
       settings: the values of the flags.
     """
 
-    required: ClassVar[Sequence[str]] = ()
+    required: ClassVar[Sequence[str | tuple[str, ...]]] = ()
     outputs: ClassVar[Sequence[str]] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
 
