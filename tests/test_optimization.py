@@ -1,8 +1,5 @@
 """The optimizers against golden training runs and against NumPy in float64."""
 
-import os
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -15,6 +12,7 @@ import squad_utils
 from runtime import estimators
 from runtime.errors import NOT_FINITE
 from runtime.training import graph_keys
+from tests.conftest import run_text
 
 BATCH = 8
 INPUTS = ("input_ids", "input_mask", "segment_ids")
@@ -634,10 +632,8 @@ with tf.Session() as session:
 """
 
 
-def test_program_without_resource_variables():
-    root = os.path.dirname(optimization.__file__)
-    command = [sys.executable, "-c", WITHOUT_RESOURCE_VARIABLES]
-    result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120)
+def test_program_without_resource_variables(tmp_path):
+    result = run_text(tmp_path, WITHOUT_RESOURCE_VARIABLES)
     assert result.returncode == 0, result.stderr
     *weights, step = map(float, result.stdout.split())
     assert step == 100

@@ -15,7 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from classification.metrics import accuracy
-from tests.conftest import ROOT, run, under_mpirun
+from tests.conftest import ROOT, run, run_as_workers
 from tests.glue.samples import LABELS, ROWS, write_all
 
 # Words of one piece each.
@@ -255,7 +255,7 @@ class TestSeparable:
         flags = ["--task_name=tsv", f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'out'}"]
         model = f"--init_checkpoint={done / 'model.ckpt-best'}"
         job = command(*common, config, *flags, model, "--do_predict", "--use_horovod=true")
-        result = run(under_mpirun(2, job))
+        result = run_as_workers(2, job)
         assert result.returncode == 0, result.stderr
         assert table(tmp_path / "out" / "test_results.tsv") == table(done / "test_results.tsv")
 
@@ -354,7 +354,10 @@ class TestMrpc:
         batch = f"--train_batch_size={64 // workers}"
         out = [f"--output_dir={tmp_path / 'out'}", f"--export_dir={tmp_path / 'export'}"]
         whole = command(*flags, *out, batch)
-        result = run(under_mpirun(2, [*whole, "--use_horovod=true"]) if workers == 2 else whole)
+        if workers == 1:
+            result = run(whole)
+        else:
+            result = run_as_workers(workers, [*whole, "--use_horovod=true"])
         assert result.returncode == 0, result.stderr
         found = results(tmp_path / "out")
         train, dev, test = (
