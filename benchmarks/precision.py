@@ -1,17 +1,21 @@
 """Fine-tunes on the sample in float32 and in bfloat16, and shows curves and scores side by side.
 
-Prints tables, and draws the curves in `benchmarks/precision.svg`.
+Prints tables, of an ALBERT and of a BERT of the same size, and draws the curves of the first in
+`benchmarks/precision.svg`.
 
   make bench-precision   or: python -m benchmarks.precision [--configs bf16_config/albert.json ...]
 
 The runs are `run_squad_v1.py` with the flags of `make demo`, the same seed and data, with the
-configurations in TF_BF16_CONVERSION. On a CPU without bfloat16 instructions a step takes longer
-than in float32; what is to be seen is the effect on loss and scores, not the speed on a card.
+configurations in TF_BF16_CONVERSION. The BERT's vocabulary is of the sample's most frequent words,
+and of letters for the others; its list is `bf16_config/bert.json`. On a CPU without bfloat16
+instructions a step takes longer than in float32; what is to be seen is the effect on loss and
+scores, not the speed on a card.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import glob
 import json
 import os
@@ -24,11 +28,16 @@ from xml.sax.saxutils import escape
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from sample.demo import ROOT, RUN_FLAGS
+from runtime.files import write_json
+from sample.demo import CONFIG, ROOT, RUN_FLAGS, VOCAB_SIZE
 from sample.generate import DEV_FILE, TRAIN_FILE
+from tokenization import BasicTokenizer
 
 FLOAT32 = "float32"
+# Of the demo's configuration, whose embeddings are as wide as its layers, which share nothing.
+OF_ALBERT = ("embedding_size", "num_hidden_groups")
 ROWS = 10
+SHIPPED = [os.path.join(ROOT, "bf16_config", name) for name in ("albert.json", "bert.json")]
 FIGURE = os.path.join(ROOT, "benchmarks", "precision.svg")
 # Of the figure, in pixels: its size, and where the axes begin and end in it.
 WIDTH, HEIGHT = 720, 400
@@ -46,19 +55,30 @@ def main() -> None:
     folders = {FLOAT32: os.path.join(folder, "run-1")}
     for name, path in configs.items():
         folders[name] = os.path.join(folder, f"run-{name}")
-        run(path, *training_command(folder, folders[name]))
-    curves = {name: losses(run) for name, run in folders.items()}
-    results = {name: scores(run) for name, run in folders.items()}
-    print_table(curves)
-    print_scores(results)
+        run(path, *training_command(folder, folders[name], of_albert(folder)))
+    bert, of_bert = make_bert(folder), {}
+    for name, path in ((FLOAT32, "0"), ("bert.json", SHIPPED[1])):
+        of_bert[name] = os.path.join(folder, f"run-bert-{name}")
+        run(path, *training_command(folder, of_bert[name], bert))
+    curves, results = report("ALBERT", folders)
+    report("BERT", of_bert)
     command = shlex.join(["python", "-m", "benchmarks.precision", *sys.argv[1:]])
     write_figure(flags.figure, curves, results, command)
 
 
+def report(model: str, folders: Mapping[str, str]) -> tuple[dict, dict]:
+    """Prints the tables of a model's runs; returns losses by step and scores, by run."""
+    curves = {name: losses(run) for name, run in folders.items()}
+    results = {name: scores(run) for name, run in folders.items()}
+    print(f"\n{model}")
+    print_table(curves)
+    print_scores(results)
+    return curves, results
+
+
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    shipped = [os.path.join(ROOT, "bf16_config", name) for name in ("albert.json", "bert.json")]
-    parser.add_argument("--configs", nargs="+", default=shipped)
+    parser.add_argument("--configs", nargs="+", default=SHIPPED, help="for the ALBERT")
     parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
     parser.add_argument("--figure", default=FIGURE)
     return parser.parse_args()
@@ -71,11 +91,41 @@ def run(bf16_conversion: str, *arguments: str) -> None:
     subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, check=True)
 
 
-def training_command(folder: str, output_dir: str) -> list[str]:
-    """Returns the demo's command with another output folder."""
-    paths = {
+def of_albert(folder: str) -> dict[str, str]:
+    """Returns the flags of the demo's model."""
+    return {
         "albert_config_file": os.path.join(folder, "model-1", "albert_config.json"),
         "spm_model_file": os.path.join(folder, "model-1", "spm.model"),
+    }
+
+
+def make_bert(folder: str) -> dict[str, str]:
+    """Writes configuration and vocabulary of a BERT for the demo's data; returns its flags."""
+    with open(os.path.join(folder, "data-1", TRAIN_FILE.format("1.1")), encoding="utf-8") as file:
+        paragraphs = [p for article in json.load(file)["data"] for p in article["paragraphs"]]
+    texts = [p["context"] for p in paragraphs]
+    texts += [q["question"] for p in paragraphs for q in p["qas"]]
+    tokenizer = BasicTokenizer(do_lower_case=True)
+    counts = collections.Counter(word for text in texts for word in tokenizer.tokenize(text))
+    letters = sorted(set("".join(counts)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    pieces += [word for word, _ in counts.most_common() if len(word) > 1]
+    config = {key: value for key, value in CONFIG.items() if key not in OF_ALBERT}
+    os.makedirs(os.path.join(folder, "model-bert"), exist_ok=True)
+    paths = {
+        "bert_config_file": os.path.join(folder, "model-bert", "bert_config.json"),
+        "vocab_file": os.path.join(folder, "model-bert", "vocab.txt"),
+    }
+    with open(paths["vocab_file"], "w", encoding="utf-8") as file:
+        file.write("\n".join(pieces[:VOCAB_SIZE]) + "\n")
+    write_json(paths["bert_config_file"], config)
+    return paths
+
+
+def training_command(folder: str, output_dir: str, model: Mapping[str, str]) -> list[str]:
+    """Returns the demo's command with another output folder, and the flags of a model."""
+    paths = {
+        **model,
         "train_file": os.path.join(folder, "data-1", TRAIN_FILE.format("1.1")),
         "predict_file": os.path.join(folder, "data-1", DEV_FILE.format("1.1")),
         "output_dir": output_dir,

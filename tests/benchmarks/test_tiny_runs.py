@@ -11,6 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from benchmarks import features, precision, pretraining_data, scaling, step
+from modeling import BertConfig, read_config
 from runtime import distributed
 
 
@@ -105,7 +106,7 @@ def test_pretraining_data(give, squad_dir, tmp_path, monkeypatch, capsys, way):
     assert rows_of(capsys.readouterr().out).keys() == pretraining_data.WAYS.keys()
 
 
-def test_precision(give, trained, tmp_path, monkeypatch, capsys):
+def test_precision(give, squad_dir, trained, tmp_path, monkeypatch, capsys):
     """Of runs that have been made already, as if they were longer: the tables and the figure."""
     losses, commands = precision.losses, []
     monkeypatch.setattr(
@@ -114,13 +115,19 @@ def test_precision(give, trained, tmp_path, monkeypatch, capsys):
         lambda run: {5 * step - n: v for step, v in losses(run).items() for n in range(5)},
     )
     monkeypatch.setattr(precision, "run", lambda *command: commands.append(command))
-    for name in ("run-1", "run-albert.json"):
+    (tmp_path / "data-1").mkdir()
+    shutil.copy(squad_dir / "train-v1.1.json", tmp_path / "data-1")
+    for name in ("run-1", "run-albert.json", "run-bert-float32", "run-bert-bert.json"):
         shutil.copytree(trained, tmp_path / name)
     figure = tmp_path / "figure.svg"
     shipped = os.path.join(precision.ROOT, "bf16_config", "albert.json")
     give(f"--output_dir={tmp_path}", f"--figure={figure}", "--configs", shipped)
     precision.main()
-    assert [command[0] for command in commands] == ["0", shipped]
+    bert = precision.SHIPPED[1]
+    assert [command[0] for command in commands] == ["0", shipped, "0", bert]
+    assert f"--vocab_file={tmp_path}/model-bert/vocab.txt" in commands[2]
+    config = read_config(str(tmp_path / "model-bert" / "bert_config.json"))
+    assert type(config) is BertConfig
     assert f"--output_dir={tmp_path / 'run-albert.json'}" in commands[1]
     rows = rows_of(capsys.readouterr().out)
     assert len([name for name in rows if " to " in name]) == precision.ROWS

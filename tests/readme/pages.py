@@ -38,6 +38,11 @@ NOT_RUN = {
         "head -n 5 out/squad/predictions.json": _NEEDS_MODEL,
         "cat out/squad/eval_results.json": _NEEDS_MODEL,
     },
+    "bert.md": {
+        "--output_dir=out/squad-bert": _NEEDS_MODEL,
+        "--model_type=bert": _NEEDS_MODEL,
+        "--output_dir=out/bert": _NEEDS_MODEL,
+    },
     "bfloat16.md": {"run_squad_v1.py ...": _IS_A_FORM},
     "checking.md": {
         "check_setup.py run_classifier.py FLAGS-OF-THE-JOB": _IS_A_FORM,
