@@ -80,6 +80,7 @@ OTHER = {
     "predict_batch_size": "2",
     "predict_file": "{0}/other.json.squad",
     "preprocess_workers": "2",
+    "remove_padding": "false",
     "save_checkpoints_minutes": "1",
     "save_checkpoints_steps": "7",
     "save_summary_steps": "7",
@@ -362,7 +363,9 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
     assert (earlier != settings) == with_dropout
     (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
     if with_dropout:
-        with pytest.raises(FlagError, match=r"dropout masks \(was by operation, is by place\)"):
+        with pytest.raises(
+            FlagError, match=r"dropout masks \(was by operation, is by place of real"
+        ):
             found()
         assert found("--deterministic_run", "--overwrite_output_dir")
     else:
