@@ -53,6 +53,7 @@ OTHER = {
     "export_dir": "{0}/exported",
     "from_scratch": "true",
     "gradient_accumulation_steps": "2",
+    "gradient_checkpointing": "true",
     "high_only": "true",
     "init_checkpoint": "{0}/model.ckpt",
     "init_from_group0": "true",
