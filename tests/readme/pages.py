@@ -43,7 +43,10 @@ NOT_RUN = {
         "check_setup.py run_classifier.py FLAGS-OF-THE-JOB": _IS_A_FORM,
         "compare_devices.py": _NEEDS_CARD,
     },
-    "clusters.md": {"sbatch": "needs a cluster; tests/deploy has one that is made up"},
+    "clusters.md": {
+        "deploy/preset.sh": _NEEDS_MODEL,
+        "sbatch": "needs a cluster; tests/deploy has one that is made up",
+    },
     "gaudi.md": {
         "hl-smi": _NEEDS_CARD,
         "ls /dev/accel": _NEEDS_CARD,
