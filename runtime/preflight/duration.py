@@ -175,7 +175,7 @@ def describe_duration(
         if measured.paces:
             in_all = _add(report, "", checked, checked.steps, measured)
             value = f"{format_seconds(in_all)} from the beginning, on hosts like this one"
-            report.add("in all", value)
+            report.add("whole job", value)
         if on and not checked.steps:
             report.add("other workers", "not modelled: nothing is trained")
         elif on:
@@ -203,7 +203,7 @@ def _describe_elsewhere(
         steps = checked.task.steps(checked.num_examples)
         in_all = _add(report, f"{who}: ", checked, steps, measured._replace(paces=paces))
     report.add(
-        f"{who}: in all",
+        f"{who}: whole job",
         f"{format_seconds(in_all)} at an efficiency of {scaled.efficiency:.3f}, modelled with "
         f"{rate:.2f} examples/s of a single worker, {whose}, and {on.link}",
     )
@@ -230,9 +230,10 @@ def _add(
             size, records = settings.predict_batch_size, measured.data[name].num_records
             item, times = _SCORING[name], _passes(checked, steps) if name == DEV else 1
             batches = -(-records // (size * workers))
-            what = f"{times} times {records} features"
+            what = f"{times} x {records} features"
         seconds = times * pace.seconds(batches)
-        by = f", by {pace.measured} batches after the first" * bool(pace.measured)
+        batch = f"batch{'es' * (pace.measured > 1)}"
+        by = f", by {pace.measured} {batch} after the first" * bool(pace.measured)
         value = f"{format_seconds(seconds)}: {what}, {size * workers / pace.each:.2f} a second{by}"
         report.add(prefix + item, value)
         in_all += seconds
