@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed
 from runtime.checkpoints.checkpoint_files import list_checkpoints
 from runtime.data.batches import Data
+from runtime.data.records import reading_records
 from runtime.flags import TOO_LARGE
 from runtime.preflight.checks import Checked
 from runtime.preflight.report import Report
@@ -142,8 +143,9 @@ def _training_pace(run: Run, data: Data) -> Pace:
 
 def _prediction_pace(run: Run, data: Data) -> Pace:
     seconds, began = [], time.perf_counter()
-    with contextlib.closing(run.predictor(data).batches(None)) as batches:
-        for _ in batches:
+    batches = contextlib.closing(run.predictor(data).batches(None))
+    with reading_records(data.files), batches as outputs:
+        for _ in outputs:
             now = time.perf_counter()
             seconds.append(now - began)
             began = now
