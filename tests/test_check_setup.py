@@ -91,11 +91,8 @@ def test_the_estimate_is_what_the_run_takes(squad_dir, tmp_path):
     assert re.search(r": 12 steps of 8 .* by 2 batches after the first$", rows["training"])
     # 48 examples, twice, 32 a step; a step of 8 examples takes 4 s.
     assert rows["4 workers: training"].startswith("12.0 s: 3 steps of 32 examples, 8.00 a second")
-    assert (
-        ", modelled with 2.00 examples/s of a single worker, as given"
-        in (rows["4 workers: whole job"])
-    )
-    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+    of_all = rows["4 workers: whole job"]
+    assert ", modelled with 2.00 examples/s of a single worker, as given" in of_all
 
 
 @pytest.mark.parametrize(
@@ -268,7 +265,8 @@ def test_a_classification(glue_job, tmp_path):
     assert rows["train features"] == "to be made"
     assert rows["steps"] == "7, 2 of them warmup, 2 examples each"
     assert ": 7 steps of 2 examples, " in rows["training"]
-    assert ": 1 x 3 features, " in rows["scoring"] and ": 1 x 3 features, " in rows["labels"]
+    assert ": 1 x 3 features, " in rows["scoring"]
+    assert ": 1 x 3 features, " in rows["labelling"]
     assert not (tmp_path / "out").exists()
     with (tmp_path / "dev.tsv").open("a") as file:
         file.write("z\tbo\n")

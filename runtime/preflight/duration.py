@@ -26,7 +26,7 @@ from runtime.training.task import DEV, TEST, TRAIN, Task
 # Measured are so many batches of a kind, fewer if they take longer than so many seconds.
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
-_SCORING = {DEV: "scoring", TEST: "labels"}
+_SCORING = {DEV: "scoring", TEST: "labelling"}
 # A backward pass is twice the arithmetic of a forward pass, the only one that prediction has.
 _PREDICTION_IS_FASTER = 3
 

@@ -88,7 +88,7 @@ def test_the_job_here(rows):
         "training": "1 min 24 s: 50 steps of 12 examples, 8.00 a second, by 2 batches after the "
         "first",
         "scoring": "33.0 s: 3 x 95 features, 10.00 a second, by 2 batches after the first",
-        "labels": "3.0 s: 1 x 11 features, 10.00 a second, by 1 batch after the first",
+        "labelling": "3.0 s: 1 x 11 features, 10.00 a second, by 1 batch after the first",
         "whole job": "2 min 04 s from the beginning, on hosts like this one",
     }
 
@@ -98,7 +98,7 @@ def test_two_workers_here(rows):
     found = rows(MEASURED, workers=2)
     assert found["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 a second")
     assert found["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 a second")
-    assert found["labels"].startswith("2.0 s: 1 x 11")
+    assert found["labelling"].startswith("2.0 s: 1 x 11")
     assert found["whole job"].startswith("1 min 05 s from")
 
 
@@ -111,7 +111,7 @@ def test_workers_like_those_here(rows):
     assert found["4 workers: features"] == "5.0 s, made once"
     assert found["4 workers: training"] == "19.4 s: 12 steps of 48 examples, 29.63 a second"
     assert found["4 workers: scoring"] == "3.0 s: 1 x 95 features, 40.00 a second"
-    assert found["4 workers: labels"] == "1.0 s: 1 x 11 features, 40.00 a second"
+    assert found["4 workers: labelling"] == "1.0 s: 1 x 11 features, 40.00 a second"
     assert found["4 workers: whole job"] == (
         "28.4 s at an efficiency of 0.926, modelled with 8.00 examples/s of a single worker, as on "
         "hosts like this one, and links of 10 Gbit/s with 0 us latency"
@@ -142,7 +142,7 @@ def test_a_job_of_another_machine(rows):
     assert list(found) == [
         *(
             f"1 worker: {item}"
-            for item in ("features", "training", "scoring", "labels", "whole job")
+            for item in ("features", "training", "scoring", "labelling", "whole job")
         )
     ]
     # 150 micro-batches of 0.5 s, 30 batches of 10 / 24 s and 2.
