@@ -171,7 +171,7 @@ def test_a_job_that_would_fail(squad_dir, tmp_path):
         ("--allreduce_dtype=bfloat16", "works on the HPU only"),
         ("--train_batch_size=500", "less than one step of 500"),
         (f"--output_dir={ROOT / 'README.md'}", "README.md is no folder"),
-        ("--albert_config_file=", "--albert_config_file is required"),
+        ("--albert_config_file=", "--albert_config_file or --bert_config_file is required"),
     ],
 )
 def test_what_fails_is_named(squad_dir, tmp_path, flag, part):
