@@ -292,11 +292,19 @@ def _zeros(name: str, like: tf.Tensor) -> tf.Variable:
         name,
         like.shape,
         like.dtype,
-        tf.zeros_initializer(),
+        _zeros_of,
         trainable=False,
         collections=[tf.GraphKeys.LOCAL_VARIABLES],
         use_resource=True,
     )
+
+
+def _zeros_of(shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """Returns zeros that TensorFlow does not take for a constant.
+
+    As one the session would keep them for as long as it lives, beside the variable.
+    """
+    return tf.fill(shape, tf.placeholder_with_default(tf.zeros([], dtype), []))
 
 
 def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
@@ -435,7 +443,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
             shape=variable.shape.as_list(),
             dtype=tf.float32,
             trainable=False,
-            initializer=tf.zeros_initializer(),
+            initializer=_zeros_of,
         )
 
 

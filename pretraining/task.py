@@ -166,6 +166,9 @@ class RecordPart:
             transform=drawing_masks(options) if options.masker else None,
         )
 
+    def sample(self, folder: str) -> tuple[Data, float]:
+        return self.prepared(), 0.0
+
     def _check(self) -> None:
         if not self._is_checked:
             check_files(self._files, self._options)

@@ -152,12 +152,15 @@ class Run:
         self.facts[f"{part} features"] = data.content
         return data
 
-    def train(self, data: Data, dev: Data | None) -> None:
+    def train(
+        self, data: Data, dev: Data | None, more_hooks: Sequence[tf.train.SessionRunHook] = ()
+    ) -> None:
         """Trains up to the last step, from where an earlier run stopped.
 
         Args:
           data: to train on.
           dev: to score each checkpoint on as soon as it is written, if the flags say so.
+          more_hooks: see `loop.train`.
         """
         settings = self._settings
         steps = self.task.steps(data.num_examples)
@@ -168,7 +171,7 @@ class Run:
             return
         after_checkpoint = None
         if dev and _scores_while_training(settings):
-            predictor = self._predictor(dev)
+            predictor = self.predictor(dev)
             after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
             # What was not scored before the run was stopped, and whether it was to end there.
             if done and after_checkpoint():
@@ -182,7 +185,7 @@ class Run:
         start_batch = done * plan.micro_batches * distributed.size()
         input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch)
         with reading_records(data.files):
-            train(self._estimator(steps), input_fn, plan, after_checkpoint)
+            train(self._estimator(steps), input_fn, plan, after_checkpoint, more_hooks)
 
     def _score_and_ask(self, data: Data, predictor: Predictor) -> bool:
         """Scores what has no scores yet; whether the training is to end, on all workers."""
@@ -211,7 +214,7 @@ class Run:
         Returns:
           The best entry of `Evaluation`; None on other ranks than 0.
         """
-        predictor = self._predictor(data)
+        predictor = self.predictor(data)
         evaluation = self._score_new(data, predictor)
         if evaluation is None:
             return None
@@ -257,7 +260,7 @@ class Run:
         Raises:
           UserError: there is no checkpoint, or the features are not those of the test set.
         """
-        predictor = self._predictor(data)
+        predictor = self.predictor(data)
         if not distributed.is_chief():
             predictor.follow()
             return
@@ -286,7 +289,7 @@ class Run:
                 self.task.serving_inputs(),
             )
 
-    def _predictor(self, data: Data) -> Predictor:
+    def predictor(self, data: Data) -> Predictor:
         """Returns what gives the model's outputs for a part, with any checkpoint."""
         size = self._settings.predict_batch_size
         return Predictor(self._estimator(None), data.input_fn(size), size, data.num_records)

@@ -41,6 +41,15 @@ class Part(Protocol):
           UserError: the input is no good, or a file is there that is not ours to replace.
         """
 
+    def sample(self, folder: str) -> tuple[Data, float]:
+        """Returns data to time a job with, and the seconds in which what lacks would be made.
+
+        The numbers are those of all data; of features that are not there some are made.
+
+        Args:
+          folder: that may be written into.
+        """
+
 
 class Task(abc.ABC):
     """A task under the flags: its data, its model, its scores.
