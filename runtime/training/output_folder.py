@@ -12,6 +12,7 @@ from runtime import distributed
 from runtime.bf16 import configuration
 from runtime.checkpoints.checkpoint_files import (
     BEST,
+    content_of_checkpoint,
     list_checkpoints,
     newest_checkpoint,
     resolve_checkpoint,
@@ -67,10 +68,10 @@ def bf16_digest() -> str | None:
 
 
 def _checkpoint_content(settings: Settings) -> str | None:
-    """Identifies the initial checkpoint by its index, which holds a checksum of every variable."""
+    """Identifies the initial checkpoint by its values."""
     if not settings.init_checkpoint:
         return None
-    return content_of(resolve_checkpoint(settings.init_checkpoint) + ".index")
+    return content_of_checkpoint(resolve_checkpoint(settings.init_checkpoint))
 
 
 def check_output_dir(settings: Settings, shaping: dict) -> None:

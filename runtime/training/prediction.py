@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators
-from runtime.checkpoints.checkpoint_files import FitsModel, restoring
+from runtime.checkpoints.checkpoint_files import FitsModel, as_files, restoring
 from runtime.data.records import reading_records
 from runtime.progress import progress
 from runtime.training.hooks import format_seconds, log_statistics, peak_memory_gb
@@ -100,13 +100,13 @@ class Predictor:
     def _predict(self, checkpoint: str) -> Iterator[Output]:
         # Where another host lacks the file, its variables come from rank 0 all the same.
         here = distributed.is_chief() or os.path.exists(checkpoint + ".index")
-        batches = self._estimator.predict(
-            self._input_fn,
-            checkpoint_path=checkpoint if here else None,
-            hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
-            yield_single_examples=False,
-        )
-        with restoring(checkpoint), reading_records():
+        with restoring(checkpoint), reading_records(), as_files(checkpoint) as files:
+            batches = self._estimator.predict(
+                self._input_fn,
+                checkpoint_path=files if here else None,
+                hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
+                yield_single_examples=False,
+            )
             for batch in batches:
                 for values in zip(*batch.values(), strict=True):
                     yield dict(zip(batch, values, strict=True))
