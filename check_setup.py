@@ -68,7 +68,7 @@ def define_own_flags() -> None:
         "bf16",
         False,
         "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
-        "bf16_config/albert.json where it is not set.",
+        "the list in bf16_config/ where it is not set.",
     )
     flags.DEFINE(
         SizeParser(),
@@ -118,7 +118,7 @@ def connect(report: Report, checked: Checked | None) -> None:
         with report.part("job"):
             for part in task.wanted():
                 contents = checked.contents(part)
-                distributed.check_alike(part_settings(task.settings, part, contents))
+                distributed.check_alike(part_settings(task, part, contents))
     with report.part("programs"):
         report.add("Horovod", distributed.description())
 

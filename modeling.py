@@ -119,7 +119,7 @@ class Encoder:
                     initializer_range=config.initializer_range,
                     max_position_embeddings=config.max_position_embeddings,
                     dropout_prob=hidden_dropout,
-                    # As Google's BERT always does for segments; so one row a segment, not one a token,
+                    # Google's BERT always does so for segments: one row a segment, not a token,
                     # counts in the norm by which gradients are clipped.
                     use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
                 )

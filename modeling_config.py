@@ -230,17 +230,17 @@ class BertConfig(EncoderConfig):
 
     @property
     def embedding_size(self) -> int:
-        """Width E of the embedding tables."""
+        """Returns the width E of the embedding tables."""
         return self.hidden_size
 
     @property
     def num_hidden_groups(self) -> int:
-        """How many sets of weights the layers have."""
+        """Returns how many sets of weights the layers have."""
         return self.num_hidden_layers
 
     @property
     def inner_group_num(self) -> int:
-        """Attention and feed-forward blocks in a layer."""
+        """Returns the attention and feed-forward blocks in a layer."""
         return 1
 
 

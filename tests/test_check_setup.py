@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from runtime.devices import habana
-from tests.conftest import ROOT, run, squad_command, under_mpirun
+from tests.conftest import ROOT, run, run_as_workers, squad_command, under_mpirun
 
 
 def check(*command):
@@ -38,10 +38,13 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
             ("predict_feature_left_file", "eval_left.npz"),
         )
     ]
-    flags = ["--json", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
+    flags = ["--json", "--bf16", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
     result = run(command(squad_dir, tmp_path, *flags))
     assert result.returncode == 0, result.stdout
-    assert not any(row["warns"] for row in json.loads(result.stdout)["ranks"][0])
+    report = json.loads(result.stdout)
+    assert not any(row["warns"] for row in report["ranks"][0])
+    assert {"rule": "allowlist", "op": "MatMul", "nodes": 40} in report["bf16_plan"]["operations"]
+    assert report["bf16_plan"]["casts"]["bfloat16"] > 0
     (rows,) = rows_of(result)
     assert rows["TensorFlow"] == tf.__version__
     assert rows["device"].startswith(f"cpu (no HPU: {habana.why_not()}")
@@ -251,12 +254,9 @@ def test_the_bfloat16_plan(squad_dir, tmp_path):
     # Two layers of six dense layers and one before them, once forward and twice backward; the
     # pooler's forward only.
     (line,) = (x for x in result.stdout.splitlines() if x.split()[:2] == ["allowlist", "MatMul"])
-    assert int(line.split()[2]) == (2 * 6 + 1) * 3 + 1
+    assert int(line.split()[2]) == (2 * 6 + 1) * 3 + 1 == 40
     assert "cast to bfloat16" in result.stdout
     assert "not set: the run is in float32" in result.stdout
-    in_json = json.loads(run(command(squad_dir, tmp_path, "--bf16", "--json")).stdout)["bf16_plan"]
-    assert {"rule": "allowlist", "op": "MatMul", "nodes": 40} in in_json["operations"]
-    assert in_json["casts"]["bfloat16"] > 0
 
 
 def test_the_bfloat16_plan_is_the_jobs(squad_dir, tmp_path):
@@ -304,16 +304,14 @@ def test_what_is_done_needs_no_room(trained, squad_dir):
 @pytest.mark.usefixtures("mpirun")
 def test_every_rank_checks_its_host(squad_dir, tmp_path):
     good = command(squad_dir, tmp_path, "--use_horovod=true")
-    script = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --train_file=missing.json; exec "$@"'
-    result = run(under_mpirun(2, ["bash", "-c", script, "bash", *good]))
+    result = run_as_workers(2, good, "--train_file=missing.json")
     assert result.returncode == 1
     assert "rank 1: FAILS data" in result.stdout and "missing.json" in result.stdout
     assert result.stdout.count("the job would fail") == 1
-    script = '[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- "$@" --seed=7; exec "$@"'
-    result = run(under_mpirun(2, ["bash", "-c", script, "bash", *good]))
+    result = run_as_workers(2, good, "--seed=7")
     assert result.returncode == 1
     assert re.search(r"rank 1 on \S+ differs from rank 0 on \S+ in seed", result.stdout)
-    result = run(under_mpirun(2, [*good, "--json"]))
+    result = run_as_workers(2, [*good, "--json"])
     assert result.returncode == 0, result.stderr
     assert [rows["workers"] for rows in rows_of(result)] == ["2", "2"]
 

@@ -15,7 +15,7 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, change_header, run, squad_command, under_mpirun
+from tests.conftest import ROOT, change_header, run, run_as_workers, run_text, squad_command
 from tests.pretraining.conftest import write_topics
 
 STEPS = 160
@@ -195,7 +195,9 @@ def test_workers_share_steps_and_scores(walk, tmp_path, mpirun):
     schedule = ("--num_train_steps=12", "--num_warmup_steps=4", "--start_warmup_step=2")
     flags = (*schedule, "--use_horovod=true")
     command = pretraining(walk, tmp_path, *flags, "--save_checkpoints_steps=6", "--log_steps=1")
-    log = succeed(under_mpirun(2, command))
+    result = run_as_workers(2, command)
+    assert result.returncode == 0, result.stderr
+    log = result.stderr
     assert "Training from step 0 to 6, 2 of them warmup, global batch size 64" in log
     # The last step's rate is a sixth of the highest, which two workers do not double.
     rates = re.findall(r"learning rate (\S+)", log)
@@ -281,8 +283,7 @@ run_pretraining.main(None)
 def test_main_under_flags_that_a_program_sets(walk, tmp_path):
     """As the reference's own test calls it."""
     arguments = [tmp_path / "out", walk / "albert.json", walk / "dev.tfrecord"]
-    command = [sys.executable, "-c", CONTRACT, *map(str, arguments)]
-    result = run(command, cwd=ROOT)
+    result = run_text(tmp_path, CONTRACT, *map(str, arguments))
     assert result.returncode == 0, result.stderr
     names = set(os.listdir(tmp_path / "out"))
     for name in ("model.ckpt-best", "model.ckpt-1"):

@@ -22,7 +22,7 @@ from absl import flags
 
 import pretraining.task
 from runtime import distributed, locks
-from runtime.errors import FlagError
+from runtime.errors import FlagError, UserError
 from runtime.flags import WITHOUT_USE, Settings, Shapes
 from runtime.training import run as run_module
 from runtime.training.output_folder import scoring_settings
@@ -244,7 +244,7 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
             letters = {"E": dict(run.facts)}
             data = run.prepare(TRAIN)
             letters |= {"W": run._shaping, "F": data.content}
-            letters["S"] = scoring_settings(run.task.settings, run.task.contents(DEV))
+            letters["S"] = scoring_settings(run.task, run.task.contents(DEV))
         finally:
             locks.release_held()
         # As they are recorded.
@@ -326,6 +326,20 @@ def test_a_vocabulary(program, found):
     assert difference(before, found(flags[0], "--vocab_file={0}/other.txt")) == expected
     if program != "run_pretraining":
         assert difference(before, found(*flags, "--do_lower_case=false")) == expected
+
+
+def test_a_vocabulary_of_another_model(program, found, files, tmp_path):
+    """Nothing is made with it."""
+    pieces = (files / "vocab.txt").read_text().splitlines()
+    missing = "[MASK]" if program == "run_pretraining" else "[CLS]"
+    for lines, message in (
+        ([*pieces, "more"], f"has {len(pieces) + 1} pieces"),
+        (["other" if p == missing else p for p in pieces], rf"has no piece \{missing}"),
+    ):
+        (tmp_path / "vocab.txt").write_text("\n".join(lines))
+        with pytest.raises(UserError, match=rf"vocab\.txt {message}"):
+            found("--spm_model_file=", f"--vocab_file={tmp_path}/vocab.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
 
 
 def test_the_number_of_workers(found, monkeypatch):

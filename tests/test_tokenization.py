@@ -245,6 +245,11 @@ def model_file(shared):
 
 
 @pytest.fixture(scope="module")
+def of_model(model_file):
+    return tokenization.FullTokenizer(None, True, model_file)
+
+
+@pytest.fixture(scope="module")
 def sp(model_file):
     """The model, loaded without the product."""
     return spm.SentencePieceProcessor(model_file=model_file)
@@ -643,22 +648,20 @@ class TestCheck:
         *((word, True) for word in ("中文", "こ", "カナ", "ー", "ﾃｽ", "ไทย", "中a")),
     ],
 )
-def test_where_words_begin(model_file, piece, begins):
-    tokenizer = tokenization.FullTokenizer(None, True, model_file)
-    assert tokenizer.begins_word(piece) == begins
+def test_where_words_begin(of_model, piece, begins):
+    assert of_model.begins_word(piece) == begins
 
 
 @hypothesis.given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 @many
-def test_where_words_begin_in_ascii(model_file, text):
+def test_where_words_begin_in_ascii(of_model, text):
     """As `_is_start_piece_sp` of the reference decides, so that masks are the same."""
     signs = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
     inside = set("abcdefghijklmnopqrstuvwxyz") | signs
-    tokenizer = tokenization.FullTokenizer(None, True, model_file)
     for piece in (text, f"▁{text}"):
         starts = piece.startswith("▁") or piece.startswith("<") or piece in signs
         expected = starts or not all(char.lower() in inside for char in piece)
-        assert tokenizer.begins_word(piece) == expected
+        assert of_model.begins_word(piece) == expected
 
 
 def test_where_wordpiece_words_begin(vocab_file):

@@ -138,7 +138,7 @@ def describe_training(report: Report, checked: Checked) -> None:
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
     if distributed.is_chief():
-        check_output_dir(settings, training_settings(settings, checked.contents(TRAIN)))
+        check_output_dir(settings, training_settings(checked.task, checked.contents(TRAIN)))
         done = max(_checkpoints_there(settings), default=0)
         report.add("output folder", f"this run, at step {done}" if done else "free")
 
@@ -225,10 +225,10 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
     Raises:
       UserError: the configuration is no good.
     """
-    config = configuration.from_environment()
+    config = checked.task.bf16_config()
     if config is None:
         report.add(configuration.VARIABLE, "not set: the run is in float32")
-        config = configuration.load("1") if wanted else None
+        config = configuration.load("1", checked.task.bf16_list) if wanted else None
     if config is None:
         return None
     with tf.Graph().as_default():

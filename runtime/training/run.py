@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators, locks
-from runtime.bf16 import configuration, conversion
+from runtime.bf16 import conversion
 from runtime.checkpoints.checkpoint_files import (
     BEST,
     keep_last,
@@ -104,9 +104,9 @@ class Run:
           UserError: the checkpoint or the folder cannot be used, or another run still uses it.
         """
         self.task = task
-        self.facts = {"bf16 configuration": bf16_digest()}
+        self.facts = {"bf16 configuration": bf16_digest(task)}
         self._settings = settings = task.settings
-        self._bf16 = configuration.from_environment()
+        self._bf16 = task.bf16_config()
         self._shaping: dict = {}
         # Files are read once for it, and not at every checkpoint that is scored.
         self._contents = functools.cache(task.contents)
@@ -139,7 +139,7 @@ class Run:
           FlagError: the folder holds another run than this training.
           UserError: the input is no good, or a file of results is not ours to replace.
         """
-        shaping = part_settings(self._settings, part, self._contents(part))
+        shaping = part_settings(self.task, part, self._contents(part))
         if part == TRAIN:
             self._shaping = shaping
             if distributed.is_chief():
@@ -246,7 +246,7 @@ class Run:
         return Evaluation(
             settings.output_dir,
             key or "global_step",
-            scoring_settings(settings, self._contents(DEV)),
+            scoring_settings(self.task, self._contents(DEV)),
             self.task.outputs,
             settings.init_checkpoint,
         )
@@ -263,7 +263,7 @@ class Run:
             return
         checkpoint = checkpoint_to_use(self._settings)
         made_from = {"checkpoint": content_of(checkpoint + ".index")}
-        made_from |= scoring_settings(self._settings, self._contents(TEST))
+        made_from |= scoring_settings(self.task, self._contents(TEST))
         labels = _label_files(self.task, made_from)
         if labels.reusable() is None:
             outputs = predictor.outputs(checkpoint)
