@@ -11,7 +11,6 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 from classification.head import pooled_scores
-from encoder_task import HeadOutput  # noqa: F401  The tasks' heads need the module.
 from pretraining import head as pretraining_head
 from squad.head import answer_scores
 from squad.head_v2 import V2Options, answer_outputs
@@ -58,22 +57,16 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
     model = modeling.AlbertModel(config, False, *map(tf.constant, make_inputs()))
     states, pooled = model.get_sequence_output(), model.get_pooled_output()
     if head == "ForPreTraining":
-        order, find_loss = [], pretraining_head._prediction
-        logits: list[tf.Tensor] = order
-        try:
-            # The heads tell losses; what is compared are the scores below them.
-            pretraining_head._prediction = lambda scores, labels: (
-                logits.append(scores) or find_loss(scores, labels)
-            )
-            positions = tf.tile(tf.range(15)[tf.newaxis], [6, 1])
-            pretraining_head.predict_masked_tokens(
-                config, states, model.get_embedding_table(), positions, positions
-            )
-            pretraining_head.predict_sentence_order(config, pooled, tf.zeros([6], tf.int32))
-        finally:
-            pretraining_head._prediction = find_loss
-        words = tf.reshape(logits[0], [6, 15, -1])
-        return {"prediction_logits": words, "order_logits": logits[1]}
+        positions = tf.tile(tf.range(15)[tf.newaxis], [6, 1])
+        table = model.get_embedding_table()
+        pretraining_head.predict_masked_tokens(config, states, table, positions, positions)
+        pretraining_head.predict_relation(config, pooled, tf.zeros([6], tf.int32))
+        # They give losses; these are the scores below.
+        words, order = (
+            tf.get_default_graph().get_tensor_by_name(f"cls/{part}/BiasAdd:0")
+            for part in ("predictions", "seq_relationship")
+        )
+        return {"prediction_logits": tf.reshape(words, [6, 15, -1]), "order_logits": order}
     if head == "ForQuestionAnswering":
         return dict(zip(("start_logits", "end_logits"), answer_scores(states), strict=True))
     if head == "ForSequenceClassification":
