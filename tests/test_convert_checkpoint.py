@@ -90,7 +90,7 @@ def test_answers_are_the_same_there(there, trained, squad_dir, tmp_path):
         for feature, start, end in zip(features, starts, ends, strict=True)
     ]
     found = {}
-    squad_utils.accumulate_predictions_v1(found, {}, examples, features, results, 20, 30)
+    squad_utils.accumulate_predictions_v1(found, examples, features, results, 20, 30)
     answers = squad_utils.write_predictions_v1(
         found, examples, features, results, 20, 30, str(tmp_path / "p"), str(tmp_path / "n")
     )
