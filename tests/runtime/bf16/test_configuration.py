@@ -198,6 +198,12 @@ class TestShippedLists:
         assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
         assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
 
+    def test_1_means_the_list_of_the_model(self, monkeypatch):
+        monkeypatch.setenv(configuration.VARIABLE, "1")
+        albert, bert = SHIPPED
+        assert configuration.from_environment().source == str(albert)
+        assert configuration.from_environment(configuration.SHIPPED_FOR_BERT).source == str(bert)
+
     def test_gradients_are_sent_in_bfloat16_by_bert_json_only(self):
         """On the card; loss and norm, which are sent by themselves, never are."""
         albert, bert = (configuration.load(str(path)) for path in SHIPPED)

@@ -1,5 +1,6 @@
 """Graphs in bfloat16 and float32: values, types, whole trainings, and checkpoints both ways."""
 
+import collections
 import functools
 import re
 import shutil
@@ -11,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 import encoder_task
 import squad_utils
-from modeling import AlbertConfig
+from modeling import AlbertConfig, BertConfig
 from optimization import OptimizerOptions
 from pretraining.head import make_head as make_pretraining_head
 from runtime import distributed, estimators
@@ -324,6 +325,23 @@ class TestModel:
             assert [value[0, 0] for value in session.run(tensors)] == [2, 1, -2, -2]
             assert {tensor.dtype for tensor in tensors} == {tf.float32}
             assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
+
+
+def test_bert_json_converts_a_bert_as_it_converts_an_albert():
+    """Operation by operation of the encoder; the names of its parts differ."""
+    values = {k: v for k, v in CONFIG.to_dict().items() if k in vars(BertConfig(60))}
+    bert = BertConfig(**values)
+    albert = AlbertConfig(**values, embedding_size=bert.hidden_size, num_hidden_groups=2)
+    config, converted = configuration.load("1", configuration.SHIPPED_FOR_BERT), []
+    for sizes in (albert, bert):
+        graph_def = build(config=sizes)[0].as_graph_def()
+        decisions = plan(graph_def, config).decisions
+        converted.append(
+            collections.Counter((d.op, d.rule) for d in decisions if IN_ENCODER.match(d.node))
+        )
+    assert converted[0] == converted[1]
+    # Scaling a query and GELU, forward and backward.
+    assert converted[1]["Mul", rules.FORCED] >= 2 * 2 * 5
 
 
 @pytest.mark.parametrize("mode", [TRAIN, PREDICT])
