@@ -76,6 +76,10 @@ def test_answers_are_the_same_there(there, trained, squad_dir, tmp_path):
     squad_utils.convert_examples_to_features(
         examples, tokenizer, 64, 16, 20, False, features.append, True
     )
+    theirs = transformers.AlbertTokenizer.from_pretrained(there)
+    text = examples[0].paragraph_text
+    pieces = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))
+    assert theirs(text, add_special_tokens=False)["input_ids"] == pieces
     model = transformers.AlbertForQuestionAnswering.from_pretrained(there).eval()
     keys = {"input_ids": "input_ids", "attention_mask": "input_mask"}
     keys["token_type_ids"] = "segment_ids"
@@ -143,6 +147,12 @@ def test_training_starts_from_a_folder_in_bfloat16_too(from_folder, trained, squ
 def test_what_goes_wrong_is_one_line(there, trained, squad_dir, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(there, copy)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
+    flags = f"--init_checkpoint={copy}", "--train_steps=1", "--predict_file="
+    result = run(squad_command(squad_dir, tmp_path / "out", *flags))
+    assert result.returncode == 1
+    assert "was trained with hidden_act 'gelu_erf'" in error_of(result)
     (copy / "model.safetensors").write_bytes((there / "model.safetensors").read_bytes()[:-9])
     for words, code, expected in (
         ([trained], 2, "two paths are needed"),

@@ -150,7 +150,7 @@ def from_transformers(path: str, target: str) -> str:
     source = open_folder(path)
     config = read_config(os.path.join(path, CONFIG))
     with temporary_folder(target) as folder:
-        write_checkpoint(os.path.join(folder, "model.ckpt"), source.values())
+        write_checkpoint(os.path.join(folder, "model.ckpt"), source)
         with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
             file.write(config.to_json_string())
         found = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]

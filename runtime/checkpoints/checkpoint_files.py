@@ -18,7 +18,6 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime.checkpoints.transformers_folder import (
@@ -77,17 +76,21 @@ def content_of_checkpoint(checkpoint: str) -> str:
     return content_of(checkpoint + ".index")
 
 
-def write_checkpoint(prefix: str, values: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays as a checkpoint by their names."""
+def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
+    """Writes the variables of a folder of `transformers` as a checkpoint."""
+    dtypes = folder.get_variable_to_dtype_map()
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors = {name: tf.placeholder(v.dtype, v.shape) for name, v in values.items()}
-        save = tf.raw_ops.SaveV2(
-            prefix=prefix,
-            tensor_names=list(tensors),
-            shape_and_slices=[""] * len(tensors),
-            tensors=list(tensors.values()),
+        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
+        values = [
+            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            for name, dtype in dtypes.items()
+        ]
+        names, whole = list(dtypes), [""] * len(dtypes)
+        session.run(
+            tf.raw_ops.SaveV2(
+                prefix=prefix, tensor_names=names, shape_and_slices=whole, tensors=values
+            )
         )
-        session.run(save, {tensors[name]: value for name, value in values.items()})
 
 
 @contextlib.contextmanager
@@ -98,7 +101,7 @@ def as_files(checkpoint: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "model.ckpt")
-        write_checkpoint(prefix, open_folder(checkpoint).values())
+        write_checkpoint(prefix, open_folder(checkpoint))
         yield prefix
 
 

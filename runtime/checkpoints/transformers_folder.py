@@ -195,10 +195,6 @@ class TransformersFolder:
         value = self._read(pair.theirs)
         return np.ascontiguousarray(value.T) if pair.is_transposed else value
 
-    def values(self) -> dict[str, np.ndarray]:
-        """Returns the values of all variables by name."""
-        return {name: self.get_tensor(name) for name in self.get_variable_to_shape_map()}
-
     def initialize(self, variable: tf.Variable, name: str) -> None:
         """Makes a variable of the graph start from the value of one here, as TensorFlow's
         `init_from_checkpoint` does; the value is read when the session begins."""
