@@ -13,7 +13,9 @@ from modeling import BertConfig, Encoder, EncoderConfig, read_config
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
 from runtime.bf16 import configuration
+from runtime.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
 from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
+from runtime.checkpoints.transformers_folder import is_transformers_folder
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device
 from runtime.errors import FlagError, UserError
@@ -277,6 +279,7 @@ def load_config(settings: Settings) -> EncoderConfig:
       UserError: the file is no configuration.
     """
     config = read_config(settings.albert_config_file)
+    _check_activation(settings, config)
     if settings.max_seq_length > config.max_position_embeddings:
         raise FlagError(
             f"--max_seq_length {settings.max_seq_length} is more than the "
@@ -285,6 +288,20 @@ def load_config(settings: Settings) -> EncoderConfig:
     if settings.deterministic_run:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     return config
+
+
+def _check_activation(settings: Settings, config: EncoderConfig) -> None:
+    """Raises a `UserError` if weights of `transformers` were trained with another activation."""
+    folder = settings.init_checkpoint
+    if not folder or not is_transformers_folder(folder):
+        return
+    found = load_checkpoint(resolve_checkpoint(folder)).config["hidden_act"]
+    if found != config.hidden_act:
+        raise UserError(
+            f"{folder} was trained with hidden_act {found!r}, as it is called here, and "
+            f"{settings.albert_config_file} says {config.hidden_act!r}; give "
+            f"--albert_config_file={os.path.join(folder, 'config.json')}"
+        )
 
 
 def check_room(settings: Settings, name: str, special_tokens: int) -> int:

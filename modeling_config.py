@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modeling_layers import get_activation
+from runtime.checkpoints.transformers_names import config_from_theirs, is_theirs
 from runtime.errors import UserError
 from runtime.json_input import read_json
 
@@ -258,13 +259,6 @@ def read_config(json_file: str) -> AlbertConfig | BertConfig:
             f"{_ALBERT_KEYS[1]}, nor of BERT: {missing} "
             f"{'is' if ',' not in missing else 'are'} missing"
         )
-    # What `transformers` writes.
-    model_type = values.get("model_type", kind._MODEL.lower())
-    if model_type != kind._MODEL.lower():
-        raise UserError(
-            f"{json_file} is a configuration of {model_type!r}, by its model_type; ALBERT and BERT "
-            "are the models that there are"
-        )
     return kind._validated(values, json_file)
 
 
@@ -272,7 +266,10 @@ def _read_object(json_file: str) -> dict:
     values = read_json(json_file, "the model's configuration")
     if not isinstance(values, dict):
         raise UserError(f"{json_file}: the model's configuration is not a JSON object")
-    return values
+    try:
+        return config_from_theirs(values) if is_theirs(values) else values
+    except UserError as e:
+        raise UserError(f"{json_file}: {e}") from e
 
 
 def _kind_of(values: Mapping[str, Any]) -> type[AlbertConfig] | type[BertConfig] | None:

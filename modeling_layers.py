@@ -333,15 +333,24 @@ def reshape_from_matrix(output_tensor: tf.Tensor, orig_shape_list: Sequence) -> 
 def get_activation(activation_string: str | Callable | None) -> Callable | None:
     """Returns the function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
 
-    Anything that is not a string is taken for a function and returned.
+    "gelu" is its tanh form, as in Google's code, and "gelu_erf" the exact one, which `transformers`
+    calls "gelu". Anything that is not a string is taken for a function and returned.
 
     Raises:
       UserError (a ValueError): no activation has that name.
     """
     if not isinstance(activation_string, str):
         return activation_string
-    known = {"": None, "linear": None, "relu": tf.nn.relu, "gelu": ops.gelu, "tanh": tf.tanh}
+    known = {
+        "": None,
+        "linear": None,
+        "relu": tf.nn.relu,
+        "gelu": ops.gelu,
+        "gelu_erf": ops.gelu_erf,
+        "tanh": tf.tanh,
+    }
     name = activation_string.lower()
     if name not in known:
-        raise UserError(f"Unsupported activation: {name} (known: gelu, relu, tanh, linear)")
+        listed = "gelu, gelu_erf, relu, tanh, linear"
+        raise UserError(f"Unsupported activation: {name} (known: {listed})")
     return known[name]

@@ -40,6 +40,37 @@ def temporary_name(path: str) -> Iterator[str]:
         raise
 
 
+@contextlib.contextmanager
+def temporary_folder(path: str) -> Iterator[str]:
+    """Yields a new folder; it becomes `path` at the end, and is removed if the block raises.
+
+    Raises:
+      UserError: `path` is there already and not empty, or cannot be written.
+    """
+    path = os.path.abspath(path)
+    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+        raise UserError(f"{path} is there already; give another name, or remove it")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = tempfile.mkdtemp(
+            prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)
+        )
+    except OSError as e:
+        raise UserError(f"{path} cannot be written: {e.strerror}") from e
+    try:
+        yield temporary
+        for name in os.listdir(temporary):
+            _give_usual_mode(os.path.join(temporary, name))
+            flush(os.path.join(temporary, name))
+        _give_usual_mode(temporary, 0o777)
+        os.replace(temporary, path)
+    except BaseException as e:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UserError(f"{path} cannot be written: {e.strerror}") from e
+        raise
+
+
 def temporary_names(pattern: str) -> str:
     """Returns a pattern of the temporary names of files whose names match a pattern."""
     # As mkstemp makes them: what else begins like this is somebody else's.
@@ -171,8 +202,8 @@ def flush(path: str) -> None:
         os.close(descriptor)
 
 
-def _give_usual_mode(path: str) -> None:
+def _give_usual_mode(path: str, mode: int = 0o666) -> None:
     """mkstemp makes files for their owner alone; what stays has the mode that `open` would give."""
     mask = os.umask(0)
     os.umask(mask)
-    os.chmod(path, 0o666 & ~mask)
+    os.chmod(path, mode & ~mask)

@@ -25,6 +25,7 @@ MODEL = (
     "token_offsets",
     "tokenization",
     "encoder_task",
+    "weights",
     "classification",
 )
 # The reference's modules, which only name things; the signatures are in `doors/`.
@@ -68,7 +69,7 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "doors")]
+    folders = [ROOT / name for name in ("runtime", "classification", "weights", *TASKS, "doors")]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 

@@ -85,6 +85,7 @@ def numpy_gelu(x):
 
 NUMPY_ACTIVATIONS = {
     "gelu": numpy_gelu,
+    "gelu_erf": np.vectorize(lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
     "linear": lambda x: x,

@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from classification.metrics import accuracy
 from tests.conftest import ROOT, run, run_as_workers
 from tests.glue.samples import LABELS, ROWS, write_all
+from weights.convert import Options, to_transformers
 
 # Words of one piece each.
 WORDS = list("nrlscmegbpta")
@@ -131,6 +132,31 @@ class TestTasks:
         names = reader.get_variable_to_shape_map().keys()
         assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= names
         assert not [name for name in names if "group_" in name]
+
+    @pytest.mark.parametrize("task", ["mrpc", "sts-b"])
+    def test_labels_are_the_same_in_transformers(self, out, task, tmp_path):
+        """MRPC's model is a BERT, the other one an ALBERT for a number."""
+        torch = pytest.importorskip("torch", reason="torch is not installed")
+        transformers = pytest.importorskip("transformers")
+        to_transformers(str(out / task), str(tmp_path / "there"), Options())
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "there")
+        names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+        names["token_type_ids"] = "segment_ids"
+        records = tf.python_io.tf_record_iterator(str(out / task / "predict.tf_record"))
+        features = [tf.train.Example.FromString(record).features.feature for record in records]
+        inputs = {
+            theirs: torch.tensor([list(f[ours].int64_list.value) for f in features[:ROWS]])
+            for theirs, ours in names.items()
+        }
+        with torch.no_grad():
+            logits = model.eval()(**inputs).logits
+        found = np.array(table(out / task / "test_results.tsv"), float)
+        scores = logits if task == "sts-b" else logits.softmax(-1)
+        np.testing.assert_allclose(scores.numpy(), found, atol=1e-4)
+        if task == "mrpc":
+            _, *rows = table(out / task / "submit_results.tsv")
+            labels = [model.config.id2label[number] for number in logits.argmax(-1).tolist()]
+            assert labels == [label for _, label in rows]
 
     def test_the_checkpoint_of_the_other_model(self, out, common, tmp_path):
         own = ["--task_name=mnli", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]

@@ -2,7 +2,8 @@
 
 A checkpoint is a prefix such as `out/model.ckpt-500`, of the files `.index`, `.data-?????-of-?????`
 and perhaps `.meta`. `model.ckpt-N` are the results of a training. `resume.ckpt-N`, of which there
-is one at most, is where a training goes on that was stopped, or would be after a crash.
+is one at most, is where a training goes on that was stopped, or would be after a crash. A folder of
+`transformers` takes the place of one where weights are only read.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ import math
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from runtime.checkpoints.transformers_folder import (
+    TransformersFolder,
+    is_transformers_folder,
+    open_folder,
+)
 from runtime.errors import UserError
-from runtime.files import copy_atomically, flush, open_atomically
+from runtime.files import content_of, copy_atomically, flush, open_atomically
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
@@ -38,9 +45,13 @@ _RESTORE_ERRORS = (
 def resolve_checkpoint(path: str) -> str:
     """Returns a checkpoint's prefix; `path` is one, a file of it, or a folder with one checkpoint.
 
+    Of a folder of `transformers` it is the folder.
+
     Raises:
       UserError: there is none, the folder holds several, or a file of it is missing or damaged.
     """
+    if is_transformers_folder(path):
+        return open_folder(os.path.normpath(path)).path
     if os.path.isdir(path):
         return _only_checkpoint(path)
     prefix = re.sub(r"\.(index|meta|data-\d{5}-of-\d{5})$", "", path)
@@ -48,6 +59,50 @@ def resolve_checkpoint(path: str) -> str:
         raise UserError(f"{path}: no checkpoint there ({prefix}.index does not exist)")
     _check_whole(prefix)
     return prefix
+
+
+def load_checkpoint(checkpoint: str) -> tf.train.NewCheckpointReader | TransformersFolder:
+    """Returns what reads names, shapes, types and values of a checkpoint's variables."""
+    if os.path.isdir(checkpoint):
+        return open_folder(checkpoint)
+    return tf.train.load_checkpoint(checkpoint)
+
+
+def content_of_checkpoint(checkpoint: str) -> str:
+    """Returns what tells a checkpoint's values from others."""
+    if os.path.isdir(checkpoint):
+        return open_folder(checkpoint).content()
+    # The index holds a checksum of every variable.
+    return content_of(checkpoint + ".index")
+
+
+def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
+    """Writes the variables of a folder of `transformers` as a checkpoint."""
+    dtypes = folder.get_variable_to_dtype_map()
+    with tf.Graph().as_default(), tf.Session() as session:
+        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
+        values = [
+            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            for name, dtype in dtypes.items()
+        ]
+        names, whole = list(dtypes), [""] * len(dtypes)
+        session.run(
+            tf.raw_ops.SaveV2(
+                prefix=prefix, tensor_names=names, shape_and_slices=whole, tensors=values
+            )
+        )
+
+
+@contextlib.contextmanager
+def as_files(checkpoint: str) -> Iterator[str]:
+    """Yields the prefix of TensorFlow's files, which of a folder of `transformers` are made now."""
+    if not os.path.isdir(checkpoint):
+        yield checkpoint
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = os.path.join(folder, "model.ckpt")
+        write_checkpoint(prefix, open_folder(checkpoint))
+        yield prefix
 
 
 def _only_checkpoint(folder: str) -> str:
@@ -83,7 +138,7 @@ def _check_whole(prefix: str) -> None:
 
 def checkpoint_step(prefix: str) -> int:
     """Returns the `global_step` stored in a checkpoint, or the number its name ends in, or 0."""
-    reader = tf.train.load_checkpoint(prefix)
+    reader = load_checkpoint(prefix)
     if reader.has_tensor(tf.GraphKeys.GLOBAL_STEP):
         return int(reader.get_tensor(tf.GraphKeys.GLOBAL_STEP))
     number = re.search(r"-(\d+)$", prefix)
@@ -243,7 +298,7 @@ class FitsModel(tf.train.SessionRunHook):
 
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
     """Raises a `UserError` unless a checkpoint has all the variables, in their shapes."""
-    shapes = dict(tf.train.list_variables(checkpoint))
+    shapes = load_checkpoint(checkpoint).get_variable_to_shape_map()
     check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"

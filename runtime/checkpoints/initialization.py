@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime.checkpoints.checkpoint_files import check_same_encoder, resolve_checkpoint
+from runtime.checkpoints.checkpoint_files import (
+    check_same_encoder,
+    load_checkpoint,
+    resolve_checkpoint,
+)
+from runtime.checkpoints.transformers_folder import TransformersFolder
 from runtime.errors import UserError
 
 
@@ -29,7 +34,7 @@ def get_assignment_map_from_checkpoint(
       with and without ":0"). With `num_of_group` above 0 the map is a list of that many maps,
       because one name of the checkpoint then serves several variables.
     """
-    in_checkpoint = {name for name, _ in tf.train.list_variables(init_checkpoint)}
+    in_checkpoint = set(load_checkpoint(init_checkpoint).get_variable_to_shape_map())
     maps = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
     initialized = {}
     for variable in tvars:
@@ -92,15 +97,22 @@ def initialize_from_checkpoint(
 
     Args:
       tvars: the trainable variables.
-      init_checkpoint: a path with or without `.index`, or a folder with one checkpoint.
+      init_checkpoint: a path with or without `.index`, a folder with one checkpoint, or one of
+        `transformers`.
       num_groups: see `get_assignment_map_from_checkpoint`.
 
     Raises:
       UserError: no variable matches, or a shape differs.
     """
     found, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
+    reader = load_checkpoint(found.checkpoint)
+    by_name = {variable.op.name: variable for variable in tvars}
     for assignment in assignments:
-        tf.train.init_from_checkpoint(found.checkpoint, assignment)
+        if isinstance(reader, TransformersFolder):
+            for source, name in assignment.items():
+                reader.initialize(by_name[name], source)
+        else:
+            tf.train.init_from_checkpoint(found.checkpoint, assignment)
     return found
 
 
@@ -116,7 +128,8 @@ def compare_with_checkpoint(
         tvars, checkpoint, max(num_groups, 1)
     )
     pairs = [pair for assignment in assignments for pair in assignment.items()]
-    shapes = dict(tf.train.list_variables(checkpoint))
+    reader = load_checkpoint(checkpoint)
+    shapes = reader.get_variable_to_shape_map()
     wanted = {v.op.name: v.shape.as_list() for v in tvars}
     check_same_encoder(checkpoint, shapes, wanted)
     if not pairs:
@@ -124,7 +137,7 @@ def compare_with_checkpoint(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
             f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
         )
-    dtypes = tf.train.load_checkpoint(checkpoint).get_variable_to_dtype_map()
+    dtypes = reader.get_variable_to_dtype_map()
     differ = [
         f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {wanted[name]})"
         for source, name in pairs

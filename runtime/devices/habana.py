@@ -122,9 +122,9 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     return normalized
 
 
-def gelu(x: tf.Tensor) -> tf.Tensor:
-    """Applies GELU in its tanh form, as one operation."""
-    return _ops.habana_gelu(x, approximate=True)[0]
+def gelu(x: tf.Tensor, approximate: bool = True) -> tf.Tensor:
+    """Applies GELU as one operation, in its tanh form or exactly."""
+    return _ops.habana_gelu(x, approximate=approximate)[0]
 
 
 def dropout(x: tf.Tensor, rate: float, seed: int, seed2: int) -> tf.Tensor:

@@ -35,6 +35,13 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
 
 
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """Applies the Gaussian Error Linear Unit itself (https://arxiv.org/abs/1606.08415)."""
+    if device.is_hpu():
+        return habana.gelu(x, approximate=False)
+    return 0.5 * x * (1.0 + tf.math.erf(math.sqrt(0.5) * x))
+
+
 def dropout(x: tf.Tensor, rate: float, place: str | None = None) -> tf.Tensor:
     """Sets elements to 0 with probability `rate` and scales the others by 1 / (1 - rate).
 

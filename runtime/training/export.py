@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import tensorflow.compat.v1 as tf
 
 from runtime import estimators
-from runtime.checkpoints.checkpoint_files import check_fits, restoring
+from runtime.checkpoints.checkpoint_files import as_files, check_fits, restoring
 
 
 def export_saved_model(
@@ -31,7 +31,7 @@ def export_saved_model(
         estimator.model_fn(inputs().features, None, estimators.ModeKeys.PREDICT, estimator.config)
         check_fits(checkpoint, tf.global_variables())
     target = os.path.join(export_dir, "saved_model")
-    with restoring(checkpoint):
-        folder = estimator.export_saved_model(target, inputs, checkpoint_path=checkpoint).decode()
+    with restoring(checkpoint), as_files(checkpoint) as files:
+        folder = estimator.export_saved_model(target, inputs, checkpoint_path=files).decode()
     tf.logging.info("Exported %s to %s", checkpoint, folder)
     return folder

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed
 from runtime.checkpoints.checkpoint_files import (
     BEST,
+    content_of_checkpoint,
     list_checkpoints,
     newest_checkpoint,
     resolve_checkpoint,
@@ -68,10 +69,10 @@ def bf16_digest(task: Task) -> str | None:
 
 
 def _checkpoint_content(settings: Settings) -> str | None:
-    """Identifies the initial checkpoint by its index, which holds a checksum of every variable."""
+    """Identifies the initial checkpoint by its values."""
     if not settings.init_checkpoint:
         return None
-    return content_of(resolve_checkpoint(settings.init_checkpoint) + ".index")
+    return content_of_checkpoint(resolve_checkpoint(settings.init_checkpoint))
 
 
 def check_output_dir(settings: Settings, shaping: dict) -> None:

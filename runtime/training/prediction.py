@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators
-from runtime.checkpoints.checkpoint_files import FitsModel, restoring
+from runtime.checkpoints.checkpoint_files import FitsModel, as_files, restoring
 from runtime.data.records import reading_records
 from runtime.progress import progress
 from runtime.training.hooks import format_seconds, log_statistics, peak_memory_gb
@@ -112,8 +112,8 @@ class Predictor:
         )
 
     def _predict(self, checkpoint: str) -> Iterator[Output]:
-        with restoring(checkpoint), reading_records():
-            for batch in self.batches(checkpoint):
+        with restoring(checkpoint), reading_records(), as_files(checkpoint) as files:
+            for batch in self.batches(files):
                 for values in zip(*batch.values(), strict=True):
                     yield dict(zip(batch, values, strict=True))
 

@@ -53,8 +53,8 @@ def _define_places() -> None:
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
         "init_checkpoint",
         None,
-        "Checkpoint to start from, usually a pretrained one: a path with or without .index, or a "
-        "folder with one checkpoint.",
+        "Checkpoint to start from, usually a pretrained one: a path with or without .index, a "
+        "folder with one checkpoint, or a folder of transformers.",
     )
 
 

@@ -73,6 +73,7 @@ NOT_RUN = {
     },
     "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
     "results.md": {"--output_dir=out/xxlarge_64": _NEEDS_MODEL},
+    "weights.md": {"run_squad_v1.py": _NEEDS_MODEL},
     "workers.md": {
         "make horovod": _IS_RUN_BY_CI,
         "deploy/mpirun.sh": _IS_A_FORM,

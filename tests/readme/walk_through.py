@@ -38,6 +38,7 @@ RESULTS = {
     "pretraining.md": "out/finetuned/predictions.json",
     "glue.md": "out/own/run/submit_results.tsv",
     "squad.md": "out/export/saved_model",
+    "weights.md": "out/tensorflow/model.ckpt.index",
 }
 
 

@@ -17,6 +17,7 @@ from runtime.files import (
     make_writable_folder,
     open_atomically,
     sha256_of,
+    temporary_folder,
     temporary_name,
     write_json,
 )
@@ -294,3 +295,18 @@ class TestWritableFolder:
     def test_that_cannot_be_written(self):
         with pytest.raises(UserError, match="--export_dir /proc/self cannot be written"):
             make_writable_folder("/proc/self", "--export_dir")
+
+
+def test_a_folder_is_there_when_it_is_whole(folder):
+    with temporary_folder(str(folder / "new")) as name:
+        with open(os.path.join(name, "file"), "w") as file:
+            file.write("whole")
+        assert not (folder / "new").exists()
+    assert (folder / "new" / "file").read_text() == "whole"
+    assert os.stat(folder / "new").st_mode == os.stat(folder).st_mode
+    with pytest.raises(Broken), temporary_folder(str(folder / "other")):
+        raise Broken
+    for name, fault in (("new", "is there already"), ("file/below", "cannot be written")):
+        with pytest.raises(UserError, match=fault), temporary_folder(str(folder / name)):
+            pass
+    assert sorted(path.name for path in folder.iterdir()) == ["file", "new"]

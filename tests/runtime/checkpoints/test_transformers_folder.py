@@ -1,0 +1,184 @@
+"""Folders of `transformers` as they are found: old names, several files, and what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from runtime.checkpoints import transformers_names as names
+from runtime.checkpoints.checkpoint_files import content_of_checkpoint, resolve_checkpoint
+from runtime.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
+from runtime.errors import UserError
+
+CONFIG = {
+    "model_type": "bert",
+    "vocab_size": 7,
+    "hidden_size": 4,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 6,
+    "max_position_embeddings": 5,
+    "type_vocab_size": 2,
+    "hidden_act": "gelu",
+}
+WORDS = "bert.embeddings.word_embeddings.weight"
+
+
+def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
+    """Different arrays of the parts of a model, by their names there."""
+    rng = np.random.default_rng(0)
+    pairs = names.pairs_of(config["model_type"], config)
+    found = {}
+    for pair in (pair for part in (names.ENCODER, *parts) for pair in pairs[part]):
+        shape = [3 if size is None else size for size in pair.shape]
+        shape = shape[::-1] if pair.is_transposed else shape
+        found[pair.theirs] = rng.normal(size=shape).astype("f4")
+    return found
+
+
+def values_of(folder: TransformersFolder) -> dict[str, np.ndarray]:
+    return {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a folder and returns its path; `changes` are made to its configuration."""
+
+    def write(tensors: dict[str, np.ndarray], **changes) -> str:
+        (tmp_path / "config.json").write_text(json.dumps({**CONFIG, **changes}))
+        save_file(tensors, tmp_path / "model.safetensors")
+        return str(tmp_path)
+
+    return write
+
+
+def test_names_and_shapes_are_those_here(write):
+    tensors = tensors_of(CONFIG, names.POOLER, names.CLASSIFIER)
+    folder = TransformersFolder(write(tensors))
+    assert folder.parts == [names.ENCODER, names.POOLER, names.CLASSIFIER]
+    name = "bert/encoder/layer_0/intermediate/dense/kernel"
+    assert folder.get_variable_to_shape_map()[name] == [4, 6]
+    expected = tensors["bert.encoder.layer.0.intermediate.dense.weight"].T
+    np.testing.assert_array_equal(folder.get_tensor(name), expected)
+    assert folder.get_tensor("output_weights").shape == (3, 4)
+    assert folder.config["hidden_act"] == "gelu_erf"
+    assert not folder.has_tensor("global_step")
+
+
+def test_names_of_old_files_and_copies(write):
+    tensors = tensors_of(CONFIG, names.MASKED_TOKENS)
+    old = {
+        (n.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta")): v
+        for n, v in tensors.items()
+    }
+    old["bert.embeddings.position_ids"] = np.arange(5)[None]
+    old["cls.predictions.decoder.weight"] = tensors[WORDS]
+    old["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
+    folder = TransformersFolder(write(old))
+    gamma = folder.get_tensor("bert/embeddings/LayerNorm/gamma")
+    np.testing.assert_array_equal(gamma, tensors["bert.embeddings.LayerNorm.weight"])
+    old["cls.predictions.decoder.weight"] = tensors[WORDS] + 1
+    with pytest.raises(UserError, match=r"decoder\.weight is not the same as bert\.embeddings"):
+        TransformersFolder(write(old))
+
+
+def test_a_bare_encoder(write):
+    tensors = {n.removeprefix("bert."): v for n, v in tensors_of(CONFIG, names.POOLER).items()}
+    folder = TransformersFolder(write(tensors))
+    assert folder.parts == [names.ENCODER, names.POOLER]
+
+
+def test_several_files(tmp_path, write):
+    tensors = tensors_of(CONFIG, names.SQUAD_V1)
+    whole = TransformersFolder(write(tensors))
+    expected, content = values_of(whole), whole.content()
+    (tmp_path / "model.safetensors").unlink()
+    places = {name: f"model-{n % 2}.safetensors" for n, name in enumerate(tensors)}
+    for file in set(places.values()):
+        part = {name: value for name, value in tensors.items() if places[name] == file}
+        save_file(part, tmp_path / file)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    assert resolve_checkpoint(f"{tmp_path}/") == str(tmp_path)
+    folder = TransformersFolder(str(tmp_path))
+    np.testing.assert_equal(values_of(folder), expected)
+    assert content_of_checkpoint(str(tmp_path)) == folder.content() != content
+    # SQuAD's model here has a pooler, which it does not use.
+    assert not folder.get_tensor("bert/pooler/dense/kernel").any()
+
+    (tmp_path / "model-1.safetensors").unlink()
+    with pytest.raises(UserError, match=r"model-1\.safetensors is missing, which model\.safete"):
+        TransformersFolder(str(tmp_path))
+    index.write_text("{}")
+    with pytest.raises(UserError, match=r"index\.json is damaged"):
+        TransformersFolder(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"model_type": "roberta"}, "config.json: model_type 'roberta' is another family than"),
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not there here; known: gelu_new, gelu,"),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; here it is always 1e-12"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ({"num_hidden_layers": 2}, "bert.encoder.layer.1.* and 13 more are missing, which its"),
+        ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], by its .* is \[9, 4\]"),
+        ({"num_hidden_layers": "2"}, "config.json: a size is no integer"),
+    ],
+)
+def test_configurations_of_other_models(write, changes, message):
+    with pytest.raises(UserError, match=message):
+        TransformersFolder(write(tensors_of(CONFIG), **changes))
+
+
+def test_a_configuration_without_a_size(tmp_path, write):
+    path = write(tensors_of(CONFIG))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": 7}))
+    with pytest.raises(UserError, match=r"config\.json has no hidden_size"):
+        TransformersFolder(path)
+    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": 7}))
+    with pytest.raises(UserError, match="is no configuration of transformers"):
+        TransformersFolder(path)
+
+
+def test_tensors_that_are_missing_or_of_another_model(write):
+    tensors = tensors_of(CONFIG, names.NEXT_SENTENCE)
+    with pytest.raises(UserError, match=r": lm_head\.weight is not of a model that is there here"):
+        TransformersFolder(write({**tensors, "lm_head.weight": np.zeros(3, "f4")}))
+    del tensors["cls.seq_relationship.bias"]
+    with pytest.raises(UserError, match=r": cls\.seq_relationship\.bias is missing, which"):
+        TransformersFolder(write(tensors))
+
+
+def test_other_types(write):
+    tensors = {name: value.astype("f2") for name, value in tensors_of(CONFIG).items()}
+    with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
+        TransformersFolder(write(tensors))
+
+
+def test_a_pickle_is_not_read(tmp_path, write):
+    path = write(tensors_of(CONFIG))
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"has no model\.safetensors"):
+        resolve_checkpoint(path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
+    with pytest.raises(UserError, match=r"is a pickle, which can run any .*safe_serialization"):
+        resolve_checkpoint(path)
+
+
+def test_a_damaged_file(tmp_path, write):
+    path = write(tensors_of(CONFIG))
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"model\.safetensors is damaged or cannot be read"):
+        TransformersFolder(path)
+
+
+def test_checkpoints_beside_it_come_first(tmp_path, write):
+    assert is_transformers_folder(write(tensors_of(CONFIG)))
+    (tmp_path / "model.ckpt.index").touch()
+    assert not is_transformers_folder(str(tmp_path))
+    assert not is_transformers_folder(str(tmp_path / "none"))

@@ -1,0 +1,151 @@
+"""Small models with random weights on both sides, and what they make of the same inputs."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import modeling
+from classification.head import pooled_scores
+from pretraining import head as pretraining_head
+from squad.head import answer_scores
+from squad.head_v2 import V2Options, answer_outputs
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+    "type_vocab_size": 2,
+    "initializer_range": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+}
+# By family.
+CONFIGS = {
+    "albert": {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1},
+    "bert": SIZES,
+}
+# Each with an activation, so that both are seen.
+HEADS = {
+    "": "gelu_erf",
+    "ForPreTraining": "gelu",
+    "ForQuestionAnswering": "gelu",
+    "ForSequenceClassification": "gelu_erf",
+    "ForMultipleChoice": "gelu",
+}
+
+
+def make_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids, mask and segments, int32 [6, 15]."""
+    rng = np.random.default_rng(0)
+    mask = np.ones([6, 15], "i4")
+    mask[1::2, 9:] = 0
+    ids = rng.integers(0, SIZES["vocab_size"], mask.shape).astype("i4")
+    return ids, mask, rng.integers(0, 2, mask.shape).astype("i4")
+
+
+def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
+    """The outputs of a model in the current graph, called as `transformers` calls them."""
+    model = modeling.AlbertModel(config, False, *map(tf.constant, make_inputs()))
+    states, pooled = model.get_sequence_output(), model.get_pooled_output()
+    if head == "ForPreTraining":
+        positions = tf.tile(tf.range(15)[tf.newaxis], [6, 1])
+        table = model.get_embedding_table()
+        pretraining_head.predict_masked_tokens(config, states, table, positions, positions)
+        pretraining_head.predict_relation(config, pooled, tf.zeros([6], tf.int32))
+        # They give losses; these are the scores below.
+        words, order = (
+            tf.get_default_graph().get_tensor_by_name(f"cls/{part}/BiasAdd:0")
+            for part in ("predictions", "seq_relationship")
+        )
+        return {"prediction_logits": tf.reshape(words, [6, 15, -1]), "order_logits": order}
+    if head == "ForQuestionAnswering":
+        return dict(zip(("start_logits", "end_logits"), answer_scores(states), strict=True))
+    if head == "ForSequenceClassification":
+        return {"logits": pooled_scores(pooled, 3, 0.0)}
+    if head == "ForMultipleChoice":
+        return {"logits": tf.reshape(pooled_scores(pooled, 1, 0.0), [2, 3])}
+    if head == "v2":
+        return answer_outputs(states, tf.zeros([6, 15], tf.int32), V2Options())
+    return {"last_hidden_state": states, "pooler_output": pooled}
+
+
+def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> dict:
+    """Writes a checkpoint with random weights and its configuration; returns what it computes."""
+    folder.mkdir(exist_ok=True)
+    values = {**CONFIGS[family], **changes}
+    (folder / f"{family}_config.json").write_text(json.dumps(values))
+    config = modeling.read_config(str(folder / f"{family}_config.json"))
+    rng = np.random.default_rng(1)
+    with tf.Graph().as_default(), tf.Session() as session:
+        outputs = build(config, head)
+        weights = tf.trainable_variables()
+        # What a training leaves besides.
+        step = tf.train.get_or_create_global_step()
+        slot = tf.get_variable(f"{weights[0].op.name}/adam_m", initializer=tf.ones([3]))
+        session.run(tf.global_variables_initializer())
+        step.load(7, session)
+        for variable in weights:
+            value = rng.normal(0, 0.1, variable.shape) + variable.op.name.endswith("gamma")
+            variable.load(value.astype("f4"), session)
+        saver = tf.train.Saver([*weights, step, slot])
+        saver.save(session, str(folder / "model.ckpt"), write_meta_graph=False, write_state=False)
+        return session.run(outputs)
+
+
+def compute(config_file: pathlib.Path, checkpoint: pathlib.Path, head: str) -> dict:
+    """What the model computes with the weights of a checkpoint, or of a folder."""
+    config = modeling.read_config(str(config_file))
+    with tf.Graph().as_default(), tf.Session() as session:
+        outputs = build(config, head)
+        found = modeling.initialize_from_checkpoint(tf.trainable_variables(), str(checkpoint))
+        assert not found.new
+        session.run(tf.global_variables_initializer())
+        return session.run(outputs)
+
+
+def compute_there(model, head: str) -> dict[str, np.ndarray]:
+    """What a model of `transformers` computes."""
+    import torch
+
+    names = "input_ids", "attention_mask", "token_type_ids"
+    inputs = {n: torch.tensor(v).long() for n, v in zip(names, make_inputs(), strict=True)}
+    if head == "ForMultipleChoice":
+        inputs = {name: value.reshape(2, 3, -1) for name, value in inputs.items()}
+    with torch.no_grad():
+        outputs = model.eval()(**inputs)
+    found = {name: value.numpy() for name, value in outputs.items()}
+    for name in ("sop_logits", "seq_relationship_logits"):
+        if name in found:
+            found["order_logits"] = found.pop(name)
+    return found
+
+
+def class_of(family: str, head: str) -> Callable:
+    """The class of `transformers`."""
+    import transformers
+
+    return getattr(transformers, family.capitalize() + (head or "Model"))
+
+
+def arrays_of(checkpoint: pathlib.Path) -> dict[str, np.ndarray]:
+    """The variables of a TensorFlow checkpoint, but for the optimizer's."""
+    reader = tf.train.load_checkpoint(str(checkpoint))
+    names = [n for n in reader.get_variable_to_shape_map() if not n.endswith("/adam_m")]
+    return {name: reader.get_tensor(name) for name in names}
+
+
+def same_arrays(first: dict, second: dict) -> None:
+    """Fails unless names, types and bits are the same."""
+    assert first.keys() == second.keys()
+    for name, array in first.items():
+        assert array.dtype == second[name].dtype, name
+        np.testing.assert_array_equal(array, second[name], err_msg=name)

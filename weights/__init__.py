@@ -1,0 +1,1 @@
+"""A model's weights from and to the folders of `transformers`."""

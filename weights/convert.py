@@ -1,0 +1,180 @@
+"""A checkpoint becomes a folder of `transformers`, or such a folder a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import safetensors.numpy
+import tensorflow.compat.v1 as tf
+
+from modeling_config import read_config
+from runtime.checkpoints import transformers_names as names
+from runtime.checkpoints.checkpoint_files import write_checkpoint
+from runtime.checkpoints.transformers_folder import CONFIG, STEP, WEIGHTS, open_folder
+from runtime.errors import UserError
+from runtime.files import check_readable, content_of, temporary_folder, write_json
+from runtime.json_input import read_json
+from weights.model_card import model_card
+from weights.source import CONFIGS, Source, Variables, find_source, read_variables
+
+_SENTENCEPIECE, _WORDPIECE, _TOKENIZER = "spiece.model", "vocab.txt", "tokenizer_config.json"
+_CLASSES = {
+    names.SQUAD_V1: "ForQuestionAnswering",
+    names.CLASSIFIER: "ForSequenceClassification",
+    names.MASKED_TOKENS: "ForMaskedLM",
+    names.NEXT_SENTENCE: "ForNextSentencePrediction",
+}
+
+
+class Options(NamedTuple):
+    """What the files do not say.
+
+    Attributes:
+      config_file: of the model, or None to find it.
+      spm_model_file, vocab_file: of the tokenizer, or None.
+      do_lower_case: of the tokenizer; None for what the run's record says, or else true.
+      multiple_choice: whether a single score is one of an option, and not a number.
+    """
+
+    config_file: str | None = None
+    spm_model_file: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+    multiple_choice: bool = False
+
+
+def to_transformers(path: str, target: str, options: Options) -> str:
+    """Writes a folder of `transformers` of a checkpoint and returns what class of it is there.
+
+    Args:
+      path: see `find_source`.
+      target: the folder, which is not there yet.
+      options: what the files do not say.
+
+    Raises:
+      UserError, FlagError: the checkpoint, a file or the folder cannot be used.
+    """
+    source = find_source(path, options.config_file)
+    tokenizer = _Tokenizer(source, options)
+    with temporary_folder(target) as folder:
+        variables = read_variables(source)
+        config = _config(source, variables, options)
+        values, metadata = variables.values, {"format": "pt"}
+        if variables.step is not None:
+            metadata[STEP] = str(variables.step)
+        if not set(variables.parts) - {names.ENCODER, names.POOLER}:
+            # So `transformers` writes it itself.
+            values = {name.partition(".")[2]: value for name, value in values.items()}
+        safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
+        write_json(os.path.join(folder, CONFIG), config)
+        tokenizer.write(folder)
+        with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as card:
+            card.write(model_card(source, variables, config))
+    return config["architectures"][0]
+
+
+class _Tokenizer:
+    """The files of the tokenizer that a model was trained with."""
+
+    def __init__(self, source: Source, options: Options):
+        """Checks the file, if there is one.
+
+        Raises:
+          UserError: it is not there, or not the one that the model was trained with.
+        """
+        self._is_wordpiece = source.family == "bert" or not options.spm_model_file
+        self._file = options.vocab_file if self._is_wordpiece else options.spm_model_file
+        if not self._file:
+            tf.logging.warning(
+                "The folder gets no tokenizer: give --spm_model_file or --vocab_file of the model"
+            )
+            return
+        check_readable(self._file, "the tokenizer's file")
+        recorded = {source.settings.get(name) for name in ("spm_model_file", "vocab_file")} - {None}
+        if recorded and content_of(self._file) not in recorded:
+            raise UserError(f"{self._file} is not the file that the model was trained with")
+        lower = options.do_lower_case
+        self._config = {
+            "tokenizer_class": "BertTokenizer" if self._is_wordpiece else "AlbertTokenizer",
+            "do_lower_case": source.settings.get("do_lower_case", True) if lower is None else lower,
+            "model_max_length": source.config.max_position_embeddings,
+        }
+
+    def write(self, folder: str) -> None:
+        """Writes the files into a folder, if there are any."""
+        if self._file:
+            name = _WORDPIECE if self._is_wordpiece else _SENTENCEPIECE
+            shutil.copyfile(self._file, os.path.join(folder, name))
+            write_json(os.path.join(folder, _TOKENIZER), self._config)
+
+
+def _config(source: Source, variables: Variables, options: Options) -> dict:
+    """Returns `config.json`."""
+    config = names.config_to_theirs(source.family, source.config.to_dict())
+    parts, ending = variables.parts, "Model"
+    if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= set(parts):
+        ending = "ForPreTraining"
+    else:
+        ending = next((_CLASSES[part] for part in _CLASSES if part in parts), ending)
+    if names.CLASSIFIER in parts:
+        labels = source.settings.get("labels")
+        count = len(variables.values["classifier.bias"])
+        if count == 1 and (options.multiple_choice or (labels and len(labels) > 1)):
+            ending = "ForMultipleChoice"
+        else:
+            config |= _labels(count, labels)
+    return {**config, "architectures": [source.family.capitalize() + ending], "dtype": "float32"}
+
+
+def _labels(count: int, labels: list | None) -> dict:
+    """Returns the names of a classifier's scores, as `config.json` has them."""
+    if count == 1:
+        return {"problem_type": "regression", "id2label": {"0": "LABEL_0"}}
+    if not labels or len(labels) != count:
+        labels = [f"LABEL_{number}" for number in range(count)]
+    by_id = {str(number): label for number, label in enumerate(labels)}
+    return {"id2label": by_id, "label2id": {label: n for n, label in enumerate(labels)}}
+
+
+def from_transformers(path: str, target: str) -> str:
+    """Writes a folder with a checkpoint of one of `transformers`; returns the checkpoint's prefix.
+
+    Beside it are the configuration and the tokenizer's file.
+
+    Raises:
+      UserError: a folder cannot be used.
+    """
+    source = open_folder(path)
+    config = read_config(os.path.join(path, CONFIG))
+    with temporary_folder(target) as folder:
+        write_checkpoint(os.path.join(folder, "model.ckpt"), source)
+        with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
+            file.write(config.to_json_string())
+        found = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]
+        for name in found:
+            shutil.copyfile(os.path.join(path, name), os.path.join(folder, name))
+    if not found:
+        tf.logging.warning(
+            "%s has neither %s nor %s: take the file from where the model was trained",
+            path,
+            _SENTENCEPIECE,
+            _WORDPIECE,
+        )
+    _log_case(path)
+    return os.path.join(target, "model.ckpt")
+
+
+def _is_in(folder: str, name: str) -> bool:
+    return os.path.isfile(os.path.join(folder, name))
+
+
+def _log_case(path: str) -> None:
+    if not _is_in(path, _TOKENIZER):
+        return
+    found: Mapping = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
+    if "do_lower_case" in found:
+        lower = str(bool(found["do_lower_case"])).lower()
+        tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)
