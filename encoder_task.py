@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 import optimization
+from looking.page import PAGE
+from looking.terminal import samples_at_end
 from modeling import AlbertConfig, AlbertModel
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
@@ -228,6 +230,7 @@ class TextTask(EncoderTask):
     """
 
     required = ("albert_config_file", "spm_model_file", "output_dir")
+    outputs: ClassVar[Sequence[str]] = (PAGE,)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -238,6 +241,13 @@ class TextTask(EncoderTask):
             **super().contents(part),
             "spm_model_file": content_of(self.settings.spm_model_file),
         }
+
+    def page(self) -> str:
+        """Returns the page of the best checkpoint's predictions."""
+        return os.path.join(self.settings.output_dir, PAGE)
+
+    def samples(self) -> Iterator[str]:
+        return samples_at_end(self.page())
 
 
 def load_config(settings: Settings) -> AlbertConfig:

@@ -66,6 +66,24 @@ class Questions:
         """
         return self._read(path, "odds of no answer", int | float, "number")
 
+    def read_nbest(self, path: str) -> dict[str, list[dict]]:
+        """Returns question id to its best answers, each with `text` and `probability`.
+
+        Raises:
+          UserError: the file has something else in it, or of no question.
+        """
+        lists = self._read(path, "n-best lists", list, "list")
+        for qas_id, entries in lists.items():
+            for entry in entries:
+                known = entry if isinstance(entry, dict) else {}
+                values = known.get("text"), known.get("probability")
+                if not isinstance(values[0], str) or not isinstance(values[1], int | float):
+                    raise UserError(
+                        f"n-best lists {path}: question {qas_id} has an entry without text or "
+                        f"probability: {entry!r:.80}"
+                    )
+        return lists
+
     def _read(self, path: str, what: str, kind: type, of_kind: str) -> dict:
         values = read_json(path, what)
         if not isinstance(values, dict):

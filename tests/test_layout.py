@@ -22,6 +22,7 @@ MODEL = (
     "tokenization",
     "encoder_task",
     "classification",
+    "looking",
 )
 # The reference's modules, which only name things; the signatures are in `doors/`.
 DOORS = ("doors", "lamb_optimizer", *(path.stem for path in ROOT.glob("*_utils.py")))
@@ -64,7 +65,7 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "doors")]
+    folders = [ROOT / name for name in ("runtime", "classification", "looking", *TASKS, "doors")]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 
