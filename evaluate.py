@@ -19,6 +19,7 @@ from typing import Any
 from absl import flags
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from looking.terminal import printable
 from runtime import app
 from runtime.errors import FlagError, UserError
 from runtime.flags import FLAGS
@@ -165,8 +166,7 @@ def _left_out(questions: Questions, predictions: Predictions) -> dict[str, Any]:
 
 
 def _line(text: str) -> str:
-    """Returns a text as one line, without what would act on a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    return printable(" ".join(text.split()))
 
 
 def _shown(value: float | None) -> str:

@@ -69,9 +69,9 @@ def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iter
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     is_answer = view["kind"] == "answers"
     lines = _of_answer(view, sample) if is_answer else _of_label(view, sample)
-    yield style.of("faint", _printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
+    yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
-        text = _printable(text)
+        text = printable(text)
         head = f"{name:<11}" if name else ""
         for number, line in enumerate(_wrapped(text, marks, width - len(head) - 2, style)):
             yield _INDENT + (" " * len(head) if number else head) + style.of(kind, line)
@@ -129,7 +129,7 @@ def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
     yield "faint", "of all", "   ".join(f"{p:.0%} {label}" for label, p in pairs), ()
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Returns a text of the same length without what would act on the terminal."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
