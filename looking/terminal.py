@@ -34,16 +34,31 @@ class Style(NamedTuple):
         """Returns a text of a kind."""
         return f"{self.before.get(kind, '')}{text}{self.after.get(kind, '')}"
 
+    def change(self, before: set[str], after: set[str]) -> str:
+        """Returns what stands between two parts of several kinds each."""
+        ends = [self.after[kind] for kind in sorted(before - after, reverse=True)]
+        return "".join(ends + [self.before[kind] for kind in sorted(after - before)])
 
-_CODES = {"answer": "\33[7m", "truth": "\33[4m", "right": "\33[32m", "wrong": "\33[31m"}
+
 COLOURED = Style(
-    {**_CODES, "answer truth": "\33[4;7m", "title": "\33[1m", "faint": "\33[2m"},
-    dict.fromkeys((*_CODES, "answer truth", "title", "faint"), "\33[0m"),
+    {
+        "answer": "\33[7m",
+        "truth": "\33[4m",
+        "title": "\33[1m",
+        "faint": "\33[2m",
+        "right": "\33[32m",
+        "wrong": "\33[31m",
+    },
+    {
+        "answer": "\33[27m",
+        "truth": "\33[24m",
+        "title": "\33[22m",
+        "faint": "\33[22m",
+        "right": "\33[39m",
+        "wrong": "\33[39m",
+    },
 )
-PLAIN = Style(
-    {"answer": "[", "truth": "{", "answer truth": "[{"},
-    {"answer": "]", "truth": "}", "answer truth": "}]"},
-)
+PLAIN = Style({"answer": "[", "truth": "{"}, {"answer": "]", "truth": "}"})
 
 
 def style_of_output() -> Style:
@@ -142,14 +157,12 @@ def _wrapped(
     for start, end, kind in marks:
         for of_character in kinds[start:end]:
             of_character.add(kind)
-    names = [" ".join(sorted(of_character)) for of_character in kinds]
     for start, end in _lines(text, max(width, 20)):
-        pieces = itertools.groupby(range(start, end), key=names.__getitem__)
-        yield "".join(style.of(kind, text[p[0] : p[-1] + 1]) for kind, p in _listed(pieces))
-
-
-def _listed(groups: Iterator[tuple[str, Iterator[int]]]) -> Iterator[tuple[str, list[int]]]:
-    return ((kind, list(places)) for kind, places in groups)
+        line, current = "", set()
+        for of_piece, places in itertools.groupby(range(start, end), key=kinds.__getitem__):
+            line += style.change(current, of_piece) + "".join(text[place] for place in places)
+            current = of_piece
+        yield line + style.change(current, set())
 
 
 def _lines(text: str, width: int) -> Iterator[tuple[int, int]]:
