@@ -30,6 +30,14 @@ from runtime.errors import FlagError
 from runtime.files import check_readable
 from runtime.flags import FLAGS, LONGEST_SEQUENCE, WITHOUT_USE, Settings
 
+# Defaults of --model_type=bert, as Google's BERT has them.
+_OF_BERT = {
+    "random_next_sentence": True,
+    "do_whole_word_mask": False,
+    "ngram": 1,
+    "max_seq_length": 128,
+    "dupe_factor": 10,
+}
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
 
@@ -61,7 +69,7 @@ def _define_files() -> None:
     )
     flags.DEFINE_string("spm_model_file", None, "SentencePiece model.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary; not needed with a model.")
-    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
+    flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true but for cased models.")
     flags.DEFINE_integer("random_seed", 12345, "Of everything that is drawn.", lower_bound=0)
     flags.DEFINE_integer(
         "preprocess_workers",
@@ -76,6 +84,14 @@ def _define_files() -> None:
 
 
 def _define_sequences() -> None:
+    flags.DEFINE_enum(
+        "model_type",
+        "albert",
+        ["albert", "bert"],
+        "What the records are for. bert means other defaults: "
+        + ", ".join(f"--{name}={str(value).lower()}" for name, value in _OF_BERT.items())
+        + ".",
+    )
     flags.DEFINE_integer(
         "max_seq_length",
         512,
@@ -139,15 +155,18 @@ define_flags()
 def main(argv: list[str]) -> None:
     """Runs the whole job: flags, plan, files."""
     del argv
-    Settings().require("input_file")
-    if not (FLAGS.spm_model_file or FLAGS.vocab_file):
-        raise FlagError("--spm_model_file or --vocab_file is required")
+    Settings().require("input_file", ("spm_model_file", "vocab_file"))
+    if FLAGS.model_type == "bert":
+        for name, value in _OF_BERT.items():
+            # A value that is given stays.
+            FLAGS.set_default(name, value)
     files = matching_files(FLAGS.input_file, "input_file")
     if FLAGS.vocab_file:
         check_readable(FLAGS.vocab_file, "--vocab_file")
     tokenizer = tokenization.FullTokenizer(
         FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.spm_model_file
     )
+    tokenizer.check()
     one_of_each_file = FLAGS.parallel or not FLAGS.output_file
     plan = plan_shards(files, output_files(files), FLAGS.dupe_factor, one_of_each_file)
     started = time.perf_counter()

@@ -11,11 +11,13 @@ import tensorflow.compat.v1 as tf
 import optimization
 from looking.page import PAGE
 from looking.terminal import samples_at_end
-from modeling import AlbertConfig, AlbertModel
+from modeling import BertConfig, Encoder, EncoderConfig, read_config
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
+from runtime.bf16 import configuration
 from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
 from runtime.data.sequences import SEQUENCE_KEYS
+from runtime.devices import device
 from runtime.errors import FlagError, UserError
 from runtime.files import check_readable, content_of
 from runtime.flags import (
@@ -33,7 +35,12 @@ from runtime.training.task import TRAIN, Task
 from tokenization import FullTokenizer
 
 # From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name to an encoder of them.
-Encode = Callable[[Mapping[str, tf.Tensor]], AlbertModel]
+Encode = Callable[[Mapping[str, tf.Tensor]], Encoder]
+
+# Either names the configuration, of either model.
+CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
+# The first that is given says how text is cut into tokens.
+TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
 
 
 class HeadOutput(NamedTuple):
@@ -61,7 +68,10 @@ class ModelOptions(NamedTuple):
       optimizer: how it is trained; None where it is not.
       init_checkpoint: that variables start from, or None.
       num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
-      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
+      gradient_checkpointing: likewise; in training.
+      remove_padding: likewise, of batches that are cut when they are read. Where all have one
+        length, a device may need to know every shape.
     """
 
     optimizer: OptimizerOptions | None = None
@@ -69,9 +79,11 @@ class ModelOptions(NamedTuple):
     num_groups: int = 0
     use_one_hot_embeddings: bool = False
     use_einsum: bool = False
+    gradient_checkpointing: bool = False
+    remove_padding: bool = False
 
 
-def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Callable:
+def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer."""
 
     def model_fn(features, labels, mode, params):
@@ -80,13 +92,15 @@ def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Ca
         if not is_training and mode != estimators.ModeKeys.PREDICT:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
-        def encode(sequences: Mapping[str, tf.Tensor]) -> AlbertModel:
-            return AlbertModel(
+        def encode(sequences: Mapping[str, tf.Tensor]) -> Encoder:
+            return Encoder(
                 config,
                 is_training,
                 *(sequences[key] for key in SEQUENCE_KEYS),
                 options.use_one_hot_embeddings,
                 options.use_einsum,
+                gradient_checkpointing=options.gradient_checkpointing and is_training,
+                remove_padding=options.remove_padding and sequences["input_ids"].shape[1] is None,
             )
 
         output = head(encode, features, is_training)
@@ -116,11 +130,16 @@ def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
     define(MODEL, Shapes.FEATURES).path(
         "spm_model_file", None, "SentencePiece model of the pretrained ALBERT."
     )
-    define(MODEL, Shapes.NOTHING).path(
-        "vocab_file", None, "Vocabulary that belongs to --spm_model_file; not needed with it."
+    define(MODEL, Shapes.FEATURES).path(
+        "vocab_file",
+        None,
+        "WordPiece vocabulary of the pretrained model; does not count with --spm_model_file.",
     )
     define(MODEL, Shapes.FEATURES).switch(
-        "do_lower_case", True, "Lower-case the text; true for all published ALBERTs."
+        "do_lower_case",
+        True,
+        "Lower-case the text, and take its accents away; true for all published models but those "
+        "called cased.",
     )
     define(FEATURES, Shapes.FEATURES).integer(
         "max_seq_length",
@@ -168,6 +187,8 @@ class EncoderTask(Task):
     def __init__(self, settings: Settings):
         super().__init__(settings)
         self.config = load_config(settings)
+        if isinstance(self.config, BertConfig):
+            self.bf16_list = configuration.SHIPPED_FOR_BERT
 
     def head(self) -> Head:
         """Returns the head."""
@@ -181,7 +202,10 @@ class EncoderTask(Task):
     def contents(self, part: str) -> dict[str, Any]:
         """See `Task.contents`: the configuration, the tokenizer, and the rule of dropout."""
         # With other masks a run that was begun before would not end as one that was not stopped.
-        masks = {"dropout masks": "by place"} if part == TRAIN and self.has_dropout() else {}
+        masks = {}
+        if part == TRAIN and self.has_dropout():
+            rows = " of real tokens" if self._removes_padding() else ""
+            masks = {"dropout masks": f"by place{rows}"}
         return {"albert_config_file": self.config.to_dict(), **masks}
 
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:
@@ -191,8 +215,15 @@ class EncoderTask(Task):
             settings.init_checkpoint,
             self.num_groups(),
             use_einsum=settings.use_einsum,
+            gradient_checkpointing=settings.gradient_checkpointing,
+            remove_padding=self._removes_padding(),
         )
         return make_model_fn(self.config, self.head(), options)
+
+    def _removes_padding(self) -> bool:
+        """Returns whether the layers see real tokens alone; never on the HPU, whose batches have
+        one shape."""
+        return self.settings.remove_padding and self.trims and not device.is_hpu()
 
     def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
         """Returns how the model is trained under the flags."""
@@ -229,7 +260,7 @@ class TextTask(EncoderTask):
       tokenizer: of the model.
     """
 
-    required = ("albert_config_file", "spm_model_file", "output_dir")
+    required = (CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
     outputs: ClassVar[Sequence[str]] = (PAGE,)
 
     def __init__(self, settings: Settings):
@@ -237,10 +268,8 @@ class TextTask(EncoderTask):
         self.tokenizer = load_tokenizer(settings, self.config)
 
     def contents(self, part: str) -> dict[str, Any]:
-        return {
-            **super().contents(part),
-            "spm_model_file": content_of(self.settings.spm_model_file),
-        }
+        name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))
+        return {**super().contents(part), name: content_of(getattr(self.settings, name))}
 
     def page(self) -> str:
         """Returns the page of the best checkpoint's predictions."""
@@ -250,14 +279,14 @@ class TextTask(EncoderTask):
         return samples_at_end(self.page())
 
 
-def load_config(settings: Settings) -> AlbertConfig:
+def load_config(settings: Settings) -> EncoderConfig:
     """Returns the model's sizes under the flags.
 
     Raises:
       FlagError: sequences are longer than the model takes.
       UserError: the file is no configuration.
     """
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    config = read_config(settings.albert_config_file)
     if settings.max_seq_length > config.max_position_embeddings:
         raise FlagError(
             f"--max_seq_length {settings.max_seq_length} is more than the "
@@ -283,7 +312,7 @@ def check_room(settings: Settings, name: str, special_tokens: int) -> int:
     return room
 
 
-def load_tokenizer(settings: Settings, config: AlbertConfig) -> FullTokenizer:
+def load_tokenizer(settings: Settings, config: EncoderConfig) -> FullTokenizer:
     """Returns the tokenizer of the flags.
 
     Raises:
@@ -292,11 +321,12 @@ def load_tokenizer(settings: Settings, config: AlbertConfig) -> FullTokenizer:
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
+    tokenizer.check()
     check_vocabulary(settings, tokenizer.size, config)
     return tokenizer
 
 
-def check_vocabulary(settings: Settings, size: int, config: AlbertConfig) -> None:
+def check_vocabulary(settings: Settings, size: int, config: EncoderConfig) -> None:
     """Raises a `UserError` if a vocabulary has not the size that the configuration says."""
     if size != config.vocab_size:
         raise UserError(

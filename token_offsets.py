@@ -1,9 +1,9 @@
-"""Which characters of a text each SentencePiece token stands for.
+"""Which characters of a text each token stands for.
 
-Both steps between a text and its tokens work from left to right and change single characters or
+All steps between a text and its tokens work from left to right and change single characters or
 runs of white space: `preprocess_text`, and the normalizer inside the SentencePiece model, which
-reports the offsets of what it wrote. Carrying the positions along gives the map in linear time; no
-search is needed.
+reports the offsets of what it wrote; for WordPiece the `BasicTokenizer`. Carrying the positions
+along gives the map in linear time; no search is needed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import sys
 
 import numpy as np
 import sentencepiece as spm
 
 from runtime.errors import UserError
 from sentencepiece_text import ends_in_digit_comma, strip_character
+from wordpiece_text import BasicTokenizer, WordpieceTokenizer
 
 # But for the space.
 _PRINTABLE = [chr(code) for code in range(33, 127)]
+_REMEMBERED_WORDS = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,6 +144,85 @@ class Aligner:
             parts.append((part, first, places[end]))
             position += len(part)
         return (*parts, (",", len(piece) - 1, len(piece)))
+
+
+class WordAligner:
+    """Tokenizes texts with one WordPiece vocabulary and says where the tokens come from."""
+
+    def __init__(self, wordpiece: WordpieceTokenizer, unk_id: int):
+        """Prepares; what no piece is known of gets the id `unk_id`."""
+        self._pieces = _PiecesOfWords(wordpiece, unk_id)
+
+    def ids(self, text: str, lower: bool) -> list[int]:
+        """Returns the ids of a text's tokens."""
+        return [i for word in BasicTokenizer(lower).tokenize(text) for i in self._pieces[word][0]]
+
+    def tokenize(self, text: str, lower: bool) -> Tokens:
+        """Returns the tokens of a text with their places."""
+        words = BasicTokenizer(lower).tokenize(text)
+        pieces = list(map(self._pieces.__getitem__, words))
+        ids, lengths = (
+            np.fromiter(itertools.chain.from_iterable(piece[k] for piece in pieces), np.int32)
+            for k in range(2)
+        )
+        # Where the characters of words and white space come from, and the text's end.
+        widths = _WIDTHS[lower].of(text)
+        begins = np.arange(len(text)).repeat(np.abs(widths))
+        of_words = np.flatnonzero(widths[begins] > 0)
+        begins = np.append(begins, len(text))
+        lasts = lengths.cumsum()
+        return Tokens(ids, *_spans(begins, of_words[lasts - lengths], of_words[lasts - 1] + 1), 0)
+
+
+class _PiecesOfWords(dict):
+    """The ids of a word's pieces and the pieces' lengths; remembers those of many words."""
+
+    def __init__(self, wordpiece: WordpieceTokenizer, unk_id: int):
+        super().__init__()
+        self._wordpiece = wordpiece
+        self._unk_id = unk_id
+
+    def __missing__(self, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        pieces = self._wordpiece.pieces_of(word)
+        if not pieces:
+            # It may be very long, and is not remembered.
+            return (self._unk_id,), (len(word),)
+        if len(self) == _REMEMBERED_WORDS:
+            self.clear()
+        lengths = (len(pieces[0]), *(len(piece) - len("##") for piece in pieces[1:]))
+        self[word] = found = tuple(map(self._wordpiece.vocab.__getitem__, pieces)), lengths
+        return found
+
+
+class _Widths:
+    """How many characters of words the `BasicTokenizer` makes of each character, by code point.
+
+    Those of a text are those of its characters, one after the other: what depends on neighbours,
+    such as the final sigma, changes no number. White space has -1.
+    """
+
+    _UNSEEN = -128
+
+    def __init__(self, lower: bool):
+        self._basic = BasicTokenizer(lower)
+        self._seen = np.full(sys.maxunicode + 1, self._UNSEEN, np.int8)
+
+    def of(self, text: str) -> np.ndarray:
+        """Returns the numbers of a text, int8 [its length]."""
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        widths = self._seen[codes]
+        if (widths == self._UNSEEN).any():
+            for char in set(text):
+                self._seen[ord(char)] = self._width(char)
+            widths = self._seen[codes]
+        return widths
+
+    def _width(self, char: str) -> int:
+        words = self._basic.tokenize(char)
+        return sum(map(len, words)) or -self._basic.is_space(char)
+
+
+_WIDTHS = {lower: _Widths(lower) for lower in (True, False)}
 
 
 def _begins_of_kept_text(origin: np.ndarray) -> np.ndarray:

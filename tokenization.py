@@ -1,13 +1,11 @@
-"""Text to tokens: SentencePiece (ALBERT v1, v2) and WordPiece."""
+"""Text to tokens: SentencePiece (ALBERT v1, v2) and WordPiece (BERT, Chinese ALBERT)."""
 
 from __future__ import annotations
 
-import collections
 import functools
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
@@ -20,51 +18,41 @@ from sentencepiece_text import (  # noqa: F401  The reference has these names he
     ends_in_digit_comma,
     preprocess_text,
 )
-from token_offsets import Aligner, Tokens
-
-# A SentencePiece sign alone begins a word, and so does a piece with anything but signs and these
-# letters.
-_SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
-_LETTERS = set("abcdefghijklmnopqrstuvwxyz")
-# Code points of the CJK Unified Ideographs blocks; Hangul and kana are words with spaces or runs
-# of their own and are not split.
-_CJK_BLOCKS = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B820, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
+from token_offsets import Aligner, Tokens, WordAligner
+from wordpiece_text import (  # noqa: F401  The reference has these names here too.
+    BasicTokenizer,
+    WordpieceTokenizer,
+    _is_control,
+    _is_punctuation,
+    _is_whitespace,
+    convert_to_unicode,
+    load_vocab,
 )
 
-
-def convert_to_unicode(text: str | bytes) -> str:
-    """Returns a string from a string or from UTF-8 bytes, of which invalid ones are dropped."""
-    if isinstance(text, str):
-        return text
-    if isinstance(text, bytes):
-        return text.decode("utf-8", "ignore")
-    raise ValueError(f"Unsupported string type: {type(text)}")
+# A SentencePiece sign alone begins a word, and so does a piece with anything but signs and letters.
+_SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+# How names of letters begin whose scripts have no spaces between words: a piece is a word there.
+_WITHOUT_SPACES = (
+    *("CJK ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO ", "YI ", "TANGUT "),
+    *(
+        "THAI ",
+        "LAO ",
+        "KHMER ",
+        "MYANMAR ",
+        "TIBETAN ",
+        "TAI ",
+        "NEW TAI ",
+        "JAVANESE ",
+        "BALINESE ",
+    ),
+)
+# Less of the pieces than this have capitals by chance only.
+_PART_OF_CASED = 0.01
 
 
 def printable_text(text: str | bytes) -> str:
     """Returns what to print for a text; the same as `convert_to_unicode` since Python 3."""
     return convert_to_unicode(text)
-
-
-def load_vocab(vocab_file: str) -> collections.OrderedDict:
-    """Reads a vocabulary, a token a line (what follows white space is ignored): token to id."""
-    vocab = collections.OrderedDict()
-    try:
-        with open(vocab_file, encoding="utf-8", errors="ignore") as reader:
-            for line in reader:
-                token = line.split()[0] if line.strip() else " "
-                vocab.setdefault(token, len(vocab))
-    except OSError as e:
-        raise UserError(f"vocabulary {vocab_file} cannot be read: {e.strerror}") from e
-    return vocab
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
@@ -111,7 +99,6 @@ class FullTokenizer:
             self.vocab = {self.sp_model.id_to_piece(i): i for i in range(size)}
         elif vocab_file:
             self.vocab = load_vocab(vocab_file)
-            self.basic_tokenizer = BasicTokenizer(do_lower_case=do_lower_case)
             self.wordpiece_tokenizer = WordpieceTokenizer(vocab=self.vocab)
         else:
             raise UserError("a tokenizer needs a SentencePiece model or a vocabulary file")
@@ -121,6 +108,11 @@ class FullTokenizer:
     def from_scratch(cls, vocab_file, do_lower_case, spm_model_file):
         """Makes a tokenizer as the constructor does."""
         return cls(vocab_file, do_lower_case, spm_model_file)
+
+    @property
+    def is_wordpiece(self) -> bool:
+        """Tells whether pieces are those of a vocabulary, and not of a SentencePiece model."""
+        return self.sp_model is None
 
     @property
     def size(self) -> int:
@@ -161,14 +153,50 @@ class FullTokenizer:
 
     def _special_id(self, piece: str) -> int:
         if piece not in self.vocab:
-            raise UserError(f"{self._file} has no piece {piece}; is it one of ALBERT or BERT?")
+            hint = "is it one of ALBERT or BERT?"
+            if self.is_wordpiece and "<unk>" in self.vocab:
+                hint = "it belongs to a SentencePiece model: give that (--spm_model_file)"
+            raise UserError(f"{self._file} has no piece {piece}; {hint}")
         return self.vocab[piece]
 
+    @property
+    def basic_tokenizer(self) -> BasicTokenizer:
+        """Returns what cuts a text into words for WordPiece."""
+        return BasicTokenizer(do_lower_case=self.do_lower_case)
+
+    def check(self) -> None:
+        """Checks what every model needs of its tokenizer; warns of a wrong `do_lower_case`.
+
+        Raises:
+          UserError: there is no [CLS], [SEP] or piece for the unknown.
+        """
+        _ = self.cls_id, self.sep_id, self.unk_id
+        if self.is_wordpiece and (mismatch := self._case_mismatch()):
+            tf.logging.warning("%s %s", self._file, mismatch)
+
+    def _case_mismatch(self) -> str | None:
+        """Says what is wrong with `do_lower_case` for the vocabulary; None if nothing is."""
+        words = [piece for piece in self.vocab if not piece.startswith("[")]
+        capitals = [piece for piece in words if piece != piece.lower()]
+        is_cased = len(capitals) > _PART_OF_CASED * len(words)
+        if is_cased and self.do_lower_case:
+            return (
+                f"is cased: {len(capitals)} of its {len(words)} pieces have capitals, such as "
+                f"{capitals[0]}, and are never found in text that --do_lower_case makes lower "
+                "case; give --do_lower_case=false"
+            )
+        if not (is_cased or self.do_lower_case) and any(map(str.islower, words)):
+            return (
+                "is uncased: with --do_lower_case=false words with capitals become [UNK]; give "
+                "--do_lower_case=true"
+            )
+        return None
+
     def begins_word(self, piece: str) -> bool:
-        """Returns whether a piece begins a word, as the reference's masking of words has it."""
-        if not self.sp_model:
+        """Returns whether a piece begins a word, for the masking of words."""
+        if self.is_wordpiece:
             return not piece.startswith("##")
-        inside = (_LETTERS | _SIGNS).issuperset(piece.lower())
+        inside = all(char in _SIGNS or _is_letter_inside(char) for char in piece)
         return piece[:1] in ("▁", "<") or piece in _SIGNS or not inside
 
     def normalize(self, text: str) -> str:
@@ -188,9 +216,8 @@ class FullTokenizer:
           UserError: a vocabulary without [UNK].
         """
         texts = list(texts if normalized else map(self.normalize, texts))
-        if not self.sp_model:
-            self._special_id("[UNK]")
-            return [self.convert_tokens_to_ids(self.tokenize(text)) for text in texts]
+        if self.is_wordpiece:
+            return [self._aligner.ids(text, self.do_lower_case) for text in texts]
         quick = self.sp_model.encode(texts, num_threads=1)
         return [
             ids if self._need_care.isdisjoint(ids) else encode_ids(self.sp_model, text)
@@ -206,18 +233,15 @@ class FullTokenizer:
         """Returns the tokens of a text as `encode` gives them, and the characters they stand for.
 
         Raises:
-          UserError: there is no SentencePiece model, or it has byte fallback.
+          UserError: the SentencePiece model has byte fallback, or a vocabulary no [UNK].
         """
-        if not self.sp_model:
-            raise UserError(
-                f"places of WordPiece tokens in a text are not known: {self._file} cannot be used "
-                "here, give a SentencePiece model (--spm_model_file)"
-            )
         return self._aligner.tokenize(text, self.do_lower_case)
 
     @functools.cached_property
-    def _aligner(self) -> Aligner:
-        return Aligner(self.sp_model)
+    def _aligner(self) -> Aligner | WordAligner:
+        if self.sp_model:
+            return Aligner(self.sp_model)
+        return WordAligner(self.wordpiece_tokenizer, self.unk_id)
 
     def tokenize(self, text: str) -> list[str]:
         """Returns pieces of a text, as it is (see `preprocess_text` for SentencePiece)."""
@@ -255,97 +279,8 @@ def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
     return model
 
 
-class BasicTokenizer:
-    """Words and punctuation, with control characters removed and CJK characters apart."""
-
-    def __init__(self, do_lower_case=True):
-        self.do_lower_case = do_lower_case
-
-    def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the words of a text; lower case and without accents if `do_lower_case`."""
-        cleaned = "".join(map(self._clean, convert_to_unicode(text)))
-        tokens = []
-        for word in cleaned.split():
-            if self.do_lower_case:
-                word = _strip_accents(word.lower())
-            tokens += _split_on_punctuation(word)
-        return " ".join(tokens).split()
-
-    @staticmethod
-    def _clean(char: str) -> str:
-        if char in "\x00\ufffd" or _is_control(char):
-            return ""
-        if _is_whitespace(char):
-            return " "
-        return f" {char} " if _is_cjk(ord(char)) else char
-
-
-class WordpieceTokenizer:
-    """Cuts words into the longest known pieces from the left."""
-
-    def __init__(
-        self,
-        vocab: Mapping[str, Any],
-        unk_token: str = "[UNK]",
-        max_input_chars_per_word: int = 200,
-    ):
-        self.vocab = vocab
-        self.unk_token = unk_token
-        self.max_input_chars_per_word = max_input_chars_per_word
-
-    def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns pieces of white-space separated words, "##" before those inside a word.
-
-        A word that cannot be cut into known pieces, or is longer than
-        `max_input_chars_per_word`, becomes `unk_token`.
-        """
-        pieces = []
-        for word in convert_to_unicode(text).split():
-            pieces += self._pieces_of(word) or [self.unk_token]
-        return pieces
-
-    def _pieces_of(self, word: str) -> list[str]:
-        """Returns the pieces of a word; none if there is no way to cut it."""
-        if len(word) > self.max_input_chars_per_word:
-            return []
-        pieces, start = [], 0
-        while start < len(word):
-            prefix = "##" if start else ""
-            end = next(
-                (e for e in range(len(word), start, -1) if prefix + word[start:e] in self.vocab),
-                None,
-            )
-            if end is None:
-                return []
-            pieces.append(prefix + word[start:end])
-            start = end
-        return pieces
-
-
-def _strip_accents(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
-
-
-def _split_on_punctuation(text: str) -> list[str]:
-    """Makes every punctuation character a token of its own."""
-    return "".join(f" {c} " if _is_punctuation(c) else c for c in text).split()
-
-
-def _is_cjk(code: int) -> bool:
-    return any(first <= code <= last for first, last in _CJK_BLOCKS)
-
-
-def _is_whitespace(char: str) -> bool:
-    """Tells whether a character is a space, tab, line end, or another of Unicode's spaces."""
-    return char in " \t\n\r" or unicodedata.category(char) == "Zs"
-
-
-def _is_control(char: str) -> bool:
-    """Tells whether a character is for control or format, and does not count as white space."""
-    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
-
-
-def _is_punctuation(char: str) -> bool:
-    """Tells whether a character is Unicode punctuation, or an ASCII sign such as "$" or "^"."""
-    ascii_sign = "!" <= char <= "~" and not char.isalnum()
-    return ascii_sign or unicodedata.category(char).startswith("P")
+def _is_letter_inside(char: str) -> bool:
+    """Tells whether a character is a letter, or a mark, of a script with spaces between words."""
+    if unicodedata.category(char)[0] not in "LM":
+        return False
+    return not unicodedata.name(char, "").startswith(_WITHOUT_SPACES)

@@ -3,14 +3,16 @@
   make bench-features        or: python -m benchmarks.features --input_file ... --spm_model_file ...
 
 The others are a longest common subsequence in plain Python (`lcs.py`), on some examples, and
-`transformers`' fast ALBERT tokenizer through `datasets.map` in one process. Every way runs in a
-process of its own, whose peak memory is shown; start-up is not counted. They take turns, so that an
-hour in which the machine is slower is one for all of them.
+`transformers`' fast ALBERT tokenizer through `datasets.map` in one process. Every way has a
+SentencePiece model but for one, which has a WordPiece vocabulary. Each runs in a process of its
+own, whose peak memory is shown; start-up is not counted. They take turns, so that an hour in which
+the machine is slower is one for all of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import resource
@@ -21,7 +23,8 @@ import time
 from collections.abc import Callable
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHARED = os.path.join(ROOT, os.pardir, "shared", "data")
+SHARED = os.path.join(ROOT, os.pardir, "shared")
+DATA = os.path.join(SHARED, "data")
 MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH = 384, 128, 64
 
 
@@ -31,10 +34,11 @@ def main() -> None:
     if flags.way:
         print(json.dumps(WAYS[flags.way][0](flags)))
         return
-    for path in (flags.input_file, flags.spm_model_file):
+    for path in (flags.input_file, flags.spm_model_file, flags.vocab_file):
         if not os.path.exists(path):
             sys.exit(
-                f"bench-features: error: {path} is missing; give --input_file, --spm_model_file"
+                f"bench-features: error: {path} is missing; give --input_file, --spm_model_file "
+                "and --vocab_file"
             )
     turns = [{way: measured(way) for way in WAYS} for _ in range(flags.turns)]
     results = {way: min((turn[way] for turn in turns), key=lambda r: r["ms"]) for way in WAYS}
@@ -59,8 +63,11 @@ def measured(way: str) -> dict:
 
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--input_file", default=os.path.join(SHARED, "squad", "train-v1.1.json"))
-    parser.add_argument("--spm_model_file", default=os.path.join(SHARED, "spm", "en8k.model"))
+    parser.add_argument("--input_file", default=os.path.join(DATA, "squad", "train-v1.1.json"))
+    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
+    parser.add_argument(
+        "--vocab_file", default=os.path.join(SHARED, "golden", "bert_tiny", "vocab.txt")
+    )
     parser.add_argument("--lcs_examples", type=int, default=100)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="a turn; the fastest of all counts")
@@ -80,7 +87,7 @@ def fastest(work: Callable[[str], int], rounds: int) -> dict:
     return {"ms": 1e3 * min(seconds) / examples, "examples": examples, "mb": peak}
 
 
-def ours(flags: argparse.Namespace, workers: int) -> dict:
+def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str | None) -> dict:
     """Times this project, from the JSON file to the closed record file and its header."""
     import tensorflow.compat.v1 as tf
 
@@ -88,10 +95,12 @@ def ours(flags: argparse.Namespace, workers: int) -> dict:
     from tokenization import FullTokenizer
 
     tf.logging.set_verbosity(tf.logging.ERROR)
-    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
+    loaded = FullTokenizer(vocab, True, model)
     options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH)
 
     def work(folder: str) -> int:
+        # One that has not seen any word yet.
+        tokenizer = copy.copy(loaded)
         paths = [os.path.join(folder, "features")]
         source = SquadFeatures(flags.input_file, paths, tokenizer, options, workers)
         return source.made().num_examples
@@ -181,8 +190,12 @@ def fast_tokenizer(flags: argparse.Namespace) -> dict:
 
 # What is measured, and with which variables in the environment.
 WAYS = {
-    "one process": (lambda flags: ours(flags, 1), {}),
-    "all cores": (lambda flags: ours(flags, len(os.sched_getaffinity(0))), {}),
+    "one process": (lambda flags: ours(flags, 1, flags.spm_model_file, None), {}),
+    "the same, WordPiece": (lambda flags: ours(flags, 1, None, flags.vocab_file), {}),
+    "all cores": (
+        lambda flags: ours(flags, len(os.sched_getaffinity(0)), flags.spm_model_file, None),
+        {},
+    ),
     "fast tokenizer": (fast_tokenizer, {"TOKENIZERS_PARALLELISM": "false"}),
     "the same, threads": (fast_tokenizer, {"TOKENIZERS_PARALLELISM": "true"}),
     "plain LCS": (lcs, {}),

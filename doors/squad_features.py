@@ -82,7 +82,7 @@ def convert_examples_to_features(
 
     Args:
       examples: the examples.
-      tokenizer: a tokenizer with a SentencePiece model.
+      tokenizer: of the model.
       max_seq_length: length of a feature.
       doc_stride: tokens between the beginnings of two windows.
       max_query_length: tokens of the question that are kept.

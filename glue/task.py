@@ -90,11 +90,12 @@ def make_processor(settings: Settings) -> DataProcessor:
         )
     if settings.tsv_regression and name != CUSTOM:
         raise FlagError(f"--tsv_regression is for --task_name={CUSTOM} only")
+    use_spm = bool(settings.spm_model_file)
     if name == CUSTOM:
         return TsvProcessor(
-            True, settings.do_lower_case, settings.data_dir, settings.tsv_regression
+            use_spm, settings.do_lower_case, settings.data_dir, settings.tsv_regression
         )
-    return PROCESSORS[name](use_spm=True, do_lower_case=settings.do_lower_case)
+    return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
 
 
 def load_processor(settings: Settings) -> DataProcessor:

@@ -16,7 +16,7 @@ from pretraining.sequences import Layout
 from pretraining.text import matching_files
 from runtime import distributed
 from runtime.data.cached_file import is_intact
-from runtime.data.records import fault
+from runtime.data.records import as_it_is, fault
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.errors import UserError
 
@@ -132,6 +132,7 @@ def drawing_masks(
     """
 
     def draw(batches: tf.data.Dataset, first: int, stride: int) -> tf.data.Dataset:
+        @as_it_is
         def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             names = (*SEQUENCE_KEYS, "token_boundary")
             outputs = tf.numpy_function(

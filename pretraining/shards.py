@@ -31,6 +31,8 @@ from runtime.progress import progress_bar
 # bounds what a worker sends; more than the least, so that documents of a block meet others.
 _BLOCK_BYTES = 6 << 20
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
+# To be raised when other pieces of a SentencePiece model begin a word.
+_WORDS_VERSION = 2
 # What the records of a shard add up to.
 _COUNTS = (
     "records",
@@ -139,6 +141,7 @@ class ShardMaker:
         """Returns everything that a shard is a function of."""
         options, tokenizer = self._options, self._encoder.tokenizer
         return {
+            **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
             "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
             "tokenizer_sha256": tokenizer.sha256,
             "do_lower_case": tokenizer.do_lower_case,

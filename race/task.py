@@ -29,7 +29,7 @@ class RaceTask(ClassificationTask):
         levels = settings.high_only, settings.middle_only
         if all(levels):
             raise FlagError("--high_only and --middle_only leave nothing; give one of them")
-        processor = RaceProcessor(True, settings.do_lower_case, *levels)
+        processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
         super().__init__(settings, processor, settings.dropout_prob)
 
     def part(self, name: str) -> LabelledFeatures:

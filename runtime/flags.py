@@ -156,11 +156,12 @@ class Settings:
         """Returns the defaults of all flags that say what they shape, but for paths, by name."""
         return self._defaults
 
-    def require(self, *names: str) -> None:
-        """Raises a `FlagError` for the first of the flags that has no value."""
+    def require(self, *names: str | tuple[str, ...]) -> None:
+        """Raises a `FlagError` for the first without a value; of a tuple one needs to have one."""
         for name in names:
-            if not getattr(self, name):
-                raise FlagError(f"--{name} is required")
+            either = (name,) if isinstance(name, str) else name
+            if not any(getattr(self, one) for one in either):
+                raise FlagError(f"{' or '.join(f'--{one}' for one in either)} is required")
 
 
 def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:

@@ -7,6 +7,7 @@ every `doc_stride` tokens until one reaches the paragraph's end.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ FIRST_UNIQUE_ID = 1000000000
 SPECIAL_TOKENS = 3
 # Questions on one paragraph are neighbours in a file; the reference shuffles before it converts.
 _REMEMBERED_PARAGRAPHS = 1024
+# What stands between words for Google's BERT, in the paragraphs of SQuAD.
+_SPACE = re.compile("[ \t\r\n\u202f]")
 
 
 class Window(NamedTuple):
@@ -87,13 +90,13 @@ class WindowMaker:
         """Makes the tokenizer ready, for the processes that will be forked too.
 
         Args:
-          tokenizer: a tokenizer that knows where its tokens lie in a text.
+          tokenizer: of the model.
           max_seq_length: length of a feature.
           doc_stride: tokens between the beginnings of two windows.
           max_query_length: tokens of the question that are kept.
 
         Raises:
-          UserError: the tokenizer does not know that.
+          UserError: it does not know where its tokens lie in a text.
         """
         tokenizer.encode_with_offsets("")
         self._tokenizer = tokenizer
@@ -135,12 +138,25 @@ class WindowMaker:
                 (answer[0] - start, answer[1] - start) if inside else None,
             )
 
-    @staticmethod
-    def _answer_tokens(example: SquadExample, paragraph: Tokens) -> tuple[int, int] | None:
+    def _answer_tokens(self, example: SquadExample, paragraph: Tokens) -> tuple[int, int] | None:
         if not example.orig_answer_text or not len(paragraph.ids):
             return None
         first = example.start_position
-        return paragraph.span_of(first, first + len(example.orig_answer_text) - 1)
+        place = first, first + len(example.orig_answer_text) - 1
+        start, end = paragraph.span_of(*place)
+        if self._tokenizer.is_wordpiece:
+            # As in Google's BERT an answer that is cut differently by itself gets whole words.
+            (ids,) = self._tokenizer.encode([example.orig_answer_text])
+            if ids != paragraph.ids[start : end + 1].tolist():
+                return paragraph.span_of(*_whole_words(example.paragraph_text, *place))
+        return start, end
+
+
+def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
+    """Returns the first and the last character of the words that `first` and `last` are in."""
+    begin = max((space.end() for space in _SPACE.finditer(text, 0, first)), default=0)
+    end = _SPACE.search(text, last)
+    return begin, (end.start() if end else len(text)) - 1
 
 
 def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:

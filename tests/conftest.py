@@ -120,7 +120,8 @@ def make_squad(seed: int, articles: int) -> dict:
 
 @pytest.fixture(scope="session")
 def squad_dir(tmp_path_factory) -> pathlib.Path:
-    """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, albert.json."""
+    """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, vocab.txt with
+    as many pieces, albert.json and bert.json."""
     return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
 
 
@@ -166,6 +167,7 @@ def make_squad_files(folder: pathlib.Path) -> None:
         minloglevel=2,
     )
     model = spm.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    write_vocabulary(folder / "vocab.txt", texts, model.get_piece_size())
     config = {
         "vocab_size": model.get_piece_size(),
         "embedding_size": 16,
@@ -178,6 +180,17 @@ def make_squad_files(folder: pathlib.Path) -> None:
         "attention_probs_dropout_prob": 0.1,
     }
     (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
+    del config["embedding_size"]
+    (folder / "bert.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> None:
+    """Writes a WordPiece vocabulary of letters and, as many as there is room for, words."""
+    words = sorted({word for text in texts for word in text.lower().strip(".?").split()})
+    letters = sorted(set("".join(words)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?"]
+    pieces += [*letters, *(f"##{letter}" for letter in letters), *words]
+    path.write_text("\n".join(list(dict.fromkeys(pieces))[:size]), encoding="utf-8")
 
 
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
@@ -221,6 +234,13 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
 
 
+def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs the text of a program, that imports ours, in a forked process."""
+    (folder / "program.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return run([sys.executable, str(folder / "program.py"), *arguments], env=environment)
+
+
 MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
 
 
@@ -230,10 +250,13 @@ def under_mpirun(workers: int, command: list[str], *options: str) -> list[str]:
     return [str(MPIRUN), "-np", str(workers), *placing, *command]
 
 
-def run_as_workers(workers: int, command: list[str]) -> subprocess.CompletedProcess:
+def run_as_workers(
+    workers: int, command: list[str], *flags_of_last: str
+) -> subprocess.CompletedProcess:
     """Runs a program of ours as so many workers, in forked processes that Horovod's Gloo connects.
 
-    Much faster than under mpirun; how a job starts and how it breaks is tested with that.
+    Much faster than under mpirun; how a job starts and how it breaks is tested with that. All of
+    them must end by themselves, also if the last is given flags of its own.
     """
     from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
     from horovod.runner.gloo_run import create_slot_env_vars
@@ -250,7 +273,8 @@ def run_as_workers(workers: int, command: list[str]) -> subprocess.CompletedProc
     slots = get_host_assignments(parse_hosts(f"localhost:{workers}"), workers)
     server.init(slots)
     try:
-        each = [{**variables, **create_slot_env_vars(slot)} for slot in slots]
+        each = [({**variables, **create_slot_env_vars(slot)}, ()) for slot in slots]
+        each[-1] = (each[-1][0], flags_of_last)
         return _forking_process().run(command[1:], workers=each)
     finally:
         server.stop()

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.conftest import run
+from runtime.version import VERSION
+from tests.conftest import ROOT, run, run_text
 from tests.programs.forking import ForkingProcess
 
 
@@ -32,3 +33,25 @@ def test_a_server_that_has_died_says_so():
     process._process.wait()
     with pytest.raises(RuntimeError, match="the process that forks has ended, exit code -9"):
         process.run(["program.py"])
+
+
+# In the process that forks, other programs' modules are there.
+AS_A_PYTHON_OF_ITS_OWN = """
+import pathlib, runpy, sys
+_, program = sys.argv
+ours = {path.stem for path in pathlib.Path(program).parent.iterdir()}
+for name in [*sys.modules]:
+    if name.split(".")[0] in ours:
+        del sys.modules[name]
+sys.argv = [program, "--version"]
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [path.name for path in ROOT.glob("*.py") if "__main__" in path.read_text()]
+)
+def test_a_program_imports_what_it_needs(tmp_path, name):
+    result = run_text(tmp_path, AS_A_PYTHON_OF_ITS_OWN, str(ROOT / name))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"{name} {VERSION}\n"

@@ -15,9 +15,13 @@ from tests.conftest import ROOT
 TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
 MODEL = (
     "modeling",
+    "modeling_config",
     "modeling_layers",
+    "modeling_recompute",
     "optimization",
     "sentencepiece_text",
+    "token_rows",
+    "wordpiece_text",
     "token_offsets",
     "tokenization",
     "encoder_task",

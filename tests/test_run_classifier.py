@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from classification.metrics import accuracy
 from looking.page import read_page
-from tests.conftest import ROOT, run, under_mpirun
+from tests.conftest import ROOT, run, run_as_workers
 from tests.glue.samples import LABELS, ROWS, write_all
 
 # Words of one piece each.
@@ -91,7 +91,7 @@ class TestTasks:
     }
 
     @pytest.fixture(scope="class")
-    def out(self, common, tmp_path_factory):
+    def out(self, common, squad_dir, tmp_path_factory):
         """The output folders of all tasks, each trained for two steps."""
         folder = tmp_path_factory.mktemp("tasks")
         data_dir = folder / "data"
@@ -106,6 +106,9 @@ class TestTasks:
             return [*common, f"--data_dir={data_dir}", "--do_predict", "--train_step=2", *own]
 
         runs = [flags(task, "--do_train", "--do_eval") for task in self.SCORES]
+        # The first is a BERT's.
+        runs[0] += ["--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}"]
+        runs[0] += [f"--bert_config_file={squad_dir / 'bert.json'}"]
         runs[-1].append("--tsv_regression")
         # As GLUE has it: the diagnostic set is labelled by the model of MNLI.
         ax = flags("ax", f"--init_checkpoint={folder / 'mnli' / 'model.ckpt-best'}")
@@ -131,6 +134,19 @@ class TestTasks:
             assert view["kind"] == "numbers" and mse == pytest.approx(found["MSE"], abs=1e-3)
         assert all(np.isfinite(found[name]) for name in scores)
         assert (out / task / "model.ckpt-best.index").exists()
+
+    def test_a_bert_is_saved_under_googles_names(self, out):
+        reader = tf.train.load_checkpoint(str(out / "mrpc" / "model.ckpt-best"))
+        names = reader.get_variable_to_shape_map().keys()
+        assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= names
+        assert not [name for name in names if "group_" in name]
+
+    def test_the_checkpoint_of_the_other_model(self, out, common, tmp_path):
+        own = ["--task_name=mnli", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]
+        bert = f"--init_checkpoint={out / 'mrpc' / 'model.ckpt-best'}"
+        result = run(command(*common, *own, "--do_train", bert))
+        assert result.returncode == 1
+        assert "is a checkpoint of BERT, --albert_config_file is of ALBERT" in error_of(result)
 
     def test_a_model_of_other_labels(self, out, common, tmp_path):
         own = ["--task_name=rte", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]
@@ -265,7 +281,7 @@ class TestSeparable:
         flags = ["--task_name=tsv", f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'out'}"]
         model = f"--init_checkpoint={done / 'model.ckpt-best'}"
         job = command(*common, config, *flags, model, "--do_predict", "--use_horovod=true")
-        result = run(under_mpirun(2, job))
+        result = run_as_workers(2, job)
         assert result.returncode == 0, result.stderr
         assert table(tmp_path / "out" / "test_results.tsv") == table(done / "test_results.tsv")
 
@@ -364,7 +380,10 @@ class TestMrpc:
         batch = f"--train_batch_size={64 // workers}"
         out = [f"--output_dir={tmp_path / 'out'}", f"--export_dir={tmp_path / 'export'}"]
         whole = command(*flags, *out, batch)
-        result = run(under_mpirun(2, [*whole, "--use_horovod=true"]) if workers == 2 else whole)
+        if workers == 1:
+            result = run(whole)
+        else:
+            result = run_as_workers(workers, [*whole, "--use_horovod=true"])
         assert result.returncode == 0, result.stderr
         found = results(tmp_path / "out")
         train, dev, test = (

@@ -15,7 +15,15 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, change_header, run, squad_command, under_mpirun
+from tests.conftest import (
+    ROOT,
+    change_header,
+    run,
+    run_as_workers,
+    run_text,
+    squad_command,
+    write_vocabulary,
+)
 from tests.pretraining.conftest import write_topics
 
 STEPS = 160
@@ -175,6 +183,38 @@ def test_fine_tuning_starts_from_it(walk, squad_dir, tmp_path):
     assert f"{len(taken)} variables taken" in log
 
 
+def test_bert_is_pretrained_on_words_and_next_sentences(walk, tmp_path):
+    """With a WordPiece vocabulary and the defaults of --model_type=bert."""
+    text = (walk / "train.txt").read_text()
+    write_vocabulary(tmp_path / "vocab.txt", text.splitlines(), 90)
+    flags = ["--model_type=bert", f"--vocab_file={tmp_path}/vocab.txt", "--max_seq_length=48"]
+    flags += ["--max_predictions_per_seq=6"]
+    for name in ("train", "dev"):
+        files = [f"--input_file={walk}/{name}.txt", f"--output_file={tmp_path}/{name}.tfrecord"]
+        succeed(program("create_pretraining_data.py", *flags, *files))
+    labels = []
+    for record in tf.data.TFRecordDataset(str(tmp_path / "dev.tfrecord")).as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        labels += features["next_sentence_labels"].int64_list.value
+    # Ten times through the text, and every other second segment from anywhere.
+    assert len(labels) > 10 * 60
+    assert 0.4 < np.mean(labels) < 0.7
+    pieces = len((tmp_path / "vocab.txt").read_text().splitlines())
+    config = {**json.loads((walk / "albert.json").read_text()), "vocab_size": pieces}
+    del config["embedding_size"]
+    (tmp_path / "albert.json").write_text(json.dumps(config))
+    short = ["--num_train_steps=20", "--num_warmup_steps=2"]
+    succeed(pretraining(tmp_path, tmp_path / "out", *short))
+    found = results(tmp_path / "out")
+    for score in ("masked_lm_loss", "next_sentence_accuracy", "next_sentence_loss"):
+        assert np.isfinite(found[score])
+    assert not [score for score in found if score.startswith("sentence_order")]
+    assert "cls/predictions/transform/dense/kernel" in weights(tmp_path / "out", "model.ckpt-best")
+    # Layers of a BERT cannot start from a first group.
+    refused = run(pretraining(tmp_path, tmp_path / "other", *short, "--init_from_group0"))
+    assert_fails(refused, 2, "--init_from_group0 is for an ALBERT")
+
+
 def test_a_run_that_was_stopped_ends_with_the_same_weights(walk, tmp_path):
     """The first half of the run, as if it had been killed after it; dropout is on."""
     folder = tmp_path / "out"
@@ -195,7 +235,9 @@ def test_workers_share_steps_and_scores(walk, tmp_path, mpirun):
     schedule = ("--num_train_steps=12", "--num_warmup_steps=4", "--start_warmup_step=2")
     flags = (*schedule, "--use_horovod=true")
     command = pretraining(walk, tmp_path, *flags, "--save_checkpoints_steps=6", "--log_steps=1")
-    log = succeed(under_mpirun(2, command))
+    result = run_as_workers(2, command)
+    assert result.returncode == 0, result.stderr
+    log = result.stderr
     assert "Training from step 0 to 6, 2 of them warmup, global batch size 64" in log
     # The last step's rate is a sixth of the highest, which two workers do not double.
     rates = re.findall(r"learning rate (\S+)", log)
@@ -281,8 +323,7 @@ run_pretraining.main(None)
 def test_main_under_flags_that_a_program_sets(walk, tmp_path):
     """As the reference's own test calls it."""
     arguments = [tmp_path / "out", walk / "albert.json", walk / "dev.tfrecord"]
-    command = [sys.executable, "-c", CONTRACT, *map(str, arguments)]
-    result = run(command, cwd=ROOT)
+    result = run_text(tmp_path, CONTRACT, *map(str, arguments))
     assert result.returncode == 0, result.stderr
     names = set(os.listdir(tmp_path / "out"))
     for name in ("model.ckpt-best", "model.ckpt-1"):

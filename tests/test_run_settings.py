@@ -22,7 +22,7 @@ from absl import flags
 
 import pretraining.task
 from runtime import distributed, locks
-from runtime.errors import FlagError
+from runtime.errors import FlagError, UserError
 from runtime.flags import WITHOUT_USE, Settings, Shapes
 from runtime.training import run as run_module
 from runtime.training.output_folder import scoring_settings
@@ -53,6 +53,7 @@ OTHER = {
     "export_dir": "{0}/exported",
     "from_scratch": "true",
     "gradient_accumulation_steps": "2",
+    "gradient_checkpointing": "true",
     "high_only": "true",
     "init_checkpoint": "{0}/model.ckpt",
     "init_from_group0": "true",
@@ -80,6 +81,7 @@ OTHER = {
     "predict_batch_size": "2",
     "predict_file": "{0}/other.json.squad",
     "preprocess_workers": "2",
+    "remove_padding": "false",
     "save_checkpoints_minutes": "1",
     "save_checkpoints_steps": "7",
     "save_summary_steps": "7",
@@ -98,7 +100,6 @@ OTHER = {
     "trim_batches": "false",
     "tsv_regression": "true",
     "use_einsum": "true",
-    "vocab_file": "{0}/vocab.txt",
     "warmup_proportion": "0.5",
     "warmup_step": "3",
     "weight_decay": "0",
@@ -110,6 +111,7 @@ NOT_CHANGED = {
     "do_train": "says what is done",
     "output_dir": "is where all else lies",
     "use_horovod": "needs other workers; their number is tested below",
+    "vocab_file": "does not count beside a SentencePiece model; without one is tested below",
 }
 _NOT_CHANGED_IN_SQUAD = {
     "input_file": "a folder that need not have features",
@@ -124,7 +126,6 @@ NOT_CHANGED_IN = {
         "num_train_epochs": "is refused",
         "warmup_proportion": "is refused",
         "export_dir": "is refused",
-        "vocab_file": "does not count beside a SentencePiece model",
     },
 }
 OTHER_IN = {
@@ -169,7 +170,9 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
     with tf.Graph().as_default(), tf.Session() as session:
         session.run(tf.get_variable("weight", [2]).initializer)
         tf.train.Saver().save(session, str(folder / "model.ckpt"), write_state=False)
-    (folder / "vocab.txt").write_text("a\n")
+    shutil.copy(squad_dir / "vocab.txt", folder / "vocab.txt")
+    pieces = (squad_dir / "vocab.txt").read_text().splitlines()
+    (folder / "other.txt").write_text("\n".join([*pieces[:5], *reversed(pieces[5:])]))
     return folder
 
 
@@ -243,7 +246,7 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
             letters = {"E": dict(run.facts)}
             data = run.prepare(TRAIN)
             letters |= {"W": run._shaping, "F": data.content}
-            letters["S"] = scoring_settings(run.task.settings, run.task.contents(DEV))
+            letters["S"] = scoring_settings(run.task, run.task.contents(DEV))
         finally:
             locks.release_held()
         # As they are recorded.
@@ -314,6 +317,33 @@ def test_every_flag(program, found, files):
 LIBRARIES = ("absl", "tensorflow")
 
 
+def test_a_vocabulary(program, found):
+    """Features are another matter where the vocabulary is, or the case."""
+    of_model = found()
+    flags = ("--spm_model_file=", "--vocab_file={0}/vocab.txt")
+    before = found(*flags)
+    expected = "WSE" if program == "run_pretraining" else "WSEF"
+    assert difference(of_model, before) == expected
+    assert difference(before, found(*flags)) == ""
+    assert difference(before, found(flags[0], "--vocab_file={0}/other.txt")) == expected
+    if program != "run_pretraining":
+        assert difference(before, found(*flags, "--do_lower_case=false")) == expected
+
+
+def test_a_vocabulary_of_another_model(program, found, files, tmp_path):
+    """Nothing is made with it."""
+    pieces = (files / "vocab.txt").read_text().splitlines()
+    missing = "[MASK]" if program == "run_pretraining" else "[CLS]"
+    for lines, message in (
+        ([*pieces, "more"], f"has {len(pieces) + 1} pieces"),
+        (["other" if p == missing else p for p in pieces], rf"has no piece \{missing}"),
+    ):
+        (tmp_path / "vocab.txt").write_text("\n".join(lines))
+        with pytest.raises(UserError, match=rf"vocab\.txt {message}"):
+            found("--spm_model_file=", f"--vocab_file={tmp_path}/vocab.txt")
+    assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
+
+
 def test_the_number_of_workers(found, monkeypatch):
     before = found()
     monkeypatch.setattr(distributed, "_worker", distributed.Worker(rank=0, size=2))
@@ -334,7 +364,9 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
     assert (earlier != settings) == with_dropout
     (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
     if with_dropout:
-        with pytest.raises(FlagError, match=r"dropout masks \(was by operation, is by place\)"):
+        with pytest.raises(
+            FlagError, match=r"dropout masks \(was by operation, is by place of real"
+        ):
             found()
         assert found("--deterministic_run", "--overwrite_output_dir")
     else:

@@ -219,38 +219,40 @@ class TestWithoutTraining:
 
 
 class TestResume:
-    @pytest.mark.parametrize("flags", [["--deterministic_run"], ["--seed=5"]])
-    def test_killed_and_resumed_ends_with_the_same_bits(self, squad_dir, tmp_path, flags):
-        """Without dropout, and with dropout whose masks are a function of seed and step."""
-        steps = ["--train_steps=40", "--save_checkpoints_steps=10", "--do_predict=False", *flags]
-        whole, broken = tmp_path / "whole", tmp_path / "broken"
-        result = run(squad_command(squad_dir, whole, *steps))
-        assert result.returncode == 0, result.stderr
-        command = squad_command(squad_dir, broken, *steps)
-        assert run(at_step("kill", 25, command)).returncode == -signal.SIGKILL
-        result = run(command)
+    """Without dropout, and with dropout whose masks are a function of seed and step."""
+
+    FLAGS = ("--deterministic_run", "--deterministic_run=false")
+
+    @pytest.fixture(scope="class")
+    def command(self, squad_dir):
+        steps = ("--train_steps=40", "--save_checkpoints_steps=10", "--do_predict=False")
+        return lambda folder, flag: squad_command(squad_dir, folder, *steps, "--seed=5", flag)
+
+    @pytest.fixture(scope="class")
+    def whole(self, command, tmp_path_factory) -> dict[str, dict[str, np.ndarray]]:
+        """The last weights of runs that nothing happened to, by their flag."""
+        found = {}
+        for flag in self.FLAGS:
+            folder = tmp_path_factory.mktemp("whole")
+            result = run(command(folder, flag))
+            assert result.returncode == 0, result.stderr
+            found[flag] = weights(folder, "model.ckpt-40")
+        return found
+
+    @pytest.mark.parametrize("flag", FLAGS)
+    def test_killed_and_resumed_ends_with_the_same_bits(self, whole, command, tmp_path, flag):
+        assert run(at_step("kill", 25, command(tmp_path, flag))).returncode == -signal.SIGKILL
+        result = run(command(tmp_path, flag))
         assert result.returncode == 0, result.stderr
         assert "Training from step 20 to 40" in result.stderr
-        expected = weights(whole, "model.ckpt-40")
-        actual = weights(broken, "model.ckpt-40")
-        assert expected.keys() == actual.keys()
-        for name, value in expected.items():
+        actual = weights(tmp_path, "model.ckpt-40")
+        assert whole[flag].keys() == actual.keys()
+        for name, value in whole[flag].items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
-    def test_dropout_is_on_unless_deterministic(self, squad_dir, tmp_path):
+    def test_dropout_is_on_unless_deterministic(self, whole):
         """The two cases above would else be one."""
-        outcome = []
-        for name, flag in (
-            ("with", "--deterministic_run=false"),
-            ("without", "--deterministic_run"),
-        ):
-            command = squad_command(
-                squad_dir, tmp_path / name, "--train_steps=2", "--do_predict=False", flag
-            )
-            result = run(command)
-            assert result.returncode == 0, result.stderr
-            outcome.append(weights(tmp_path / name, "model.ckpt-2"))
-        first, second = outcome
+        first, second = whole.values()
         assert any((first[name] != second[name]).any() for name in first)
 
 
@@ -388,7 +390,7 @@ class TestBadInput:
             (["--warmup_proportion=nan"], ["--warmup_proportion", "finite"]),
             ([f"--train_batch_size={10**12}"], ["train_batch_size", str(10**12)]),
             ([f"--gradient_accumulation_steps={10**9}"], ["gradient_accumulation_steps"]),
-            (["--spm_model_file="], ["--spm_model_file is required"]),
+            (["--spm_model_file="], ["--spm_model_file or --vocab_file is required"]),
             (["--do_train=true", "--train_file="], ["--do_train needs --train_file"]),
             (["--train_file=", "--predict_file="], ["nothing to do"]),
         ],
@@ -485,6 +487,7 @@ class TestBadInput:
         assert_fails(result, 1, "--output_dir", str(tmp_path / "file" / "out"))
 
     def test_faulty_questions_do_not_end_the_run(self, squad_dir, tmp_path):
+        """Nor does a BERT with a WordPiece vocabulary, here of the other case."""
         train = json.loads((squad_dir / "train-v1.1.json").read_text())
         questions = [q for a in train["data"] for p in a["paragraphs"] for q in p["qas"]]
         questions[0]["answers"][0]["answer_start"] += 1
@@ -499,8 +502,12 @@ class TestBadInput:
             f"--{t}_file={tmp_path / n}"
             for t, n in (("train", "train.json"), ("predict", "dev.json"))
         ]
-        result = run(squad_command(squad_dir, tmp_path / "out", "--train_steps=2", *flags))
+        flags += ["--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}"]
+        flags += ["--train_steps=2", "--do_lower_case=false"]
+        flags += [f"--bert_config_file={squad_dir / 'bert.json'}"]
+        result = run(squad_command(squad_dir, tmp_path / "out", *flags))
         assert result.returncode == 0, result.stderr
+        assert re.search(r"vocab\.txt is uncased: .*; give --do_lower_case=true", result.stderr)
         for reason, question in zip(
             ("not at its answer_start", "question is empty", "no answer", "answer is empty"),
             questions,

@@ -92,7 +92,7 @@ class TestTwoWorkers:
 
     @pytest.mark.parametrize("rank", [0, 1])
     def test_a_worker_that_hangs_is_named(self, squad_dir, tmp_path, rank):
-        process = self.job(squad_dir, tmp_path, "--stall_seconds=12")
+        process = self.job(squad_dir, tmp_path, "--stall_seconds=8")
         os.kill(ranks(tmp_path)[rank], signal.SIGSTOP)
         code, error = ended(process)
         assert code == 1

@@ -11,7 +11,8 @@ import sentencepiece as spm
 from hypothesis import strategies as st
 
 import tokenization
-from token_offsets import Aligner
+from token_offsets import Aligner, WordAligner
+from wordpiece_text import BasicTokenizer, WordpieceTokenizer
 
 # What is apt to go wrong: white space of every kind, control characters, characters that vanish,
 # grow, shrink or depend on their neighbours, other scripts, and the comma rule's "1," and "9,".
@@ -316,3 +317,72 @@ class TestCommaRule:
         lengths = tokens.ends - tokens.starts + 1
         empty = [p for p, n in zip(pieces_of(model, text), lengths, strict=True) if n == 0]
         assert empty == ([] if text[0].isdigit() else ["▁"])
+
+
+class TestWordPiece:
+    """Tokens of a vocabulary of some words and all the letters from a to z."""
+
+    @pytest.fixture(scope="class")
+    def vocab(self):
+        letters = [*map(chr, range(97, 123)), "é", "σ", "中", "각", "\u1100", "T", "O"]
+        pieces = ["[UNK]", *letters, *(f"##{letter}" for letter in letters)]
+        pieces += ["the", "th", "##at", "of", "19", "##95", *"1,9."]
+        return {piece: i for i, piece in enumerate(pieces)}
+
+    @pytest.fixture(scope="class")
+    def aligner(self, vocab):
+        return WordAligner(WordpieceTokenizer(vocab), vocab["[UNK]"])
+
+    @staticmethod
+    def places(text, lower):
+        """The characters that each character of a word comes from, by looking at all beginnings of
+        the text; those that vanish belong to the one before."""
+        basic = BasicTokenizer(lower)
+        lengths = [len("".join(basic.tokenize(text[:i]))) for i in range(len(text) + 1)]
+        places = []
+        for i in range(len(text)):
+            end = i
+            while end + 1 < len(text) and basic.tokenize(f"a{text[end + 1]}b") == ["ab"]:
+                end += 1
+            places += [(i, end)] * (lengths[i + 1] - lengths[i])
+        return places
+
+    @hypothesis.given(text=TEXTS, lower=st.booleans())
+    @hypothesis.example("The\u0301  of\u200b, caf\u00e9\x00 1995 각중文 \u2028that", True)
+    @SETTINGS
+    def test_tokens_and_their_places(self, aligner, vocab, text, lower):
+        tokens, wordpiece = aligner.tokenize(text, lower), WordpieceTokenizer(vocab)
+        ids, firsts, lasts, places = [], [], [], self.places(text, lower)
+        for word in BasicTokenizer(lower).tokenize(text):
+            for piece in wordpiece.tokenize(word):
+                length = len(word) if piece == "[UNK]" else len(piece.removeprefix("##"))
+                own, places = places[:length], places[length:]
+                ids.append(vocab[piece])
+                firsts.append(own[0][0])
+                lasts.append(own[-1][1])
+        assert not places
+        assert tokens.ids.tolist() == ids == aligner.ids(text, lower)
+        assert tokens.starts.tolist() == firsts
+        assert tokens.ends.tolist() == lasts
+        assert tokens.first_word == 0
+
+    @pytest.mark.parametrize("text", ["", " ", "\u200b", " \n\u0301 "])
+    def test_nothing(self, aligner, text):
+        tokens = aligner.tokenize(text, True)
+        assert len(tokens.ids) == len(tokens.starts) == len(tokens.ends) == 0
+
+    def test_more_words_than_are_remembered(self, vocab, monkeypatch):
+        monkeypatch.setattr("token_offsets._REMEMBERED_WORDS", 3)
+        aligner = WordAligner(WordpieceTokenizer(vocab), vocab["[UNK]"])
+        text = "the of that the a of b " + "z" * 201 + " ?"
+        expected = [vocab[piece] for piece in WordpieceTokenizer(vocab).tokenize(text)]
+        assert aligner.ids(text, True) == expected
+        assert 0 < len(aligner._pieces) <= 3
+
+    @pytest.mark.parametrize("unit", ["word ", "a", "é", "中", "각", "a\u200b", "\x00", "Σ.", "?"])
+    def test_time_is_linear(self, aligner, unit):
+        text = unit * (150_000 // len(unit))
+        started = time.process_time()
+        tokens = aligner.tokenize(text, True)
+        assert time.process_time() - started < 2
+        assert tokens.ends.dtype == tokens.ids.dtype == np.int32

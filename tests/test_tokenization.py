@@ -1,5 +1,6 @@
 """Both tokenizers: WordPiece by hand-made examples, SentencePiece by the shared model."""
 
+import copy
 import gzip
 import hashlib
 import json
@@ -115,11 +116,29 @@ def test_full_tokenizer_that_keeps_case(vocab_file):
     assert tokenizer.tokenize("Unwanted UNwanted") == ["Un", "##want", "##ed", "[UNK]"]
 
 
-def test_load_vocab_takes_the_first_word_of_a_line_once(tmp_path):
+def test_load_vocab_takes_the_first_word_of_a_line(tmp_path):
+    """Ids are the numbers of lines, whatever stands in them; a Chinese vocabulary has U+2028."""
     path = tmp_path / "vocab.txt"
-    path.write_bytes("a\t-1.5\n\nb c\r\na\n\u00e9\xff\n".encode() + b"\xffd\n")
+    lines = ["a\t-1.5", "", "b c\r", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff", ""]
+    path.write_bytes("\n".join(lines).encode() + b"\xffd\n")
     vocab = tokenization.load_vocab(str(path))
-    assert list(vocab.items()) == [("a", 0), (" ", 1), ("b", 2), ("\u00e9\xff", 3), ("d", 4)]
+    expected = ["a", " ", "b", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff", "d"]
+    assert list(vocab.items()) == [(token, i) for i, token in enumerate(expected)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["[UNK]", "a", "b", "a"], "lines 2 and 4 are both 'a'"),
+        (["a", "", "b", ""], "lines 2 and 4 are both ' '"),
+        (["[UNK]", "a", "b", "a "], "lines 2 and 4 are both 'a'"),
+    ],
+)
+def test_a_token_that_a_vocabulary_has_twice(tmp_path, lines, message):
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(UserError, match=rf"vocab\.txt: {message}"):
+        tokenization.FullTokenizer(str(path))
 
 
 def test_convert_functions():
@@ -223,6 +242,11 @@ def test_preprocess_text_replaces_lone_surrogates(text, lower):
 @pytest.fixture(scope="module")
 def model_file(shared):
     return str(shared / "data" / "spm" / "en8k.model")
+
+
+@pytest.fixture(scope="module")
+def of_model(model_file):
+    return tokenization.FullTokenizer(None, True, model_file)
 
 
 @pytest.fixture(scope="module")
@@ -459,7 +483,7 @@ def tokenizers(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     letters = [chr(code) for code in range(97, 123)]
     vocab = [*SPECIAL, *VOCAB[3:], *letters, *(f"##{letter}" for letter in letters)]
-    path.write_text("\n".join(vocab), encoding="utf-8")
+    path.write_text("\n".join(dict.fromkeys(vocab)), encoding="utf-8")
     return [tokenization.FullTokenizer(str(path), lower) for lower in (True, False)]
 
 
@@ -522,9 +546,83 @@ def test_encode_with_offsets(model_file):
         assert text[tokens.starts[-1] : tokens.ends[-1] + 1] == " and"
 
 
-def test_wordpiece_has_no_offsets_yet(vocab_file):
-    with pytest.raises(UserError, match=r"vocab\.txt cannot be used.*--spm_model_file"):
-        tokenization.FullTokenizer(vocab_file).encode_with_offsets("want")
+def test_encode_with_offsets_of_wordpiece(vocab_file):
+    tokenizer = tokenization.FullTokenizer(vocab_file)
+    text = " Unwant\u00e9d,  Running!"
+    tokens = tokenizer.encode_with_offsets(text)
+    assert [tokens.ids.tolist()] == tokenizer.encode([text])
+    spans = zip(tokens.starts, tokens.ends, strict=True)
+    spelled = [text[first : last + 1] for first, last in spans]
+    assert spelled == ["Un", "want", "\u00e9d", ",", "Runn", "ing", "!"]
+
+
+def test_the_case_of_a_copy_is_its_own(vocab_file):
+    """The functions of the reference are told the case beside the tokenizer."""
+    lower = tokenization.FullTokenizer(vocab_file)
+    cased = copy.copy(lower)
+    assert lower.encode(["Unwanted"]) == [[7, 4, 5]]
+    cased.do_lower_case = False
+    assert cased.encode(["Unwanted"]) == [[12, 4, 5]]
+    assert cased.encode_with_offsets("Unwanted").ids.tolist() == [12, 4, 5]
+    assert cased.tokenize("Unwanted") == ["Un", "##want", "##ed"]
+    assert lower.encode(["Unwanted"]) == [[7, 4, 5]]
+
+
+class TestCheck:
+    """What is wrong with a vocabulary, before anything is made with it."""
+
+    @staticmethod
+    def load(folder, words, lower=True):
+        (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+        return tokenization.FullTokenizer(str(folder / "vocab.txt"), lower)
+
+    @pytest.fixture
+    def warnings(self, monkeypatch):
+        found = []
+        monkeypatch.setattr(
+            tokenization.tf.logging, "warning", lambda text, *values: found.append(text % values)
+        )
+        return found
+
+    @pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
+    def test_a_special_piece_is_missing(self, tmp_path, missing):
+        tokenizer = self.load(tmp_path, [piece for piece in SPECIAL if piece != missing])
+        message = rf"vocab\.txt has no piece \{missing}; is it one of ALBERT or BERT\?"
+        with pytest.raises(UserError, match=message):
+            tokenizer.check()
+
+    def test_the_vocabulary_beside_a_sentencepiece_model(self, tmp_path):
+        tokenizer = self.load(tmp_path, ["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"])
+        with pytest.raises(UserError, match=r"SentencePiece model: give that \(--spm_model_file\)"):
+            tokenizer.check()
+
+    @pytest.mark.parametrize(
+        ("words", "lower", "warning"),
+        [
+            (["the", "##ed"], True, None),
+            (
+                ["the", "The", "##ed"],
+                True,
+                "is cased: 1 of its 3 pieces have capitals, such as The",
+            ),
+            (["the", "The", "##ed"], False, None),
+            (["the", "##ed"], False, "is uncased: with --do_lower_case=false words with capitals"),
+            # One by chance, as in a vocabulary made with tables of letters that have grown since.
+            ([*(f"w{i}" for i in range(200)), "Ა"], True, None),
+            (["中", "文", "。"], False, None),
+            (["中", "文", "。"], True, None),
+        ],
+    )
+    def test_the_case(self, tmp_path, warnings, words, lower, warning):
+        self.load(tmp_path, [*SPECIAL, "[unused1]", *words], lower).check()
+        assert len(warnings) == (warning is not None)
+        if warning:
+            assert f"{tmp_path}/vocab.txt {warning}" in warnings[0]
+            assert f"give --do_lower_case={str(not lower).lower()}" in warnings[0]
+
+    def test_the_case_of_a_sentencepiece_model(self, model_file, warnings):
+        tokenization.FullTokenizer(None, False, model_file).check()
+        assert not warnings
 
 
 @pytest.mark.parametrize(
@@ -540,15 +638,30 @@ def test_wordpiece_has_no_offsets_yet(vocab_file):
         # The reference's list of signs has no apostrophe.
         ("n't", True),
         ("5", True),
-        ("ß", True),
         ("€", True),
         ("[MASK]", False),
+        # Letters of any alphabet are inside words; in the reference they begin one.
+        *((word, False) for word in ("ß", "ür", "вет", "είς", "שלום", "سلام", "हिन्दी", "국어")),
+        *((f"▁{word}", True) for word in ("ür", "вет", "국어")),
+        ("вет5", True),
+        # Without spaces between words a piece is one.
+        *((word, True) for word in ("中文", "こ", "カナ", "ー", "ﾃｽ", "ไทย", "中a")),
     ],
 )
-def test_where_words_begin(model_file, piece, begins):
-    """As `_is_start_piece_sp` of the reference decides."""
-    tokenizer = tokenization.FullTokenizer(None, True, model_file)
-    assert tokenizer.begins_word(piece) == begins
+def test_where_words_begin(of_model, piece, begins):
+    assert of_model.begins_word(piece) == begins
+
+
+@hypothesis.given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
+@many
+def test_where_words_begin_in_ascii(of_model, text):
+    """As `_is_start_piece_sp` of the reference decides, so that masks are the same."""
+    signs = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
+    inside = set("abcdefghijklmnopqrstuvwxyz") | signs
+    for piece in (text, f"▁{text}"):
+        starts = piece.startswith("▁") or piece.startswith("<") or piece in signs
+        expected = starts or not all(char.lower() in inside for char in piece)
+        assert of_model.begins_word(piece) == expected
 
 
 def test_where_wordpiece_words_begin(vocab_file):

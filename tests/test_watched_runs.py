@@ -68,17 +68,17 @@ class TestPatience:
         assert "No better score" in result.stderr and "Training from" not in result.stderr
         assert checkpoints(stopped) == before
 
-    @pytest.mark.parametrize("step", [7, 15])
-    def test_killed_and_resumed_ends_as_one_that_was_not(self, stopped, command, tmp_path, step):
+    def test_killed_and_resumed_ends_as_one_that_was_not(self, stopped, command, tmp_path):
         """At step 15 the checkpoint is there and has no scores yet, or it is not there."""
-        assert run(at_step("kill", step, command(tmp_path))).returncode == -signal.SIGKILL
+        for step in (7, 15):
+            assert run(at_step("kill", step, command(tmp_path))).returncode == -signal.SIGKILL
         result = run(command(tmp_path))
         assert result.returncode == 0, result.stderr
         assert checkpoints(tmp_path) == checkpoints(stopped)
         assert scores(tmp_path) == scores(stopped)
 
     def test_several_workers_end_together(self, stopped, command, tmp_path, mpirun):
-        result = run_as_workers(2, command(tmp_path, "--use_horovod"))
+        result = run_as_workers(2, command(tmp_path, "--use_horovod", "--patience=1"))
         assert result.returncode == 0, result.stderr
-        assert checkpoints(tmp_path) == checkpoints(stopped)
+        assert checkpoints(tmp_path) == {f"model.ckpt-{step}" for step in ("best", 5, 10)}
         assert scores(tmp_path)[0]["f1"] == scores(stopped)[0]["f1"]

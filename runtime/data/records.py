@@ -28,6 +28,10 @@ _TRIM_MULTIPLE = 16
 # with.
 _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
+# For functions without conditions on tensors: to look for some takes TensorFlow a tenth of a
+# second at every start.
+as_it_is = tf.autograph.experimental.do_not_convert
+
 
 def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
     """Counts the records of a file, and checks that each is whole and has the features of `spec`.
@@ -278,6 +282,7 @@ def parsed_batches(
             content += content[-1:] * (batch_size - len(content))
         return np.array(content, object), b""
 
+    @as_it_is
     def read_op(batch: tf.Tensor) -> tf.Tensor:
         types = [tf.string, tf.string]
         content, fault = tf.numpy_function(read, [batch], types, stateful=False)
@@ -287,6 +292,7 @@ def parsed_batches(
         content.set_shape([batch_size if full else None])
         return content
 
+    @as_it_is
     def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:
         features = {
             key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
@@ -297,7 +303,7 @@ def parsed_batches(
     num_batches = count if shuffle_seed is not None else count - start_batch
     batches = tf.data.Dataset.range(rank, num_batches, num_workers)
     if count < end:
-        batches = batches.map(lambda number: number * end // count)
+        batches = batches.map(as_it_is(lambda number: number * end // count))
     parsed = batches.map(read_op).map(
         parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )

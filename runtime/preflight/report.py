@@ -73,13 +73,13 @@ class Report:
         return all(row.ok for row in self.rows)
 
 
-def describe_environment(report: Report, settings: Settings, required: Sequence[str]) -> None:
+def describe_environment(report: Report, settings: Settings, required: Sequence) -> None:
     """Adds rows about what no task is needed for, and checks the flags that all programs have.
 
     Args:
       report: gets the rows.
       settings: the values of the flags.
-      required: flags that must have a value.
+      required: flags that must have a value, see `Settings.require`.
     """
     with report.part("programs"):
         _describe_programs(report)

@@ -11,8 +11,16 @@ from runtime.checkpoints.initialization import optimizer_slots
 
 # Where `tf.gradients` puts what it adds to a graph.
 _GRADIENTS = "gradients/"
-# Operations whose output is in the memory of their first input.
-_VIEWS = ("ExpandDims", "Identity", "PreventGradient", "Reshape", "Squeeze", "StopGradient")
+# Operations each of whose outputs is in the memory of the input of that number.
+_VIEWS = (
+    "ExpandDims",
+    "Identity",
+    "IdentityN",
+    "PreventGradient",
+    "Reshape",
+    "Squeeze",
+    "StopGradient",
+)
 # What they give stays between steps; variables are counted for themselves.
 _KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
 # Bytes of libraries that are not read before a first step.
@@ -91,8 +99,9 @@ def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
     owners, born, last_use = {}, {}, {}
     for time, operation in enumerate(operations):
         taken = [owners.get(tensor.ref(), tensor.ref()) for tensor in operation.inputs]
-        for tensor in operation.outputs:
-            owners[tensor.ref()] = taken[0] if operation.type in _VIEWS else tensor.ref()
+        is_view = operation.type in _VIEWS
+        for number, tensor in enumerate(operation.outputs):
+            owners[tensor.ref()] = taken[number] if is_view else tensor.ref()
             born.setdefault(owners[tensor.ref()], time)
         last_use |= dict.fromkeys(taken, time)
     forward = _forward_pass(operations[-1].graph)

@@ -17,6 +17,7 @@ from runtime.flags import (
     WITHOUT_USE,
     Shapes,
     define,
+    define_alias,
 )
 
 
@@ -44,8 +45,11 @@ def _define_places() -> None:
         "export_dir", None, "Write the best model as a SavedModel below this folder."
     )
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
-        "albert_config_file", None, "JSON of the model's sizes; configs/ has the published ones."
+        "albert_config_file",
+        None,
+        "JSON of the model's sizes, of an ALBERT or a BERT; configs/ has the published ones.",
     )
+    define_alias("bert_config_file", "albert_config_file")
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
         "init_checkpoint",
         None,
@@ -69,6 +73,19 @@ def _define_batches() -> None:
         "fits into memory.",
         lower_bound=1,
         upper_bound=LARGEST_BATCH,
+    )
+    # The weights are the same but for rounding: a run that needs less memory is resumed with it.
+    define(TRAINING, Shapes.JOB).switch(
+        "gradient_checkpointing",
+        False,
+        "Compute each layer again in the backward pass, instead of keeping it in memory: larger "
+        "models and batches, at some third more time. Same results but for rounding.",
+    )
+    define(TRAINING, Shapes.WEIGHTS).switch(
+        "remove_padding",
+        True,
+        "Leave padding out of the layers, but for attention: less work, and the same results but "
+        "for rounding and the masks of dropout. Not on the HPU.",
     )
     define(TRAINING, Shapes.JOB).integer(
         "predict_batch_size",

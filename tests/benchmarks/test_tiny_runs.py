@@ -69,11 +69,12 @@ def test_scaling(give, tiny, monkeypatch, capsys):
 
 
 # The others need requirements-bench.txt; CI runs them.
-@pytest.mark.parametrize("way", ["one process", "all cores", "plain LCS"])
+@pytest.mark.parametrize("way", ["one process", "the same, WordPiece", "all cores", "plain LCS"])
 def test_features(give, squad_dir, way):
     give(
         f"--input_file={squad_dir / 'train-v1.1.json'}",
         f"--spm_model_file={squad_dir / 'spm.model'}",
+        f"--vocab_file={squad_dir / 'vocab.txt'}",
         "--lcs_examples=2",
         "--rounds=1",
     )
@@ -83,8 +84,9 @@ def test_features(give, squad_dir, way):
     assert result["ms"] > 0 and result["mb"] > 0
 
 
-def test_the_table_of_features(give, squad_dir, monkeypatch, capsys):
-    give(f"--input_file={squad_dir / 'train-v1.1.json'}", f"--spm_model_file={__file__}")
+def test_the_table_of_features(give, monkeypatch, capsys):
+    names = ("input_file", "spm_model_file", "vocab_file")
+    give(*(f"--{name}={__file__}" for name in names))
     monkeypatch.setattr(features, "measured", lambda way: {"ms": 1.0, "examples": 2, "mb": 3})
     features.main()
     rows = rows_of(capsys.readouterr().out)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
 import pathlib
@@ -41,7 +42,7 @@ class ForkingProcess:
         command: list[str],
         cwd: pathlib.Path | None = None,
         env: dict | None = None,
-        workers: Sequence[dict[str, str]] = ({},),
+        workers: Sequence[tuple[dict[str, str], Sequence[str]]] = (({}, ()),),
     ) -> subprocess.CompletedProcess:
         """Runs a program, given as its path and arguments, as `subprocess.run` would.
 
@@ -49,8 +50,9 @@ class ForkingProcess:
           command: the program and its arguments.
           cwd: where it runs; by default, here.
           env: its environment; by default, this one's.
-          workers: variables besides, of each of several processes that run it at once. Their
-            output is one after the other's, the exit code that of the first that failed.
+          workers: variables and arguments besides, of each of several processes that run it at
+            once. Their output is one after the other's, the exit code that of the first that
+            failed.
 
         Raises:
           RuntimeError: the process is no more.
@@ -61,10 +63,10 @@ class ForkingProcess:
                 for name in ("stdout", "stderr")
             ]
             request = {
-                "command": command,
+                "commands": [[*command, *more] for _, more in workers],
                 "cwd": str(cwd or os.getcwd()),
                 "environments": [
-                    {**(os.environ if env is None else env), **more} for more in workers
+                    {**(os.environ if env is None else env), **more} for more, _ in workers
                 ],
                 "outputs": [list(map(str, pair)) for pair in zip(*outputs, strict=True)],
             }
@@ -86,20 +88,30 @@ class ForkingProcess:
 
 def serve() -> None:
     """Runs what standard input asks for and answers with the exit codes."""
-    from runtime import estimators
-
-    assert estimators.Estimator, "imported when it is first used"
+    import_what_programs_import()
     for line in sys.stdin:
         codes = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in start(**json.loads(line))]
         print(next(filter(None, codes), 0), flush=True)
 
 
+def import_what_programs_import() -> None:
+    """Imports what most programs do, Horovod apart, which is not there for all of them."""
+    from runtime import estimators
+
+    assert estimators.Estimator, "imported when it is first used"
+    for name in ("check_setup", *(f"{path.parent.name}.task" for path in ROOT.glob("*/task.py"))):
+        importlib.import_module(name)
+
+
 def start(
-    command: list[str], cwd: str, environments: list[dict[str, str]], outputs: list[list[str]]
+    commands: list[list[str]],
+    cwd: str,
+    environments: list[dict[str, str]],
+    outputs: list[list[str]],
 ) -> list[int]:
-    """Starts a program once for every environment; returns the processes."""
+    """Starts a program for every environment; returns the processes."""
     children = []
-    for env, files in zip(environments, outputs, strict=True):
+    for command, env, files in zip(commands, environments, outputs, strict=True):
         children.append(os.fork())
         if not children[-1]:
             os._exit(run(command, cwd, env, files))
@@ -109,8 +121,8 @@ def start(
 def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -> int:
     """Runs a program almost as a Python of its own would; returns its exit code.
 
-    Almost: what TensorFlow and other imported modules read from the environment when they are
-    imported, they have read from that of the process that forks.
+    Almost: what TensorFlow reads from the environment when it is imported, it has read from that
+    of the process that forks. What we do is read anew.
     """
     atexit._clear()
     signal.alarm(LONGEST)
@@ -124,6 +136,7 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
     more = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:1] = [os.path.dirname(command[0]), *more]
     try:
+        importlib.reload(sys.modules["runtime.distributed"])
         runpy.run_path(command[0], run_name="__main__")
         code = 0
     except SystemExit as e:

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed
 from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
-from tests.conftest import ROOT, run, under_mpirun
+from tests.conftest import ROOT, run, run_as_workers, under_mpirun
 from tests.programs import collectives
 
 
@@ -211,10 +211,14 @@ def test_variables_get_rank_0s_values_when_a_session_begins(monkeypatch):
 
 
 @pytest.mark.usefixtures("mpirun")
-@pytest.mark.parametrize("size", [2, 3])
-def test_workers_together(tmp_path, size):
-    command = [sys.executable, "-m", "tests.programs.collectives", str(tmp_path)]
-    result = run(under_mpirun(size, command), cwd=ROOT)
+@pytest.mark.parametrize(("transport", "size"), [("Gloo", 2), ("MPI", 3)])
+def test_workers_together(tmp_path, transport, size):
+    if transport == "Gloo":
+        program = str(ROOT / "tests" / "programs" / "collectives.py")
+        result = run_as_workers(size, [sys.executable, program, str(tmp_path)])
+    else:
+        command = [sys.executable, "-m", "tests.programs.collectives", str(tmp_path)]
+        result = run(under_mpirun(size, command), cwd=ROOT)
     assert result.returncode == 0, result.stderr
     given = zip(*(collectives.values_of(rank) for rank in range(size)), strict=True)
     expected = [np.mean(values, axis=0, dtype=np.float64) for values in given]

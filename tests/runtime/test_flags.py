@@ -110,6 +110,9 @@ class TestSettings:
         settings("--name=x").require("name", "steps")
         with pytest.raises(FlagError, match="--name is required"):
             settings().require("steps", "name")
+        settings("--name=x").require(("file", "name"))
+        with pytest.raises(FlagError, match="--file or --name is required"):
+            settings().require("steps", ("file", "name"))
 
 
 def test_help_is_by_theme(set_flags, capsys):

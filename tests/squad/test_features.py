@@ -54,6 +54,11 @@ def train_model(prefix, line, **options):
     )
 
 
+@pytest.fixture(scope="module")
+def bert8k(shared):
+    return tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
+
+
 def ids_of(tokenizer, text):
     (ids,) = tokenizer.encode([text])
     return ids
@@ -70,6 +75,9 @@ def convert(examples, tokenizer, lengths, training):
 
 def positions(feature):
     return feature.start_position, feature.end_position, feature.is_impossible
+
+
+OF_PREDICTION = {"example_index", "tok_start_to_orig_index", "tok_end_to_orig_index"}
 
 
 class Golden:
@@ -94,14 +102,17 @@ class Golden:
 @pytest.fixture(
     scope="module",
     params=[
-        ("train-v1.1", "features-train-v1.1", (384, 128, 64), True),
-        ("dev-v1.1", "features-dev-v1.1", (384, 128, 64), False),
-        ("train-v2.0", "features-train-v2.0-seq128", (128, 48, 24), True),
+        ("en8k", "train-v1.1", "features-train-v1.1", (384, 128, 64), True),
+        ("en8k", "dev-v1.1", "features-dev-v1.1", (384, 128, 64), False),
+        ("en8k", "train-v2.0", "features-train-v2.0-seq128", (128, 48, 24), True),
+        ("bert8k", "train-v1.1", "features-bert-train-v1.1", (384, 128, 64), True),
+        ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64), False),
     ],
-    ids=lambda case: case[0],
+    ids=lambda case: "-".join(case[:2]),
 )
-def golden(request, shared, en8k):
-    return Golden(shared, en8k, *request.param)
+def golden(request, shared):
+    name, *case = request.param
+    return Golden(shared, request.getfixturevalue(name), *case)
 
 
 class TestGolden:
@@ -113,7 +124,9 @@ class TestGolden:
             assert feature.input_ids == row["input_ids"] + padding
             assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
             assert feature.input_mask == [1] * length + padding
-            assert feature.p_mask == [*map(int, row["p_mask"]), *(1 for _ in padding)]
+            # Google's BERT has no mask of places; ours is that of ALBERT.
+            p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
+            assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
 
     def test_numbers(self, golden):
         for feature, row, _ in golden.pairs():
@@ -127,9 +140,10 @@ class TestGolden:
             assert "tok_start_to_orig_index" not in golden.rows[0]
             return
         for feature, row, example in golden.pairs():
-            assert (feature.example_index, example.qas_id) == (row["example_index"], row["qas_id"])
-            assert feature.tok_start_to_orig_index == row["tok_start_to_orig_index"]
-            assert feature.tok_end_to_orig_index == row["tok_end_to_orig_index"]
+            assert row.get("qas_id", example.qas_id) == example.qas_id
+            # Google's BERT has words where ALBERT has characters.
+            for name in OF_PREDICTION & row.keys():
+                assert getattr(feature, name) == row[name]
             best = [i for i, is_best in feature.token_is_max_context.items() if is_best]
             assert best == row["max_context"]
 
@@ -138,7 +152,8 @@ class TestGolden:
             assert all(f.start_position is f.end_position is None for f in golden.features)
             return
         for feature, row, example in golden.pairs():
-            assert positions(feature) == (row["start"], row["end"], row["is_impossible"]), example
+            expected = row["start"], row["end"], row.get("is_impossible", row["start"] == 0)
+            assert positions(feature) == expected, example
 
     def test_positions_cover_the_true_answer(self, golden):
         for feature, _, example in golden.pairs():
@@ -381,10 +396,10 @@ class TestModels:
         with pytest.raises(UserError, match=r"no piece \[CLS\]"):
             convert([SquadExample("x", "ab", "ab")], tokenizer, (32, 8, 8), False)
 
-    def test_a_vocabulary_without_model(self, tmp_path):
+    def test_a_vocabulary_without_a_piece_for_the_unknown(self, tmp_path):
         (tmp_path / "vocab.txt").write_text("[CLS]\n[SEP]\nword\n", encoding="utf-8")
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
-        with pytest.raises(UserError, match="--spm_model_file"):
+        with pytest.raises(UserError, match=r"no piece \[UNK\]"):
             convert([SquadExample("x", "q", "q")], tokenizer, (32, 8, 8), False)
 
     def test_windows_of_the_maker(self, tiny):
@@ -392,6 +407,42 @@ class TestModels:
         (window,) = maker.windows([SquadExample("x", "q", "x z", "z", 2)], 7)
         assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
         assert window.answer is not None and window.max_context.dtype == np.bool_
+
+
+class TestAnswersOfWordPiece:
+    """As Google's BERT has them: what is cut differently in the answer alone gets whole words."""
+
+    @pytest.fixture(scope="class")
+    def tokenizer(self, tmp_path_factory):
+        pieces = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]"), *("un", "##want", "##ed", "cafe", "x")]
+        path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+        path.write_text("\n".join([*pieces, *"()-,."]), encoding="utf-8")
+        return tokenization.FullTokenizer(str(path))
+
+    @pytest.mark.parametrize(
+        ("text", "answer", "expected"),
+        [
+            ("x (unwanted), x", "unwanted", "un ##want ##ed"),
+            ("x (unwanted), x", "(unwanted)", "( un ##want ##ed )"),
+            ("x (unwanted), x", "Un", "un"),
+            # "want" is a piece inside words only, and "unwan" is none.
+            ("x (unwanted), x", "want", "( un ##want ##ed ) ,"),
+            ("x (unwanted), x", "unwan", "( un ##want ##ed ) ,"),
+            ("unwanted un.", "ed un", "un ##want ##ed un ."),
+            ("x\u00a0unwanted\u202fx", "anted", "x un ##want ##ed"),
+            ("x (Cafe\u0301) x", "Cafe", "cafe"),
+            ("x caf\u00e9. x", "cafe", "cafe"),
+            # Google takes the first of two in a word; the offsets know better.
+            ("un x-x un", "x un", "x un"),
+        ],
+    )
+    def test_by_hand(self, tokenizer, text, answer, expected):
+        place = text.lower().replace("\u00e9", "e").index(answer.lower())
+        example = SquadExample("q", "x", text, answer, place)
+        (feature,) = convert([example], tokenizer, (32, 8, 8), True)
+        start, end, impossible = positions(feature)
+        assert not impossible
+        assert " ".join(feature.tokens[start : end + 1]) == expected
 
 
 LONG = """

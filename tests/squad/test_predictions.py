@@ -33,21 +33,8 @@ class TestGolden:
         """Examples, features, and the folder with predictions.json and nbest.json."""
         path = str(shared / "data" / "squad" / "dev-v1.1.json")
         model = str(shared / "data" / "spm" / "en8k.model")
-        examples = squad_utils.read_squad_examples(path, is_training=False)
-        features, folder, spans = [], tmp_path_factory.mktemp("answers"), {}
         tokenizer = tokenization.FullTokenizer(None, True, model)
-        squad_utils.convert_examples_to_features(
-            examples, tokenizer, 384, 128, 64, False, features.append, True
-        )
-        outputs = list(map(pseudo_random_output, features))
-        squad_utils.accumulate_predictions_v1(spans, examples, features, outputs, 20, 30)
-        files = (str(folder / "predictions.json"), str(folder / "nbest.json"))
-        returned = squad_utils.write_predictions_v1(
-            spans, examples, features, outputs, 20, 30, *files
-        )
-        written = [json.loads(open_text(file)) for file in files]
-        assert returned == written[0]
-        return written
+        return answers_of(path, tokenizer, tmp_path_factory.mktemp("answers"))
 
     def test_predictions(self, golden, answered):
         expected = json.loads(open_text(golden / "predictions.json"))
@@ -71,6 +58,37 @@ class TestGolden:
         data = json.loads(open_text(shared / "data" / "squad" / "dev-v1.1.json"))["data"]
         expected = json.loads(open_text(golden / "eval.json"))
         assert squad_utils.evaluate_v1(data, answered[0]) == pytest.approx(expected, abs=1e-9)
+
+
+def answers_of(path, tokenizer, folder):
+    """The answers and the n-best lists for pseudo-random outputs, as they are written."""
+    examples = squad_utils.read_squad_examples(path, is_training=False)
+    features, spans = [], {}
+    squad_utils.convert_examples_to_features(
+        examples, tokenizer, 384, 128, 64, False, features.append, True
+    )
+    outputs = list(map(pseudo_random_output, features))
+    squad_utils.accumulate_predictions_v1(spans, examples, features, outputs, 20, 30)
+    files = (str(folder / "predictions.json"), str(folder / "nbest.json"))
+    returned = squad_utils.write_predictions_v1(spans, examples, features, outputs, 20, 30, *files)
+    written = [json.loads(open_text(file)) for file in files]
+    assert returned == written[0]
+    return written
+
+
+def test_golden_answers_with_wordpiece(shared, tmp_path):
+    """Google's BERT joins words by one space; here an answer is what stands in the paragraph."""
+    tokenizer = tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
+    path = str(shared / "data" / "squad" / "dev-v1.1.json")
+    answers, _ = answers_of(path, tokenizer, tmp_path)
+    golden = json.loads(open_text(shared / "golden/predictions_bert_v1/predictions.json"))
+    assert len(golden) == 608 and list(answers) == list(golden)
+    differ = {qas_id for qas_id in golden if answers[qas_id] != golden[qas_id]}
+    assert len(differ) <= len(golden) / 100
+    for example in squad_utils.read_squad_examples(path, is_training=False):
+        answer = answers[example.qas_id]
+        assert " ".join(answer.split()) == golden[example.qas_id]
+        assert example.qas_id not in differ or answer in example.paragraph_text
 
 
 class TestAQuestionAtATime:

@@ -1,5 +1,6 @@
 """Graphs in bfloat16 and float32: values, types, whole trainings, and checkpoints both ways."""
 
+import functools
 import re
 import shutil
 import types
@@ -256,7 +257,7 @@ class TestModel:
 
     def test_plan_is_stable(self, plain):
         config = configuration.load("1")
-        first, second = (plan(build()[0].as_graph_def(), config) for _ in range(2))
+        first, second = (plan(graph.as_graph_def(), config) for graph in (plain[0], build()[0]))
         assert first == second and sum(d.is_converted for d in first.decisions) > 100
 
     def test_predictions_are_float32(self):
@@ -354,24 +355,27 @@ def test_scores_of_pretraining_are_float32(mode):
 class TestSeveralWorkers:
     """The graph of one of two workers, with a stand-in for the all-reduce that is on bert.json."""
 
-    @pytest.fixture
-    def decisions(self, monkeypatch):
-        def decisions(workers, config, device, **options):
-            worker = Worker(0, workers, 0, workers, "mpirun")
+    @pytest.fixture(scope="class")
+    def decisions(self):
+        @functools.cache
+        def graph_def(workers, batches):
             horovod = types.SimpleNamespace(
                 Average=None, allreduce=lambda vector, op, name: tf.tanh(vector, name)
             )
-            monkeypatch.setattr(distributed, "_worker", worker)
-            monkeypatch.setattr(distributed, "_horovod", horovod)
-            graph_def = build(**options)[0].as_graph_def()
-            return plan(graph_def, configuration.load(config), device).decisions
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(distributed, "_worker", Worker(0, workers, 0, workers, "mpirun"))
+                patch.setattr(distributed, "_horovod", horovod)
+                return build(gradient_accumulation_steps=batches)[0].as_graph_def()
+
+        def decisions(workers, config, device, batches=1):
+            return plan(graph_def(workers, batches), configuration.load(config), device).decisions
 
         return decisions
 
     @pytest.mark.parametrize("device", ["cpu", "hpu"])
     @pytest.mark.parametrize("batches", [1, 2])
     def test_albert_json_converts_what_it_converts_for_one(self, decisions, device, batches):
-        one, two = (decisions(n, "1", device, gradient_accumulation_steps=batches) for n in (1, 2))
+        one, two = (decisions(workers, "1", device, batches) for workers in (1, 2))
         of_mean = [d for d in two if d.node.startswith("mean_over_workers")]
         assert {d.op for d in of_mean} == {"ConcatV2", "Identity", "Reshape", "SplitV", "Tanh"}
         assert {d.rule for d in of_mean} == {rules.KEPT}
