@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 import optimization
+from looking.page import PAGE
+from looking.terminal import samples_at_end
 from modeling import BertConfig, Encoder, EncoderConfig, read_config
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
@@ -261,6 +263,7 @@ class TextTask(EncoderTask):
     """
 
     required = (CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
+    outputs: ClassVar[Sequence[str]] = (PAGE,)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -269,6 +272,13 @@ class TextTask(EncoderTask):
     def contents(self, part: str) -> dict[str, Any]:
         name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))
         return {**super().contents(part), name: content_of(getattr(self.settings, name))}
+
+    def page(self) -> str:
+        """Returns the page of the best checkpoint's predictions."""
+        return os.path.join(self.settings.output_dir, PAGE)
+
+    def samples(self) -> Iterator[str]:
+        return samples_at_end(self.page())
 
 
 def load_config(settings: Settings) -> EncoderConfig:

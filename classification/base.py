@@ -12,7 +12,9 @@ from classification.examples import Processor
 from classification.features import LabelledFeatures, feature_spec
 from classification.metrics import compute_metrics
 from classification.predictions import write_predictions
+from classification.view import labels_view
 from encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask, steps_of_epochs
+from looking.page import write_page
 from runtime.data.batches import Data
 from runtime.data.feature_file import sha256_of_inputs
 from runtime.errors import FlagError, UserError
@@ -112,21 +114,33 @@ class ClassificationTask(TextTask):
         return self.metrics[0]
 
     def score(self, data: Data, outputs: list[Output]) -> Scored:
-        outputs = _real(outputs)
+        outputs = self._of_examples(data, outputs)
         labels, logits = (np.array([o[key] for o in outputs]) for key in ("label_ids", "logits"))
-        return Scored(compute_metrics(self.metrics, labels, logits), lambda: None)
+        scores = compute_metrics(self.metrics, labels, logits)
+
+        def write_outputs() -> None:
+            texts = [self.processor.shown(example) for example in data.source]
+            view = labels_view(self.settings.task_name, texts, outputs, self.labels, scores)
+            write_page(self.page(), view)
+
+        return Scored(scores, write_outputs)
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
-        outputs, ids = _real(outputs), data.source
-        if len(ids) != len(outputs):
-            raise UserError(
-                f"{data.files[0]} has {len(outputs)} features, the test set in "
-                f"{self.settings.data_dir} {len(ids)} examples; remove the former"
-            )
+        outputs = self._of_examples(data, outputs)
+        ids = [self.processor.id_of(example) for example in data.source]
         write_predictions(*names, ids, outputs, self.labels, self.limits)
         return {"num_examples": len(ids)}
 
+    def _of_examples(self, data: Data, outputs: list[Output]) -> list[Output]:
+        """Returns the outputs of the examples, without those of what fills a batch up.
 
-def _real(outputs: list[Output]) -> list[Output]:
-    """Those of examples, and not of what fills a batch up."""
-    return [output for output in outputs if output["is_real_example"]]
+        Raises:
+          UserError: the features are of other examples.
+        """
+        real = [output for output in outputs if output["is_real_example"]]
+        if len(data.source) != len(real):
+            raise UserError(
+                f"{data.files[0]} has {len(real)} features, the data set in "
+                f"{self.settings.data_dir} {len(data.source)} examples; remove the former"
+            )
+        return real

@@ -55,6 +55,11 @@ class Processor(abc.ABC):
     def id_of(example: Any) -> str:
         """Returns what an example is called where its label is written."""
 
+    @staticmethod
+    @abc.abstractmethod
+    def shown(example: Any) -> dict[str, Any]:
+        """Returns what people see of an example: `id`, `passage` (or None) and `texts`."""
+
     def process_text(self, text: str | bytes) -> str:
         """Returns a text as the tokenizer wants it."""
         if self.use_spm:

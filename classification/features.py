@@ -14,7 +14,7 @@ from runtime.data.cached_file import CachedFile
 from runtime.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_inputs
 from runtime.data.records import count_foreign_records
 from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, sequence_entries
-from runtime.training.task import TEST
+from runtime.training.task import TRAIN
 from tokenization import FullTokenizer
 
 
@@ -127,8 +127,6 @@ class LabelledFeatures(FeatureSource):
         path = self.cached.paths[0]
         return count_foreign_records(path, self.spec, length, self.way_out, self._limits)
 
-    def source_of(self, file: FeatureFile) -> list[str] | None:
-        """Returns the ids of the test set's examples."""
-        if self.name != TEST:
-            return None
-        return [self._processor.id_of(example) for example in self._examples]
+    def source_of(self, file: FeatureFile) -> list[Any] | None:
+        """Returns the examples, of which nothing else is needed to train on them."""
+        return None if self.name == TRAIN else self._examples

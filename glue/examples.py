@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -108,6 +108,11 @@ class DataProcessor(Processor):
     @staticmethod
     def id_of(example: InputExample) -> str:
         return example.guid
+
+    @staticmethod
+    def shown(example: InputExample) -> dict[str, Any]:
+        texts = [text for text in (example.text_a, example.text_b) if text is not None]
+        return {"id": example.guid, "passage": None, "texts": texts}
 
     def read_examples(self, path: str, part: str) -> list[InputExample]:
         """Reads the examples of the file of a part; raises as `get_train_examples` does."""

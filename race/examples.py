@@ -59,6 +59,11 @@ class RaceProcessor(Processor):
     def id_of(example: InputExample) -> str:
         return example.example_id
 
+    @staticmethod
+    def shown(example: InputExample) -> dict[str, Any]:
+        passage, texts = example.context_sentence, example.endings
+        return {"id": example.example_id, "passage": passage, "texts": texts}
+
     def _examples(self, place: Place, passage: dict[str, Any]) -> Iterator[InputExample]:
         _check(place, passage)
         context = self.process_text(passage["article"])

@@ -23,20 +23,22 @@ _REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
-def run(main: Callable[[list[str]], None]) -> None:
-    """Runs `main` with the parsed flags.
+def run(main: Callable[[list[str]], None], takes_arguments: bool = False) -> None:
+    """Runs `main` with the parsed flags, and the other arguments if the program has any.
 
     Errors of the input, the flags or the environment end the program with one line on standard
     error and exit code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
     """
     # What the terminal cannot show is no reason to end.
     sys.stdout.reconfigure(errors="backslashreplace")
-    app.run(lambda argv: _guard(main, argv), flags_parser=_parse)
+    app.run(
+        lambda argv: _guard(main, argv), flags_parser=lambda argv: _parse(argv, takes_arguments)
+    )
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], takes_arguments: bool) -> list[str]:
     try:
-        return parse(argv)
+        return parse(argv, takes_arguments)
     except FlagError as e:
         fail(str(e), 2)
     except BrokenPipeError:

@@ -164,11 +164,15 @@ class Settings:
                 raise FlagError(f"{' or '.join(f'--{one}' for one in either)} is required")
 
 
-def parse(argv: list[str]) -> list[str]:
+def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:
     """Parses the flags of a command line and checks their values.
 
+    Args:
+      argv: the command line.
+      takes_arguments: whether the program has arguments that are no flags.
+
     Returns:
-      What stands before the flags: the program's name.
+      The program's name, and its arguments that are no flags.
 
     Raises:
       FlagError: there is no such flag, or a value is impossible.
@@ -180,6 +184,7 @@ def parse(argv: list[str]) -> list[str]:
     if "--version" in argv:
         print(os.path.basename(argv[0]), VERSION)
         sys.exit(0)
+    FLAGS.set_gnu_getopt(takes_arguments)
     try:
         rest = FLAGS(argv)
     except SystemExit:
@@ -189,7 +194,7 @@ def parse(argv: list[str]) -> list[str]:
         raise FlagError(f"--flagfile: no file of flags: {e}") from e
     except flags.Error as e:
         raise FlagError(f"{e}; see --help") from e
-    if len(rest) > 1:
+    if len(rest) > 1 and not takes_arguments:
         raise FlagError(f"{rest[1]!r} is not a flag; flags are --name=value, see --help")
     _check_values()
     return rest

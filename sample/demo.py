@@ -164,6 +164,7 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> int:
             print(f"  {question['question'][:54]:<56}{answer[:22]:<24}{true}")
     print(f"\n  data, model and run: {folder}")
     print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
+    print(f"  all questions:       {out}/predictions.html, a page for a browser")
     print(f"  curves:              tensorboard --logdir {out}")
     print(f"  took {seconds:.0f} s")
     too_low = _too_low(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -74,10 +74,14 @@ class LeftOut:
     def log(self, input_file: str) -> None:
         """Logs a warning for every reason that occurred."""
         for reason, ids in self._ids.items():
-            first = ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
             tf.logging.warning(
-                "%s: %d questions left out: %s: %s", input_file, len(ids), reason, first
+                "%s: %d questions left out: %s: %s", input_file, len(ids), reason, listed(ids)
             )
+
+
+def listed(ids: Sequence[str]) -> str:
+    """Returns the first ids of questions, for messages."""
+    return ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:

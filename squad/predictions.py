@@ -104,15 +104,20 @@ class NbestLists:
             marshal.dump({qas_id: entries}, self._file)
         self._count += 1
 
-    def write(self, path: str) -> None:
-        """Writes them as `write_predictions_v1` does."""
+    def __iter__(self) -> Iterator[tuple[str, list[dict]]]:
+        """Yields the id and the list of each question."""
         with self._writing():
             self._file.seek(0)
+        for _ in range(self._count):
+            yield from marshal.load(self._file).items()
+
+    def write(self, path: str) -> None:
+        """Writes them as `write_predictions_v1` does."""
         with open_atomically(path) as file:
-            for number in range(self._count):
+            for number, (qas_id, entries) in enumerate(self):
                 file.write("," if number else "{")
                 # What is in the braces.
-                file.write(json.dumps(marshal.load(self._file), indent=4)[1:-2])
+                file.write(json.dumps({qas_id: entries}, indent=4)[1:-2])
             file.write("\n}\n")
 
     @contextlib.contextmanager

@@ -6,11 +6,14 @@ The functions of 2.0 have its script's names and arguments.
 from __future__ import annotations
 
 import collections
+import math
 import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
+
+from squad.examples import listed
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -53,43 +56,79 @@ def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str
     Returns:
       "exact_match" and "f1", means over all questions in percent.
     """
-    exact_match = f1 = total = 0
+    _warn_of_missing(dataset, predictions, "score 0")
+    exact, f1 = get_raw_scores_v1(dataset, predictions)
+    return {"exact_match": _percent(exact), "f1": _percent(f1)}
+
+
+def get_raw_scores_v1(
+    dataset: list[dict], predictions: Mapping[str, str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns question id to exact match and to F1 by the rules of SQuAD 1.1.
+
+    A question without prediction scores 0.
+    """
+    exact, f1 = {}, {}
     for question in questions_of(dataset):
-        total += 1
-        if question["id"] not in predictions:
-            tf.logging.warning("Unanswered question %s will receive score 0.", question["id"])
-            continue
-        answers = [answer["text"] for answer in question.get("answers") or []]
-        prediction = predictions[question["id"]]
-        exact_match += metric_max_over_ground_truths(exact_match_score, prediction, answers)
-        f1 += metric_max_over_ground_truths(f1_score, prediction, answers)
-    return {"exact_match": 100.0 * exact_match / total, "f1": 100.0 * f1 / total}
+        qas_id, answers = question["id"], [a["text"] for a in question.get("answers") or []]
+        # No answer at all is not right either where the true one has no words.
+        answers = answers if qas_id in predictions else []
+        prediction = predictions.get(qas_id, "")
+        exact[qas_id] = metric_max_over_ground_truths(exact_match_score, prediction, answers)
+        f1[qas_id] = metric_max_over_ground_truths(f1_score, prediction, answers)
+    return exact, f1
+
+
+def without_prediction(dataset: list[dict], predictions: Mapping[str, str]) -> list[str]:
+    """Returns the ids of the questions that have no prediction."""
+    return [q["id"] for q in questions_of(dataset) if q["id"] not in predictions]
+
+
+def _warn_of_missing(dataset: list[dict], predictions: Mapping[str, str], outcome: str) -> None:
+    missing = without_prediction(dataset, predictions)
+    if missing:
+        tf.logging.warning(
+            "%d questions have no prediction and %s: %s", len(missing), outcome, listed(missing)
+        )
+
+
+def _percent(scores: Mapping[str, float]) -> float:
+    return 100.0 * sum(scores.values()) / len(scores)
 
 
 def evaluate_v2(
-    dataset: list[dict], predictions: Mapping[str, str], odds: Mapping[str, float]
+    dataset: list[dict],
+    predictions: Mapping[str, str],
+    odds: Mapping[str, float] | None,
+    threshold: float = math.inf,
 ) -> dict[str, float]:
     """Scores predictions as SQuAD 2.0 does.
 
     Args:
       dataset: the articles, what a SQuAD file has under "data".
       predictions: question id to answer, "" for none.
-      odds: question id to log-odds, or another number, that there is none.
+      odds: question id to log-odds, or another number, that there is none; None if not known.
+      threshold: of the odds, above which a question abstains.
 
     Returns:
       Of `predictions`, in percent: `exact` and `f1` over all questions, with `HasAns_` and
-      `NoAns_` before them over those that have an answer and that have none. `best_exact` and
-      `best_f1`: if besides all questions abstained with odds above `best_exact_thresh`,
+      `NoAns_` before them over those that have an answer and that have none. With odds
+      `best_exact` and `best_f1`: if all questions abstained with odds above `best_exact_thresh`,
       `best_f1_thresh`.
     """
+    _warn_of_missing(dataset, predictions, "are left out")
     has_answer = make_qid_to_has_ans(dataset)
     raw = get_raw_scores(dataset, predictions)
-    scores = make_eval_dict(*raw)
+    final = raw
+    if odds is not None:
+        final = [apply_no_ans_threshold(scores, odds, has_answer, threshold) for scores in raw]
+    scores = make_eval_dict(*final)
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
         ids = [qas_id for qas_id in raw[0] if has_answer[qas_id] == wanted]
         if ids:
-            merge_eval(scores, make_eval_dict(*raw, ids), prefix)
-    find_all_best_thresh(scores, predictions, *raw, odds, has_answer)
+            merge_eval(scores, make_eval_dict(*final, ids), prefix)
+    if odds is not None:
+        find_all_best_thresh(scores, predictions, *raw, odds, has_answer)
     return scores
 
 
@@ -121,14 +160,13 @@ def get_raw_scores(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Returns question id to exact match and to F1, against the best of the true answers.
 
-    The true answer of a question without one is "". A question without prediction is left out,
-    and logged.
+    The true answer of a question without one is "". A question without prediction is left
+    out.
     """
     exact, f1 = {}, {}
     for question in questions_of(dataset):
         qas_id, answers = question["id"], [a["text"] for a in question.get("answers") or []]
         if qas_id not in preds:
-            tf.logging.warning("Missing prediction for %s", qas_id)
             continue
         answers = [answer for answer in answers if normalize_answer_v2(answer)] or [""]
         exact[qas_id] = max(compute_exact(answer, preds[qas_id]) for answer in answers)
@@ -205,6 +243,11 @@ def find_all_best_thresh(
     for name, raw in (("exact", exact_raw), ("f1", f1_raw)):
         best, threshold = find_best_thresh(preds, raw, na_probs, qid_to_has_ans)
         main_eval |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
+
+
+def is_version_2(dataset: list[dict]) -> bool:
+    """Returns whether questions say that they are, or are not, without an answer."""
+    return any("is_impossible" in question for question in questions_of(dataset))
 
 
 def questions_of(dataset: list[dict]) -> Iterator[dict]:

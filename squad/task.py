@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from encoder_task import TextTask, check_room, steps_of_epochs
+from looking.page import write_page
 from runtime.data.batches import Data
 from runtime.errors import FlagError
 from runtime.files import content_of, write_json
@@ -19,8 +20,9 @@ from squad.features import SPECIAL_TOKENS
 from squad.predictions import NbestLists
 from squad.records import feature_spec
 from squad.scoring import questions_of
+from squad.view import answers_view
 
-PREDICTIONS, _NBEST = "predictions.json", "nbest_predictions.json"
+PREDICTIONS, NBEST, ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 
 
 class SquadTask(TextTask):
@@ -28,10 +30,14 @@ class SquadTask(TextTask):
 
     Attributes:
       features: makes the features of a file.
+      version: of SQuAD.
+      raw_scores: returns exact match and F1 by question id, of articles and answers.
     """
 
-    outputs: ClassVar[Sequence[str]] = (PREDICTIONS, _NBEST)
+    outputs: ClassVar[Sequence[str]] = (PREDICTIONS, NBEST, *TextTask.outputs)
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
+    version: ClassVar[str]
+    raw_scores: ClassVar[Callable[..., tuple[dict[str, float], dict[str, float]]]]
 
     def __init__(self, settings: Settings):
         self._wanted = _wanted(settings)
@@ -86,13 +92,19 @@ class SquadTask(TextTask):
         folder = self.settings.output_dir
         nbest = NbestLists(folder, self.settings.n_best_size)
         scores, contents = self.answer(data.source, outputs, nbest)
+        scores = scores if self.score_key(data) else {}
 
         def write_outputs() -> None:
             for name, content in contents.items():
                 write_json(os.path.join(folder, name), content, indent=4)
-            nbest.write(os.path.join(folder, _NBEST))
+            nbest.write(os.path.join(folder, NBEST))
+            articles, answers = data.source.articles, contents[PREDICTIONS]
+            raw = self.raw_scores(articles, answers) if scores else None
+            title = f"SQuAD {self.version}: {os.path.basename(self.settings.predict_file)}"
+            view = answers_view(title, articles, answers, scores, raw, nbest, contents.get(ODDS))
+            write_page(self.page(), view)
 
-        return Scored(scores if self.score_key(data) else {}, write_outputs)
+        return Scored(scores, write_outputs)
 
 
 def _wanted(settings: Settings) -> list[str]:

@@ -13,13 +13,15 @@ from squad.feature_files import Questions
 from squad.flags import define_v1_flags
 from squad.head import make_v1_head
 from squad.predictions import NbestLists, RawResult, answer_questions, spans_v1
-from squad.scoring import evaluate_v1
+from squad.scoring import evaluate_v1, get_raw_scores_v1
 from squad.task import PREDICTIONS, SquadTask
 
 
 class SquadV1Task(SquadTask):
     """SQuAD 1.1 under the flags."""
 
+    version = "1.1"
+    raw_scores = staticmethod(get_raw_scores_v1)
     define_flags = staticmethod(define_v1_flags)
 
     def __init__(self, settings: Settings):

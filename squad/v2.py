@@ -19,15 +19,15 @@ from squad.scoring import (
     get_raw_scores,
     make_qid_to_has_ans,
 )
-from squad.task import PREDICTIONS, SquadTask
-
-_ODDS = "null_odds.json"
+from squad.task import ODDS, PREDICTIONS, SquadTask
 
 
 class SquadV2Task(SquadTask):
     """SQuAD 2.0 under the flags."""
 
-    outputs = (*SquadTask.outputs, _ODDS)
+    outputs = (*SquadTask.outputs, ODDS)
+    version = "2.0"
+    raw_scores = staticmethod(get_raw_scores)
     features = SquadV2Features
     define_flags = staticmethod(define_v2_flags)
 
@@ -70,7 +70,7 @@ class SquadV2Task(SquadTask):
         if threshold is None:
             threshold = _best_threshold(articles, answers, odds)
         answers = {i: "" if odds[i] > threshold else answer for i, answer in answers.items()}
-        return evaluate_v2(articles, answers, odds), {PREDICTIONS: answers, _ODDS: odds}
+        return evaluate_v2(articles, answers, odds), {PREDICTIONS: answers, ODDS: odds}
 
 
 def _best_threshold(articles: list[dict], answers: dict[str, str], odds: dict[str, float]) -> float:

@@ -27,6 +27,7 @@ MODEL = (
     "encoder_task",
     "weights",
     "classification",
+    "looking",
 )
 # The reference's modules, which only name things; the signatures are in `doors/`.
 DOORS = ("doors", "lamb_optimizer", *(path.stem for path in ROOT.glob("*_utils.py")))
@@ -69,7 +70,8 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    folders = [ROOT / name for name in ("runtime", "classification", "weights", *TASKS, "doors")]
+    rooms = ("runtime", "classification", "weights", "looking", *TASKS, "doors")
+    folders = [ROOT / name for name in rooms]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 

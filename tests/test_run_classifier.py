@@ -15,6 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from classification.metrics import accuracy
+from looking.page import read_page
 from tests.conftest import ROOT, run, run_as_workers
 from tests.glue.samples import LABELS, ROWS, write_all
 from weights.convert import Options, to_transformers
@@ -124,6 +125,14 @@ class TestTasks:
             "eval_loss",
         }
         assert found["global_step"] == 2
+        view = read_page(str(out / task / "predictions.html"))
+        if "eval_accuracy" in scores:
+            shown = [sample["score"] for sample in view["samples"]]
+            assert np.mean(shown) == pytest.approx(found["eval_accuracy"])
+        else:
+            pairs = np.array([(s["truth"], s["answer"]) for s in view["samples"]])
+            mse = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
+            assert view["kind"] == "numbers" and mse == pytest.approx(found["MSE"], abs=1e-3)
         assert all(np.isfinite(found[name]) for name in scores)
         assert (out / task / "model.ckpt-best.index").exists()
 
@@ -265,6 +274,9 @@ class TestSeparable:
         result = run([*command, "--export_dir="])
         assert result.returncode == 0, result.stderr
         assert "Training is done already" in result.stderr
+        assert result.stdout.count("  predicted ") == 3
+        last = f"All 100 of them are in {done / 'predictions.html'}, a page for a browser."
+        assert result.stdout.splitlines()[-1] == last
         assert "All 3 checkpoints are scored already" in result.stderr
         assert result.stderr.count("WARNING --init_checkpoint is not given") == 2
         assert "Reusing" in result.stderr

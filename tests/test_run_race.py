@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from looking.page import read_page
 from race.examples import RaceProcessor
 from tests.conftest import ROOT, run, run_as_workers
 from tests.race.samples import write_race
@@ -74,6 +75,11 @@ def test_scores_and_files(done):
         (step, {"eval_accuracy", "eval_loss", "global_step", "checkpoint"}) for step in (2, 4)
     ]
     assert all((done / f"{part}.tf_record").exists() for part in PARTS)
+    view = read_page(str(done / "predictions.html"))
+    best = max(entry["eval_accuracy"] for entry in scores(done))
+    assert view["kind"] == "options"
+    assert {len(sample["texts"]) for sample in view["samples"]} == {4}
+    assert np.mean([sample["score"] for sample in view["samples"]]) == pytest.approx(best)
     assert {name for name in weights(done) if "bert" not in name} == {
         "output_weights",
         "output_bias",

@@ -220,6 +220,8 @@ class Run:
             return None
         predictor.log_statistics()
         _report(self._settings.output_dir, evaluation.best, self.task.outputs)
+        for line in self.task.samples():
+            print(line, flush=True)
         # The run's, also if it was resumed; without a training whose weights they are is not known.
         if self._shaping:
             warn_of_random_weights(self._settings)

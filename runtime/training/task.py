@@ -146,6 +146,10 @@ class Task(abc.ABC):
     def score(self, data: Data, outputs: list[Output]) -> Scored:
         """Returns the scores of what the model gave for every record of `DEV`; on rank 0."""
 
+    def samples(self) -> Iterator[str]:
+        """Yields what a run shows of the best checkpoint's predictions at its end, by line."""
+        return iter(())
+
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
         """Writes what the model gave for every record of `TEST`; on rank 0.
 

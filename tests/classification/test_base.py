@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from classification.base import ClassificationTask
+from glue.examples import DataProcessor, InputExample
+from looking.page import read_page
 from runtime.data.batches import Data
 from runtime.errors import UserError
 
@@ -25,7 +27,7 @@ def task(given=(), **flags):
     kind.__abstractmethods__ = frozenset()
     made = object.__new__(kind)
     settings = types.SimpleNamespace(**{**defaults, **flags}, is_given=lambda name: name in given)
-    made.settings, made.labels = settings, ["no", "yes"]
+    made.settings, made.labels, made.processor = settings, ["no", "yes"], DataProcessor
     return made
 
 
@@ -59,15 +61,36 @@ OUTPUTS = [
 ]
 
 
-def test_what_fills_a_batch_up_does_not_count_in_scores():
-    assert task().score(None, OUTPUTS).scores["eval_accuracy"] == 0.75
+DATA = Data(
+    ["x.tf_record"], {}, 4, 5, source=[InputExample(name, f"text {name}") for name in "abcd"]
+)
+
+
+def test_what_fills_a_batch_up_does_not_count_in_scores(tmp_path):
+    made = task(output_dir=str(tmp_path), task_name="RTE")
+    scored = made.score(DATA, OUTPUTS)
+    assert scored.scores["eval_accuracy"] == 0.75
+    scored.write_outputs()
+    view = read_page(made.page())
+    found = [(s["texts"], s["truth"], s["answer"], s["right"]) for s in view["samples"]]
+    assert found == [
+        (["text a"], 1, 1, True),
+        (["text b"], 0, 1, False),
+        (["text c"], 0, 0, True),
+        (["text d"], 1, 1, True),
+    ]
+    assert view["scores"] == scored.scores and view["title"] == "RTE"
+
+
+def test_features_of_other_examples_are_not_scored():
+    with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):
+        task().score(DATA, OUTPUTS[1:])
 
 
 def test_what_fills_a_batch_up_is_not_labelled(tmp_path):
     names = [str(tmp_path / name) for name in ("results", "submission")]
-    data = Data(["test.tf_record"], {}, 4, 5, source=["a", "b", "c", "d"])
-    assert task().write_labels(data, OUTPUTS, names) == {"num_examples": 4}
+    assert task().write_labels(DATA, OUTPUTS, names) == {"num_examples": 4}
     submission = (tmp_path / "submission").read_text()
     assert submission == "index\tprediction\na\tyes\nb\tyes\nc\tno\nd\tyes\n"
-    with pytest.raises(UserError, match=r"test\.tf_record has 3 features, .* 4 examples"):
-        task().write_labels(data, OUTPUTS[1:], names)
+    with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples"):
+        task().write_labels(DATA, OUTPUTS[1:], names)

@@ -123,7 +123,7 @@ class TestEvaluate:
     def test_a_missing_prediction_scores_0_with_a_message(self, warnings):
         scores = evaluate_v1(make_dataset(q1=["cat"], q2=["cat"]), {"q2": "cat"})
         assert scores == {"exact_match": 50.0, "f1": 50.0}
-        assert warnings() == ["Unanswered question q1 will receive score 0."]
+        assert warnings() == ["1 questions have no prediction and score 0: q1"]
 
     def test_an_empty_prediction(self, warnings):
         dataset = make_dataset(q1=["cat"], q2=["the"])
@@ -176,6 +176,13 @@ class TestVersion2:
         ours = evaluate_v2(dataset_of(answers), predictions, odds)
         # Its probabilities of no answer are below 1 where the first scores are taken.
         theirs = metrics.squad_evaluate(examples, predictions)
+        # The script itself has the best ones only with a file of probabilities.
+        plain = {name: value for name, value in theirs.items() if not name.startswith("best")}
+        assert evaluate_v2(dataset_of(answers), predictions, None) == pytest.approx(plain)
+        at_threshold = metrics.squad_evaluate(examples, predictions, odds, 1.0)
+        # As the script's --na-prob-file and --na-prob-thresh.
+        abstained = evaluate_v2(dataset_of(answers), predictions, odds, 1.0)
+        assert abstained == pytest.approx(dict(at_threshold))
         exact, f1 = metrics.get_raw_scores(examples, predictions)
         has_answer = {i: bool(texts) for i, texts in answers.items()}
         metrics.find_all_best_thresh(theirs, predictions, exact, f1, odds, has_answer)
@@ -220,7 +227,12 @@ class TestVersion2:
     def test_a_question_without_prediction(self, warnings):
         data = dataset_of({"a": [{"text": "x"}], "b": []})
         assert get_raw_scores(data, {"b": ""}) == ({"b": 1}, {"b": 1})
-        assert warnings() == ["Missing prediction for a"]
+        assert evaluate_v2(data, {"b": ""}, None)["total"] == 1
+        evaluate_v2(dataset_of(dict.fromkeys("abcde", [])), {"b": ""}, None)
+        assert warnings() == [
+            "1 questions have no prediction and are left out: a",
+            "4 questions have no prediction and are left out: a, c, d, ...",
+        ]
 
     def test_best_threshold_by_hand(self):
         """All abstaining is right for c alone; a and b in turn are right, c is wrong, d gains."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from looking.page import read_page
 from runtime import distributed
 from runtime.data.batches import Data
 from runtime.data.records import shuffled_numbers
@@ -202,7 +203,11 @@ class TestVersion2:
         data = Data([], {}, 4, 4, source=Questions(articles, examples, features))
         scored = task.score(data, outputs)
         scored.write_outputs()
-        written = [json.loads((tmp_path / "out" / name).read_text()) for name in task.outputs]
+        names = [name for name in task.outputs if name.endswith(".json")]
+        written = [json.loads((tmp_path / "out" / name).read_text()) for name in names]
+        samples = read_page(task.page())["samples"]
+        assert "".join(s["id"] for s in samples if s["abstained"]) == abstaining
+        assert all((s["right"] is None) == (not known) for s in samples)
         assert written[0] == {i: "" if i in abstaining else "x" for i in "abcd"}
         assert [entries[0]["text"] for entries in written[1].values()] == list("xxxx")
         assert written[2] == dict(zip("abcd", odds, strict=True))

@@ -1,0 +1,1 @@
+"""Looking at predictions: as a page for a browser, and on the terminal."""

@@ -1,0 +1,136 @@
+"""Samples on the terminal, with and without colours."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from looking import terminal
+from looking.terminal import COLOURED, ONLY, PLAIN, lines_of, style_of_output
+
+VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}
+SAMPLE = {
+    "id": "q1",
+    "passage": 0,
+    "question": "Who built it?",
+    "truths": [(0, "Anna"), (0, "Anna built it")],
+    "answer": "Anna",
+    "place": 0,
+    "right": True,
+    "score": 1.0,
+    "confidence": 0.83,
+    "odds": -1.5,
+    "unanswerable": False,
+    "abstained": False,
+    "nbest": [["Anna", 0.9], ["", 0.1]],
+}
+
+
+@pytest.fixture
+def width(monkeypatch):
+    """Sets the width of the terminal."""
+    return lambda columns: monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def test_plain(width):
+    width(80)
+    assert list(lines_of(VIEW, SAMPLE, PLAIN)) == [
+        "q1  right  F1 100%  confidence 83%  log-odds of no answer -1.50",
+        "  Who built it?",
+        "  [{Anna] built it};?[31m then Anna left.",
+        "  predicted  [Anna]",
+        "  true       {Anna | Anna built it}",
+        "  n-best     90% Anna   10% no answer",
+        "",
+    ]
+
+
+def test_colours_say_the_same(width):
+    """And nothing of a text acts on the terminal."""
+    width(80)
+    coloured = "\n".join(lines_of(VIEW, SAMPLE, COLOURED))
+    codes = re.findall(r"\x1b\[[\d;]+m", coloured)
+    of_wrong = {COLOURED.before["wrong"]}
+    assert set(codes) == {*COLOURED.before.values(), *COLOURED.after.values()} - of_wrong
+    plain = "\n".join(lines_of(VIEW, SAMPLE, PLAIN))
+    without = re.sub(r"\x1b\[[\d;]+m", "", coloured)
+    assert without == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
+
+
+def test_lines_fit(width):
+    width(40)
+    view = {**VIEW, "passages": ["word " * 30 + "x" * 100]}
+    lines = list(lines_of(view, {**SAMPLE, "place": -1, "truths": []}, PLAIN))[1:]
+    assert max(map(len, lines)) <= 40
+    assert "".join(lines).count("x") == 100 and "".join(lines).count("word") == 30
+
+
+@pytest.mark.parametrize(
+    ("answer", "truths", "unanswerable", "predicted", "true"),
+    [
+        ("", [], True, "[no answer]", "no answer"),
+        (None, [(0, "Anna")], False, "[no prediction]", "{Anna}"),
+        ("x", [], False, "[x]", "not known"),
+    ],
+)
+def test_none(width, answer, truths, unanswerable, predicted, true):
+    width(80)
+    found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
+    lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
+    assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
+
+
+LABELLED = {"id": "e1", "passage": None, "texts": ["one", "two"], "right": False, "confidence": 0.7}
+
+
+def test_labels_options_and_numbers(width):
+    width(80)
+    sample = {**LABELLED, "truth": 0, "answer": 1, "probabilities": [0.3, 0.7]}
+    view = {"kind": "labels", "labels": ["no", "yes"], "passages": ["text"]}
+    said = ["  predicted  yes", "  true       no", "  of all     30% no   70% yes", ""]
+    first = "e1  wrong  confidence 70%"
+    assert list(lines_of(view, sample, PLAIN)) == [first, "  one", "  two", *said]
+    options = ["  no         one", "  yes        two"]
+    view["kind"] = "options"
+    assert list(lines_of(view, {**sample, "passage": 0}, PLAIN))[1:4] == ["  text", *options]
+    number = {**LABELLED, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
+    view["kind"] = "numbers"
+    assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
+
+
+def test_which_samples():
+    samples = [
+        {"right": True, "unanswerable": True, "abstained": True},
+        {"right": False, "unanswerable": True, "abstained": False},
+        {"right": None},
+    ]
+    found = {only: [n for n, s in enumerate(samples) if fits(s)] for only, fits in ONLY.items()}
+    assert found == {
+        "all": [0, 1, 2],
+        "wrong": [1],
+        "right": [0],
+        "unanswerable": [0, 1],
+        "abstained": [0],
+    }
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "style"),
+    [
+        (True, {}, COLOURED),
+        (False, {}, PLAIN),
+        (True, {"NO_COLOR": "1"}, PLAIN),
+        (True, {"NO_COLOR": ""}, COLOURED),
+        (True, {"TERM": "dumb"}, PLAIN),
+    ],
+)
+def test_where_there_are_colours(monkeypatch, is_terminal, variables, style):
+    monkeypatch.setattr(terminal.sys, "stdout", os.fdopen(os.dup(1), "w"))
+    monkeypatch.setattr(terminal.sys.stdout, "isatty", lambda: is_terminal)
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert style_of_output() is style

@@ -1,0 +1,99 @@
+"""`show_predictions.py`, of a run's folder and of files by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+import show_predictions
+from looking.page import read_page
+from runtime.errors import FlagError, UserError
+
+
+@pytest.fixture
+def call(set_flags, capsys, monkeypatch):
+    """Calls the program and returns what it prints."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments):
+        paths = [a for a in map(str, arguments) if not a.startswith("--")]
+        set_flags(
+            [show_predictions.define_flags], *(a for a in map(str, arguments) if a.startswith("--"))
+        )
+        show_predictions.main(["show_predictions.py", *paths])
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_a_run_has_written_its_page(call, trained, squad_dir):
+    """What it says of every question is what the run's other files say."""
+    view = read_page(str(trained / "predictions.html"))
+    answers = json.loads((trained / "predictions.json").read_text())
+    nbest = json.loads((trained / "nbest_predictions.json").read_text())
+    results = json.loads((trained / "eval_results.json").read_text())
+    assert {s["id"]: s["answer"] for s in view["samples"]} == answers
+    assert view["title"] == "SQuAD 1.1: dev-v1.1.json"
+    assert view["scores"] == {name: results[name] for name in ("exact_match", "f1")}
+    scores = [sample["score"] for sample in view["samples"]]
+    assert 100 * sum(scores) / len(scores) == pytest.approx(results["f1"], abs=0.01)
+    for sample in view["samples"]:
+        best = nbest[sample["id"]][0]
+        assert sample["nbest"][0][0] == best["text"] == sample["answer"]
+        assert sample["confidence"] == pytest.approx(best["probability"], abs=1e-4)
+    assert "predictions.html" in results["files"]
+    dev = json.loads((squad_dir / "dev-v1.1.json").read_text())["data"]
+    assert view["passages"] == [p["context"] for a in dev for p in a["paragraphs"]]
+
+
+def test_which_samples(call, trained):
+    output = call(trained, "--start_sample=2", "--num_samples=2")
+    ids = [line.split()[0] for line in output.splitlines() if line.startswith("2-")]
+    assert ids == ["2-0-0-2", "2-0-1-0"]
+    assert output.splitlines()[-1].startswith("12 samples. A page for a browser: ")
+    wrong = call(trained, "--only=wrong", "--num_samples=99")
+    view = read_page(str(trained / "predictions.html"))
+    count = sum(not sample["right"] for sample in view["samples"])
+    assert wrong.count("  wrong  ") == count and "  right  " not in wrong
+    assert f"12 samples, of which {count} are wrong. " in wrong
+    assert call(trained, "--only=unanswerable").startswith("None of 12 samples is unanswerable.")
+
+
+def test_the_page_of_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
+    """By the folder with --data, and of files elsewhere."""
+    data = f"--data={squad_dir / 'dev-v1.1.json'}"
+    page = tmp_path / "own.html"
+    call(trained, data, f"--page={page}")
+    assert page.read_bytes() == (trained / "predictions.html").read_bytes()
+    for name in ("predictions.json", "nbest_predictions.json"):
+        shutil.copy(trained / name, tmp_path)
+    files = (
+        f"--predictions={tmp_path}/predictions.json",
+        f"--nbest_file={tmp_path}/nbest_predictions.json",
+    )
+    call(*files, data)
+    assert (tmp_path / "predictions.html").read_bytes() == page.read_bytes()
+    call(files[0], data)
+    assert read_page(str(tmp_path / "predictions.html"))["samples"][0]["confidence"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "problem"),
+    [
+        ([], FlagError, "name the folder of a run, or"),
+        (["a", "b"], FlagError, "name the folder of a run, or"),
+        (["a", "--predictions=p.json"], FlagError, "name the folder of a run, or"),
+        (["--predictions=p.json"], FlagError, "--predictions needs --data"),
+        (["{0}"], UserError, "predictions.html is not there: give --data"),
+        (["{0}", "--data=none.json"], UserError, "SQuAD file none.json cannot be read"),
+        (["{1}", "--start_sample=12"], FlagError, "--start_sample 12: there are 12, counted from"),
+        (["{1}", "--data={2}", "--nbest_file={1}/predictions.json"], UserError, "has no list"),
+        (["{1}", "--data={2}", "--nbest_file={0}/nbest.json"], UserError, "without text or prob"),
+    ],
+)
+def test_what_does_not_fit(call, trained, squad_dir, tmp_path, arguments, error, problem):
+    (tmp_path / "nbest.json").write_text('{"2-0-0-0": [{"text": "a"}]}')
+    with pytest.raises(error, match=problem):
+        call(*(a.format(tmp_path, trained, squad_dir / "dev-v1.1.json") for a in arguments))
