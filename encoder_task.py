@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -26,6 +26,7 @@ from runtime.flags import (
     Shapes,
     define,
 )
+from runtime.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
 from runtime.training.run import global_batch_size
 from runtime.training.task import TRAIN, Task
 from tokenization import FullTokenizer
@@ -34,8 +35,8 @@ from tokenization import FullTokenizer
 Encode = Callable[[Mapping[str, tf.Tensor]], AlbertModel]
 
 
-# The first that is given says how text is cut into tokens.
-TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
+# The first that is given says how text is cut into tokens; it is kept under these names.
+TOKENIZER_FLAGS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
 
 
 class HeadOutput(NamedTuple):
@@ -172,8 +173,11 @@ class EncoderTask(Task):
     """A task whose model is a head on the encoder.
 
     Attributes:
+      kind: of task, as `assets` call it.
       config: the encoder's sizes.
     """
+
+    kind: ClassVar[str]
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -223,6 +227,21 @@ class EncoderTask(Task):
         """Returns how many groups of layers start from the initial checkpoint's first."""
         return 0
 
+    def assets(self) -> Assets:
+        """See `Task.assets`: configuration and tokenizer, and what shapes all features."""
+        settings = self.settings
+        files = {CONFIG: settings.albert_config_file}
+        for flag, name in TOKENIZER_FLAGS.items():
+            if path := settings.get(flag):
+                files[name] = path
+                break
+        description = {
+            "task": self.kind,
+            "do_lower_case": settings.get("do_lower_case", True),
+            "max_seq_length": settings.max_seq_length,
+        }
+        return Assets(description, files)
+
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
         found, _ = compare_with_checkpoint(
             variables, self.settings.init_checkpoint, self.num_groups()
@@ -240,7 +259,7 @@ class TextTask(EncoderTask):
       tokenizer: of the model.
     """
 
-    required = ("albert_config_file", TOKENIZER_FLAGS, "output_dir")
+    required = ("albert_config_file", tuple(TOKENIZER_FLAGS), "output_dir")
 
     def __init__(self, settings: Settings):
         super().__init__(settings)

@@ -33,6 +33,8 @@ MAY_IMPORT = {
     "model": {"runtime", *MODEL},
     **{task: {"runtime", *MODEL, task} for task in TASKS},
 }
+# What needs several tasks: above them, below the programs that use it.
+MAY_IMPORT["answering"] = {"runtime", *MODEL, *TASKS, "answering"}
 OURS = {
     path.name.removesuffix(".py")
     for path in ROOT.iterdir()
@@ -66,7 +68,7 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "doors")]
+    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "answering", "doors")]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 
