@@ -23,9 +23,10 @@ def load_model(path: str) -> Model:
       UserError: there is none, something is missing, or its task has no answers.
     """
     folder = open_folder(path)
-    if folder.says("task") not in _OF_TASKS:
+    task = folder.says("task")
+    if task not in _OF_TASKS:
         raise UserError(
-            f"{path} is a model of {folder.says('task')}, which answers nothing; there are answers for "
+            f"{path} is a model of {task}, which answers nothing; there are answers for "
             f"{', '.join(_OF_TASKS)}"
         )
-    return _OF_TASKS[folder.says("task")](folder)
+    return _OF_TASKS[task](folder)

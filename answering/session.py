@@ -15,7 +15,7 @@ from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
 from runtime.training.prediction import Output
 
 # Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.
-_LENGTH_STEP = 32
+_LENGTH_STEP = 16
 _BATCH = 8
 
 

@@ -10,6 +10,7 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from absl import app
@@ -23,20 +24,29 @@ _REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
-def run(main: Callable[[list[str]], None]) -> None:
-    """Runs `main` with the parsed flags.
+def run(main: Callable[[Any], None], parse_arguments: Callable[[list[str]], Any] = parse) -> None:
+    """Runs `main` with what is left of the command line when flags are parsed.
+
+    A program without flags parses all of it itself, by `parse_arguments`, with a `FlagError` for
+    what is wrong.
 
     Errors of the input, the flags or the environment end the program with one line on standard
     error and exit code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
     """
     # What the terminal cannot show is no reason to end.
     sys.stdout.reconfigure(errors="backslashreplace")
-    app.run(lambda argv: _guard(main, argv), flags_parser=_parse)
+    app.run(
+        lambda arguments: _guard(main, arguments),
+        flags_parser=lambda argv: _parsed(argv, parse_arguments),
+    )
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parsed(argv: list[str], parse_arguments: Callable[[list[str]], Any]) -> Any:
     try:
-        return parse(argv)
+        if parse_arguments is not parse:
+            # absl wants them parsed, and here there are none.
+            parse(argv[:1])
+        return parse_arguments(argv)
     except FlagError as e:
         fail(str(e), 2)
     except BrokenPipeError:
@@ -44,7 +54,7 @@ def _parse(argv: list[str]) -> list[str]:
         os._exit(0)
 
 
-def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
+def _guard(main: Callable[[Any], None], argv: Any) -> None:
     quieten_tensorflow()
     signals.install()
     signals.raise_stopped()
@@ -58,7 +68,7 @@ def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
         fail(*failure)
 
 
-def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str, int] | None:
+def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | None:
     """Runs `main`; what to say if it fails, and the exit code."""
     try:
         main(argv)
