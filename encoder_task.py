@@ -14,6 +14,7 @@ from optimization import OptimizerOptions
 from runtime import distributed, estimators
 from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
 from runtime.data.sequences import SEQUENCE_KEYS
+from runtime.devices import device
 from runtime.errors import FlagError, UserError
 from runtime.files import check_readable, content_of
 from runtime.flags import (
@@ -66,6 +67,8 @@ class ModelOptions(NamedTuple):
       num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
       use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
       gradient_checkpointing: likewise; in training.
+      remove_padding: likewise, of batches that are cut when they are read. Where all have one
+        length, a device may need to know every shape.
     """
 
     optimizer: OptimizerOptions | None = None
@@ -74,6 +77,7 @@ class ModelOptions(NamedTuple):
     use_one_hot_embeddings: bool = False
     use_einsum: bool = False
     gradient_checkpointing: bool = False
+    remove_padding: bool = False
 
 
 def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Callable:
@@ -93,6 +97,7 @@ def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Ca
                 options.use_one_hot_embeddings,
                 options.use_einsum,
                 gradient_checkpointing=options.gradient_checkpointing and is_training,
+                remove_padding=options.remove_padding and sequences["input_ids"].shape[1] is None,
             )
 
         output = head(encode, features, is_training)
@@ -195,7 +200,10 @@ class EncoderTask(Task):
     def contents(self, part: str) -> dict[str, Any]:
         """See `Task.contents`: the configuration, the tokenizer, and the rule of dropout."""
         # With other masks a run that was begun before would not end as one that was not stopped.
-        masks = {"dropout masks": "by place"} if part == TRAIN and self.has_dropout() else {}
+        masks = {}
+        if part == TRAIN and self.has_dropout():
+            rows = " of real tokens" if self._removes_padding() else ""
+            masks = {"dropout masks": f"by place{rows}"}
         return {"albert_config_file": self.config.to_dict(), **masks}
 
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:
@@ -206,8 +214,14 @@ class EncoderTask(Task):
             self.num_groups(),
             use_einsum=settings.use_einsum,
             gradient_checkpointing=settings.gradient_checkpointing,
+            remove_padding=self._removes_padding(),
         )
         return make_model_fn(self.config, self.head(), options)
+
+    def _removes_padding(self) -> bool:
+        """Returns whether the layers see real tokens alone; never on the HPU, whose batches have
+        one shape."""
+        return self.settings.remove_padding and self.trims and not device.is_hpu()
 
     def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
         """Returns how the model is trained under the flags."""

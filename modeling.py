@@ -45,6 +45,7 @@ from runtime.checkpoints.initialization import (  # noqa: F401  The reference ha
 from runtime.devices.ops import gelu  # The reference has it here.
 from runtime.errors import UserError
 from runtime.json_input import read_json
+from token_rows import PackedRows, PaddedRows, TokenRows
 
 # Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
 # is built in minutes and the elements of no variable are too many for TensorFlow to count.
@@ -219,6 +220,7 @@ class AlbertModel:
         use_einsum=True,
         scope=None,
         gradient_checkpointing=False,
+        remove_padding=False,
     ):
         """Builds the graph.
 
@@ -234,6 +236,8 @@ class AlbertModel:
           scope: name of the variable scope, "bert" if None.
           gradient_checkpointing: compute each block again in the backward pass: less memory, and
             a third more time. The graph needs a seed.
+          remove_padding: leave positions outside `input_mask` out of the layers: the same states
+            of real tokens, 0 for the others, with other masks of dropout.
 
         Raises:
           UserError: the configuration or the sequence length is impossible.
@@ -242,7 +246,12 @@ class AlbertModel:
         hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
         attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
         building = _Building(
-            config, hidden_dropout, attention_dropout, use_einsum, gradient_checkpointing
+            config,
+            hidden_dropout,
+            attention_dropout,
+            use_einsum,
+            gradient_checkpointing,
+            remove_padding,
         )
         batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
         if input_mask is None:
@@ -364,15 +373,15 @@ class _Building(NamedTuple):
     attention_dropout: float
     use_einsum: bool
     gradient_checkpointing: bool = False
+    remove_padding: bool = False
 
 
 def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -> list[tf.Tensor]:
     """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
-    config = building.config
-    batch_size, seq_length, width = get_shape_list(embeddings, expected_rank=3)
+    config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
-    bias = attention_bias(input_mask)
-    state = tf.reshape(embeddings, [-1, width])
+    tokens = (PackedRows if building.remove_padding else PaddedRows)(input_mask)
+    state = tokens.rows(embeddings)
     if width != config.hidden_size:
         state = dense(
             state,
@@ -391,40 +400,33 @@ def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -
                     with tf.variable_scope(f"inner_group_{inner}"):
                         block = functools.partial(
                             _block,
-                            bias=bias,
-                            batch_shape=[batch_size, seq_length],
+                            tokens=tokens,
                             building=building,
                             place=f"{scope}/layer_{layer}/inner_group_{inner}",
                         )
                         state = recomputation.apply(block, state) if recomputation else block(state)
-                    states.append(tf.reshape(state, [batch_size, seq_length, config.hidden_size]))
+                    states.append(tokens.sequences(state))
     return states
 
 
-def _block(
-    state: tf.Tensor, bias: tf.Tensor, batch_shape: list, building: _Building, place: str
-) -> tf.Tensor:
-    """Applies self-attention and feed-forward, each with residual and layer norm, to [B*S, H].
+def _block(state: tf.Tensor, tokens: TokenRows, building: _Building, place: str) -> tf.Tensor:
+    """Applies self-attention and feed-forward, each with residual and layer norm, to [M, H].
 
     `place` begins the names of the dropouts' places.
     """
-    config, hidden_dropout, attention_dropout, use_einsum, _ = building
+    config, hidden_dropout, attention_dropout, use_einsum, *_ = building
 
     def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
         return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)
 
     with tf.variable_scope("attention_1"):
         with tf.variable_scope("self"):
-            query, key, value = (
-                split_heads(
-                    layer(state, config.hidden_size, name), batch_shape, config.num_attention_heads
-                )
-                for name in ("query", "key", "value")
+            context = tokens.self_attention(
+                tuple(layer(state, config.hidden_size, n) for n in ("query", "key", "value")),
+                config.num_attention_heads,
+                attention_dropout,
+                f"{place}/attention_probabilities",
             )
-            context = attend(
-                query, key, value, bias, attention_dropout, f"{place}/attention_probabilities"
-            )
-            context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, config.hidden_size])
         with tf.variable_scope("output"):
             attention = layer(context, config.hidden_size)
             attention = dropout(attention, hidden_dropout, place=f"{place}/attention_output")

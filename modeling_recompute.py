@@ -60,13 +60,19 @@ class Recomputation:
         @tf.custom_gradient
         def join(output: tf.Tensor, state: tf.Tensor, *weights: tf.Tensor):
             def gradient(of_output: tf.Tensor, *of_weights: tf.Tensor) -> list:
+                # What the last layer has passed on nobody took: its gradient, whole zeros, is left
+                # out.
+                sums = [
+                    [] if self._weights[name] is last else [of_weight]
+                    for name, last, of_weight in zip(names, passed_on, of_weights, strict=True)
+                ]
                 # Without this, all layers would be computed again in the forward pass; and with the
                 # sums, no layer begins before the one behind it is done with.
-                with tf.control_dependencies([tf.group(of_output, *of_weights)]):
+                with tf.control_dependencies([tf.group(of_output, *sum(sums, []))]):
                     again = tf.stop_gradient(state)
                     output_again = build(again)
                 of_state, *own = tf.gradients(output_again, [again, *values], of_output)
-                sums = [tf.add_n(pair) for pair in zip(of_weights, own, strict=True)]
+                sums = [tf.add_n([*before, new]) for before, new in zip(sums, own, strict=True)]
                 return [None, of_state, *sums]
 
             return [tf.identity(output), *map(tf.identity, weights)], gradient

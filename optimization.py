@@ -172,8 +172,7 @@ def training_op(
 
     def finish(batch: Gradients) -> tf.Tensor:
         batch = reduce_over_workers(batch, options.allreduce_dtype)
-        batch = clip(batch, num_batches)
-        update = apply(optimizer, batch, step)
+        update = apply(optimizer, batch, clipping_factor(batch, num_batches), step)
         with tf.control_dependencies([update]):
             counted = tf.assign_add(global_step, 1)
         with tf.control_dependencies([counted]):
@@ -218,20 +217,21 @@ def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Grad
     return batch._replace(values=values, facts=facts)
 
 
-def clip(batch: Gradients, num_batches: int) -> Gradients:
-    """Returns gradients, the means over `num_batches`, clipped to a global norm of 1."""
+def clipping_factor(batch: Gradients, num_batches: int) -> tf.Tensor:
+    """Returns what clips gradients, the means over `num_batches`, to a global norm of 1."""
     others = [g for g, by_row in zip(batch.values, batch.of_rows, strict=True) if not by_row]
     row_squares = Facts(*tf.unstack(batch.facts)).row_squares / num_batches
     norm = tf.sqrt(tf.square(tf.global_norm(others)) + row_squares)
     # Everything that follows depends on the check, so that no NaN ever reaches a variable.
-    norm = tf.debugging.check_numerics(norm, NOT_FINITE)
-    values, _ = tf.clip_by_global_norm(batch.values, clip_norm=1.0, use_norm=norm)
-    return batch._replace(values=values)
+    return 1.0 / tf.maximum(tf.debugging.check_numerics(norm, NOT_FINITE), 1.0)
 
 
-def apply(optimizer: AdamWeightDecayOptimizer, batch: Gradients, step: tf.Tensor) -> tf.Operation:
+def apply(
+    optimizer: AdamWeightDecayOptimizer, batch: Gradients, factor: tf.Tensor, step: tf.Tensor
+) -> tf.Operation:
     """Returns the op that updates variables and the optimizer's state in a step."""
-    return optimizer.apply_gradients(zip(batch.values, batch.variables, strict=True), step)
+    pairs = zip(batch.values, batch.variables, strict=True)
+    return optimizer.apply_gradients(pairs, step, factor=factor)
 
 
 def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Tensor]) -> tf.Tensor:
@@ -253,15 +253,18 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
     values = [batch.facts, *batch.values]
     sums = [_zeros(f"accumulated/{number}", value) for number, value in enumerate(values)]
     count = mask_seeds.micro_batch()
-    added = [total.assign_add(value) for total, value in zip(sums, values, strict=True)]
+    # Means, not sums to be divided at the end: that would take memory for both.
+    added = [total.assign_add(value / runs) for total, value in zip(sums, values, strict=True)]
     with tf.control_dependencies(added):
         counted = tf.identity(count.assign_add(1))
 
     def last_run() -> tf.Tensor:
-        facts, *means = (total.read_value() / runs for total in sums)
+        facts, *means = (total.read_value() for total in sums)
         facts = finish(batch._replace(values=means, facts=facts))
+        # Zeros that TensorFlow takes for constants, it would make once and keep beside the sums.
+        zero = counted - runs
         with tf.control_dependencies([facts]):
-            cleared = [v.assign(tf.zeros_like(v)) for v in (*sums, count)]
+            cleared = [v.assign(tf.fill(v.shape, tf.cast(zero, v.dtype))) for v in (*sums, count)]
         with tf.control_dependencies(cleared):
             return tf.identity(facts)
 
@@ -289,11 +292,19 @@ def _zeros(name: str, like: tf.Tensor) -> tf.Variable:
         name,
         like.shape,
         like.dtype,
-        tf.zeros_initializer(),
+        _zeros_of,
         trainable=False,
         collections=[tf.GraphKeys.LOCAL_VARIABLES],
         use_resource=True,
     )
+
+
+def _zeros_of(shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """Returns zeros that TensorFlow does not take for a constant.
+
+    As one the session would keep them for as long as it lives, beside the variable.
+    """
+    return tf.fill(shape, tf.placeholder_with_default(tf.zeros([], dtype), []))
 
 
 def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
@@ -363,6 +374,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         grads_and_vars: Iterable[tuple],
         global_step: tf.Tensor | tf.Variable | None = None,
         name: str | None = None,
+        factor: tf.Tensor | None = None,
     ) -> tf.Operation:
         """Returns the op that updates variables and moments, one variable after the other.
 
@@ -372,12 +384,14 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
           grads_and_vars: pairs of gradient and variable; those with a None are left out.
           global_step: the step, counted from 0. As in the reference it does not move.
           name: of the op.
+          factor: that the gradients are multiplied by, if not by 1.
         """
         assignments, before = [], []
         for gradient, variable in grads_and_vars:
             if gradient is not None and variable is not None:
                 gradient = tf.convert_to_tensor(gradient)
                 with tf.control_dependencies(before):
+                    gradient = gradient if factor is None else gradient * factor
                     before = self._assignments(gradient, variable, global_step)
                 assignments += before
         return tf.group(*assignments, name=name)
@@ -387,13 +401,17 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     ) -> list:
         """Returns the ops that give a variable and its moments their new values."""
         m, v = self._moments_of(variable)
+        # One after the other, as the variables are: each of these has copies of the variable.
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
-        next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
-        update = self._update(next_m, next_v, step)
+        with tf.control_dependencies([next_m]):
+            next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
+        with tf.control_dependencies([next_v]):
+            update = self._update(next_m, next_v, step)
         if self.weight_decay_rate and not _matches(
             variable.op.name, self.exclude_from_weight_decay
         ):
-            update += self.weight_decay_rate * variable
+            with tf.control_dependencies([update]):
+                update += self.weight_decay_rate * variable
         rate = self._rate(variable, update)
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
 
@@ -425,7 +443,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
             shape=variable.shape.as_list(),
             dtype=tf.float32,
             trainable=False,
-            initializer=tf.zeros_initializer(),
+            initializer=_zeros_of,
         )
 
 

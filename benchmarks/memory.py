@@ -90,17 +90,15 @@ def train(flags: argparse.Namespace) -> dict:
         step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
         parts = estimate_memory(step)
         estimate = int(peak_memory_gb() * 1e9) + on_the_cpu(parts)
-        found = {"estimate": estimate, "parts": parts, "peak": None}
+        found = {"estimate": estimate, "peak": None}
         there = host_memory()
         if there and estimate > there.size:
             return found
         with tf.Session() as session:
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-            print("initialized", peak_memory_gb(), file=sys.stderr)
             for _ in range(_BATCHES):
                 start = time.perf_counter()
                 session.run(step, {features[name]: value for name, value in batch.items()})
-                print("run", peak_memory_gb(), parts, file=sys.stderr)
     return {**found, "peak": int(peak_memory_gb() * 1e9), "seconds": time.perf_counter() - start}
 
 

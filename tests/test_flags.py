@@ -237,6 +237,7 @@ OWN_OF_ALL_RUNS = {
     "allreduce_dtype": "float32",
     "device": "auto",
     "gradient_accumulation_steps": "1",
+    "gradient_checkpointing": "false",
     "log_steps": "100",
     "overwrite_output_dir": "false",
     "scale_learning_rate": "false",

@@ -19,6 +19,7 @@ MODEL = (
     "modeling_recompute",
     "optimization",
     "sentencepiece_text",
+    "token_rows",
     "wordpiece_text",
     "token_offsets",
     "tokenization",

@@ -270,12 +270,16 @@ def transformers_outputs(config, checkpoint, inputs):
     ],
     ids=["1 group", "2 groups of 4 layers", "a group a layer, E > H", "12 heads"],
 )
-def test_equals_transformers(changes, tmp_path):
+@pytest.mark.parametrize("remove_padding", [False, True], ids=["padded", "without padding"])
+def test_equals_transformers(changes, remove_padding, tmp_path):
     config, inputs = make_config(**changes), make_inputs()
-    ours = run_model(config, inputs, save_to=str(tmp_path / "model.ckpt"))
+    ours = run_model(
+        config, inputs, save_to=str(tmp_path / "model.ckpt"), remove_padding=remove_padding
+    )
     layers, pooled = transformers_outputs(config, str(tmp_path / "model.ckpt"), inputs)
     assert len(ours.layers) == len(layers) == config.num_hidden_layers
-    assert_close(ours.layers, layers, 1e-4)
+    counted = inputs[1][..., np.newaxis] if remove_padding else 1
+    assert_close(ours.layers, [layer * counted for layer in layers], 1e-4)
     assert_close(ours.pooled, pooled, 1e-4)
 
 

@@ -53,6 +53,7 @@ OTHER = {
     "export_dir": "{0}/exported",
     "from_scratch": "true",
     "gradient_accumulation_steps": "2",
+    "gradient_checkpointing": "true",
     "high_only": "true",
     "init_checkpoint": "{0}/model.ckpt",
     "init_from_group0": "true",
@@ -80,6 +81,7 @@ OTHER = {
     "predict_batch_size": "2",
     "predict_file": "{0}/other.json.squad",
     "preprocess_workers": "2",
+    "remove_padding": "false",
     "save_checkpoints_minutes": "1",
     "save_checkpoints_steps": "7",
     "save_summary_steps": "7",
@@ -362,7 +364,9 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
     assert (earlier != settings) == with_dropout
     (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
     if with_dropout:
-        with pytest.raises(FlagError, match=r"dropout masks \(was by operation, is by place\)"):
+        with pytest.raises(
+            FlagError, match=r"dropout masks \(was by operation, is by place of real"
+        ):
             found()
         assert found("--deterministic_run", "--overwrite_output_dir")
     else:

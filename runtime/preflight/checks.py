@@ -42,8 +42,8 @@ from runtime.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (
-    "lower --train_batch_size and raise --gradient_accumulation_steps for it, or shorten "
-    "--max_seq_length"
+    "give --gradient_checkpointing, lower --train_batch_size and raise "
+    "--gradient_accumulation_steps for it, or shorten --max_seq_length"
 )
 
 

@@ -77,6 +77,12 @@ def _define_batches() -> None:
         "Compute each layer again in the backward pass, instead of keeping it in memory: larger "
         "models and batches, at some third more time. Same results but for rounding.",
     )
+    define(TRAINING, Shapes.WEIGHTS).switch(
+        "remove_padding",
+        True,
+        "Leave padding out of the layers, but for attention: less work, and the same results but "
+        "for rounding and the masks of dropout. Not on the HPU.",
+    )
     define(TRAINING, Shapes.JOB).integer(
         "predict_batch_size",
         8,
