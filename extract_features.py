@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from answering.embedding import Embedder
 from answering.embedding_files import write_json_lines, write_npz
 from answering.folders import ModelFolder, open_folder, put_together
-from encoder_task import TOKENIZER_FLAGS
+from encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS
 from runtime import app
 from runtime.checkpoints.checkpoint_files import resolve_checkpoint
 from runtime.errors import FlagError, UserError
@@ -35,12 +35,12 @@ from runtime.flags import (
     Settings,
     Shapes,
     define,
+    define_alias,
 )
 from runtime.progress import progress
 from runtime.training.run_flags import define_ignored_flags
 from tokenization import FullTokenizer
 
-_CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
 _WRITERS = {"json": write_json_lines, "npz": write_npz}
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
@@ -60,8 +60,9 @@ def define_flags() -> None:
     data.switch("pooled", False, "Write the pooled output, a vector a text, too.")
     text = "A folder that --export_dir or --output_dir has made, or a checkpoint."
     model.path("init_checkpoint", None, text)
-    for name, of in zip(_CONFIG_FLAGS, ("an ALBERT", "a BERT"), strict=True):
-        model.path(name, None, f"JSON of the sizes of {of}; not needed with such a folder.")
+    name, alias = CONFIG_FLAGS
+    model.path(name, None, "JSON of the model's sizes; not needed with such a folder.")
+    define_alias(alias, name)
     model.path("spm_model_file", None, "SentencePiece model, likewise.")
     model.path("vocab_file", None, "WordPiece vocabulary, likewise.")
     model.switch("do_lower_case", True, "Lower-case the text, likewise.")
@@ -114,12 +115,12 @@ def _model(settings: Settings) -> ModelFolder:
     Raises:
       FlagError: flags are missing, or sequences are longer than the model takes.
     """
-    configs = [value for name in _CONFIG_FLAGS if (value := settings.get(name))]
-    if configs:
-        settings.require(tuple(TOKENIZER_FLAGS))
+    if settings.albert_config_file:
+        settings.require(TOKENIZER_FLAGS)
         path, names = settings.init_checkpoint, (settings.vocab_file, settings.spm_model_file)
         tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
-        folder = put_together(path, {}, resolve_checkpoint(path), configs[0], tokenizer)
+        config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
+        folder = put_together(path, {}, checkpoint, config_file, tokenizer)
     else:
         folder = open_folder(settings.init_checkpoint)
     longest = folder.config.max_position_embeddings

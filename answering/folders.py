@@ -6,7 +6,7 @@ import glob
 import os
 from typing import Any, NamedTuple
 
-from modeling import AlbertConfig
+from modeling import EncoderConfig, read_config
 from runtime.checkpoints.checkpoint_files import BEST, newest_checkpoint, resolve_checkpoint
 from runtime.errors import UserError
 from runtime.json_input import read_json
@@ -31,7 +31,7 @@ class ModelFolder(NamedTuple):
     path: str
     description: dict[str, Any]
     checkpoint: str
-    config: AlbertConfig
+    config: EncoderConfig
     tokenizer: FullTokenizer
 
     def says(self, name: str) -> Any:
@@ -76,7 +76,7 @@ def put_together(
       UserError: configuration or tokenizer are no good, or not of the same model.
     """
     tokenizer.check()
-    config = AlbertConfig.from_json_file(config_file)
+    config = read_config(config_file)
     if tokenizer.size != config.vocab_size:
         raise UserError(
             f"{path}: the tokenizer has {tokenizer.size} pieces, the configuration a vocab_size of "

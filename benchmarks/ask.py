@@ -31,7 +31,7 @@ from answering.folders import open_folder
 from answering.session import ModelSession
 from answering.squad import QuestionAnswerer
 from encoder_task import Head, ModelOptions, make_model_fn
-from modeling import AlbertConfig
+from modeling import EncoderConfig, read_config
 from runtime import estimators
 from runtime.checkpoints.checkpoint_files import BEST
 from runtime.data.sequences import SEQUENCE_KEYS
@@ -103,7 +103,7 @@ def parse_flags() -> argparse.Namespace:
 
 def write_model(folder: str, config_file: str) -> None:
     """Writes a model of SQuAD 1.1 with random weights, as a run has it."""
-    config = AlbertConfig.from_json_file(config_file)
+    config = read_config(config_file)
     tokenizer = os.path.join(folder, "tokenizer")
     with open(tokenizer, "wb") as file:
         file.write(tokenizer_of_size(config.vocab_size))
@@ -114,7 +114,7 @@ def write_model(folder: str, config_file: str) -> None:
     assets.write_assets(os.path.join(folder, assets.FOLDER), assets.Assets(description, files))
 
 
-def write_random_weights(folder: str, config: AlbertConfig, head: Head) -> None:
+def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None:
     """Writes the best checkpoint of a model that nobody has trained."""
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = {key: tf.placeholder(tf.int32, [None, None], key) for key in SEQUENCE_KEYS}
