@@ -25,7 +25,8 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-gaudi test-multihost lint \
-	format lock bench-features bench-scaling bench-precision bench-pretraining-data bench-step bench-memory clean
+	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-step \
+	bench-memory clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -36,6 +37,7 @@ help:
 	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
+	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
 	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (1 hour, 24 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
@@ -134,6 +136,9 @@ bench-pretraining-data: install
 
 bench-precision: install
 	$(RUN) -m benchmarks.precision $(FLAGS)
+
+bench-ask: install
+	$(RUN) -m benchmarks.ask $(FLAGS)
 
 bench-memory: install
 	$(RUN) -m benchmarks.memory $(FLAGS)

@@ -32,6 +32,7 @@ from runtime.flags import (
     Shapes,
     define,
 )
+from runtime.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
 from runtime.training.run import global_batch_size
 from runtime.training.task import TRAIN, Task
 from tokenization import FullTokenizer
@@ -183,8 +184,11 @@ class EncoderTask(Task):
     """A task whose model is a head on the encoder.
 
     Attributes:
+      kind: of task, as `assets` call it.
       config: the encoder's sizes.
     """
+
+    kind: ClassVar[str]
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -244,6 +248,21 @@ class EncoderTask(Task):
     def num_groups(self) -> int:
         """Returns how many groups of layers start from the initial checkpoint's first."""
         return 0
+
+    def assets(self) -> Assets:
+        """See `Task.assets`: configuration and tokenizer, and what shapes all features."""
+        settings = self.settings
+        files = {CONFIG: settings.albert_config_file}
+        for flag, name in zip(TOKENIZER_FLAGS, (SPM_MODEL, VOCABULARY), strict=True):
+            if path := settings.get(flag):
+                files[name] = path
+                break
+        description = {
+            "task": self.kind,
+            "do_lower_case": settings.get("do_lower_case", True),
+            "max_seq_length": settings.max_seq_length,
+        }
+        return Assets(description, files)
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
         found, _ = compare_with_checkpoint(

@@ -11,6 +11,7 @@ eval_results.json, of any task: of several the median and the spread of every sc
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 from looking.terminal import printable
 from runtime import app
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, parse
 from runtime.json_input import read_json
 from squad.comparison import Predictions, Questions, compare, spread_of_runs
 from squad.scoring import without_prediction
@@ -186,4 +187,4 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main, takes_arguments=True)
+    app.run(main, functools.partial(parse, takes_arguments=True))

@@ -10,6 +10,7 @@ system, a JSON object of question id to answer.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 
@@ -20,7 +21,7 @@ from looking.page import PAGE, read_page, write_page
 from looking.terminal import ONLY, lines_of, style_of_output
 from runtime import app
 from runtime.errors import FlagError, UserError
-from runtime.flags import FLAGS
+from runtime.flags import FLAGS, parse
 from squad.comparison import Predictions, Questions
 from squad.task import NBEST, ODDS, PREDICTIONS
 from squad.view import answers_view
@@ -115,4 +116,4 @@ def show(page: str) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main, takes_arguments=True)
+    app.run(main, functools.partial(parse, takes_arguments=True))

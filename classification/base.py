@@ -19,6 +19,7 @@ from runtime.data.batches import Data
 from runtime.data.feature_file import sha256_of_inputs
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
+from runtime.training.assets import Assets
 from runtime.training.evaluation import Scored
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TEST, TRAIN
@@ -101,6 +102,11 @@ class ClassificationTask(TextTask):
 
     def has_dropout(self) -> bool:
         return bool(self.dropout) or super().has_dropout()
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        values = {"task_name": self.settings.task_name.lower(), "labels": list(self.labels)}
+        return Assets({**description, **values}, files)
 
     def feature_shape(self) -> list[int]:
         """Returns the shape of an example's sequences, see `feature_spec`."""

@@ -91,11 +91,18 @@ def make_feature(
     Raises:
       UserError: the label is not in `label_list`.
     """
+    sequence = cut_sequence(ids_a, ids_b, special_ids, max_seq_length)
+    return Feature(sequence, _label_id(example, label_list))
+
+
+def cut_sequence(
+    ids_a: Sequence[int], ids_b: Sequence[int], special_ids: Sequence[int], max_seq_length: int
+) -> TokenSequence:
+    """Returns one or two texts as a sequence; arguments are as in `make_feature`."""
     kept_a, kept_b = max_seq_length - _SINGLE_SPECIAL_TOKENS, 0
     if ids_b:
         kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL_TOKENS)
-    sequence = make_sequence(ids_a[:kept_a], ids_b[:kept_b], *special_ids)
-    return Feature(sequence, _label_id(example, label_list))
+    return make_sequence(ids_a[:kept_a], ids_b[:kept_b], *special_ids)
 
 
 def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:

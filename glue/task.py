@@ -20,6 +20,7 @@ from runtime import distributed
 from runtime.data.batches import Data
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
+from runtime.training.assets import Assets
 from runtime.training.output_folder import checkpoint_to_use
 from runtime.training.prediction import Output
 from runtime.training.run_record import recorded_settings
@@ -29,6 +30,7 @@ from runtime.training.task import TEST, TRAIN
 class GlueTask(ClassificationTask):
     """A task of GLUE, or one's own, under the flags."""
 
+    kind = "glue"
     define_flags = staticmethod(define_glue_flags)
 
     def __init__(self, settings: Settings):
@@ -53,6 +55,15 @@ class GlueTask(ClassificationTask):
         return make_head(
             len(self.labels), self.dropout, None if math.isnan(threshold) else threshold
         )
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        threshold = self.settings.threshold_to_export
+        values = {
+            "limits": self.limits,
+            "threshold": None if math.isnan(threshold) else threshold,
+        }
+        return Assets({**description, **values}, files)
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
         summary = super().write_labels(data, outputs, names)

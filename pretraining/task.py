@@ -35,6 +35,7 @@ _UNUSED = ("num_train_epochs", "warmup_proportion", "export_dir")
 class PretrainingTask(EncoderTask):
     """Pretraining under the flags."""
 
+    kind = "pretraining"
     required = (CONFIG_FLAGS, "output_dir")
     trims = False
     define_flags = staticmethod(define_pretraining_flags)

@@ -70,10 +70,14 @@ class RaceProcessor(Processor):
         columns = (passage[key] for key in ("questions", "options", "answers"))
         for question, options, answer in zip(*columns, strict=True):
             texts = [self.process_text(text) for text in (question, *options)]
-            # The option in the place of the blank, or behind the question.
-            blank = texts[0] if "_" in texts[0] else f"{texts[0]} _"
-            endings = [blank.replace("_", option) for option in texts[1:]]
+            endings = filled_in(*texts)
             yield InputExample(passage["id"], context, None, endings, LABELS.index(answer))
+
+
+def filled_in(question: str, *options: str) -> list[str]:
+    """Returns the question with each option in the place of its blank, or behind it."""
+    blank = question if "_" in question else f"{question} _"
+    return [blank.replace("_", option) for option in options]
 
 
 def _texts(folder: str) -> list[str]:

@@ -14,11 +14,13 @@ from race.flags import FEATURE_FLAGS, define_race_flags
 from race.head import make_race_head
 from runtime.errors import FlagError
 from runtime.flags import Settings
+from runtime.training.assets import Assets
 
 
 class RaceTask(ClassificationTask):
     """RACE under the flags."""
 
+    kind = "race"
     sequences = (len(LABELS),)
     input_name = "data_dir"
     define_flags = staticmethod(define_race_flags)
@@ -47,6 +49,10 @@ class RaceTask(ClassificationTask):
             {"max_qa_length": settings.max_qa_length, "levels": processor.levels},
             settings.preprocess_workers,
         )
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        return Assets({**description, "max_qa_length": self.settings.max_qa_length}, files)
 
     def head(self) -> Head:
         return make_race_head(self.dropout, len(LABELS))

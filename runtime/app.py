@@ -10,9 +10,11 @@ import sysconfig
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from absl import app
+from absl.flags import FLAGS
 
 from runtime import distributed, locks, signals
 from runtime.errors import FlagError, UserError
@@ -23,8 +25,10 @@ _REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
-def run(main: Callable[[list[str]], None], takes_arguments: bool = False) -> None:
-    """Runs `main` with the parsed flags, and the other arguments if the program has any.
+def run(main: Callable[[Any], None], parse_arguments: Callable[[list[str]], Any] = parse) -> None:
+    """Runs `main` with what `parse_arguments` makes of the command line: what is left beside flags.
+
+    A program without flags parses all of it itself, with a `FlagError` for what is wrong.
 
     Errors of the input, the flags or the environment end the program with one line on standard
     error and exit code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
@@ -32,13 +36,18 @@ def run(main: Callable[[list[str]], None], takes_arguments: bool = False) -> Non
     # What the terminal cannot show is no reason to end.
     sys.stdout.reconfigure(errors="backslashreplace")
     app.run(
-        lambda argv: _guard(main, argv), flags_parser=lambda argv: _parse(argv, takes_arguments)
+        lambda arguments: _guard(main, arguments),
+        flags_parser=lambda argv: _parsed(argv, parse_arguments),
     )
 
 
-def _parse(argv: list[str], takes_arguments: bool) -> list[str]:
+def _parsed(argv: list[str], parse_arguments: Callable[[list[str]], Any]) -> Any:
     try:
-        return parse(argv, takes_arguments)
+        arguments = parse_arguments(argv)
+        if not FLAGS.is_parsed():
+            # absl wants them parsed, and there are none.
+            parse(argv[:1])
+        return arguments
     except FlagError as e:
         fail(str(e), 2)
     except BrokenPipeError:
@@ -46,7 +55,7 @@ def _parse(argv: list[str], takes_arguments: bool) -> list[str]:
         os._exit(0)
 
 
-def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
+def _guard(main: Callable[[Any], None], argv: Any) -> None:
     quieten_tensorflow()
     signals.install()
     signals.raise_stopped()
@@ -60,7 +69,7 @@ def _guard(main: Callable[[list[str]], None], argv: list[str]) -> None:
         fail(*failure)
 
 
-def _failure_of(main: Callable[[list[str]], None], argv: list[str]) -> tuple[str, int] | None:
+def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | None:
     """Runs `main`; what to say if it fails, and the exit code."""
     try:
         main(argv)

@@ -135,6 +135,19 @@ def content_of(path: str) -> str:
         raise UserError(f"{path} cannot be read: {e.strerror}") from e
 
 
+def read_bytes(path: str) -> bytes:
+    """Returns a file's content.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
 def check_readable(path: str, what: str) -> None:
     """Raises a `UserError` that says what is missing, unless `path` is a file that can be read."""
     if os.path.isdir(path):

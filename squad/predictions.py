@@ -42,6 +42,34 @@ class _Candidate(NamedTuple):
         return self.start_log_prob + self.end_log_prob
 
 
+class Answer(NamedTuple):
+    """A possible answer to a question.
+
+    Attributes:
+      text: as it stands in the paragraph.
+      place: number of its first character there.
+      start_log_prob, end_log_prob: its scores.
+    """
+
+    text: str
+    place: int
+    start_log_prob: float
+    end_log_prob: float
+
+    @property
+    def score(self) -> float:
+        """Returns by what answers to a question are compared."""
+        return self.start_log_prob + self.end_log_prob
+
+
+def raw_results(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResult]:
+    """Returns the model's outputs for features, by their unique id."""
+    results = (
+        RawResult(int(o["unique_ids"]), o["start_log_prob"], o["end_log_prob"]) for o in outputs
+    )
+    return {result.unique_id: result for result in results}
+
+
 def answer_questions(
     examples: Sequence[SquadExample],
     features: Iterable[PredictionFeature],
@@ -214,13 +242,36 @@ def nbest_of(
       n_best_size: how many answers are kept.
       no_answer: the entry that stands for none.
     """
+    answers = best_answers(example, features, of_example, n_best_size)
+    shares = softmax([answer.score for answer in answers])
+    return [
+        {
+            "text": answer.text,
+            "probability": probability,
+            "start_log_prob": answer.start_log_prob,
+            "end_log_prob": answer.end_log_prob,
+        }
+        for answer, probability in zip(answers, shares, strict=True)
+    ] or [dict(no_answer)]
+
+
+def best_answers(
+    example: SquadExample,
+    features: Iterable[PredictionFeature],
+    of_example: dict,
+    n_best_size: int,
+) -> list[Answer]:
+    """Returns the best answers of a question with different texts, best first; maybe none.
+
+    Arguments are as in `nbest_of`.
+    """
     candidates = [
         _mean_candidate(feature, span, scores)
         for feature in features
         for span, scores in of_example[feature.unique_id].items()
     ]
     candidates.sort(key=lambda c: c.score, reverse=True)
-    return _entries(candidates, example.paragraph_text, n_best_size) or [dict(no_answer)]
+    return _different(candidates, example.paragraph_text, n_best_size)
 
 
 def _mean_candidate(
@@ -230,28 +281,24 @@ def _mean_candidate(
     return _Candidate(feature, *span, start, end)
 
 
-def _entries(candidates: list[_Candidate], paragraph_text: str, n_best_size: int) -> list[dict]:
-    """Returns the first candidates with different texts, as the n-best file has them."""
+def _different(candidates: list[_Candidate], paragraph_text: str, n_best_size: int) -> list[Answer]:
+    """Returns the first candidates with different texts."""
     texts = {}
     for candidate in candidates:
         if len(texts) >= n_best_size:
             break
         first = int(candidate.feature.starts[candidate.start])
         last = int(candidate.feature.ends[candidate.end])
-        texts.setdefault(paragraph_text[first : last + 1].strip(), candidate)
-    probabilities = _softmax([candidate.score for candidate in texts.values()])
-    return [
-        {
-            "text": text,
-            "probability": probability,
-            "start_log_prob": candidate.start_log_prob,
-            "end_log_prob": candidate.end_log_prob,
-        }
-        for (text, candidate), probability in zip(texts.items(), probabilities, strict=True)
-    ]
+        text = paragraph_text[first : last + 1]
+        place = first + len(text) - len(text.lstrip())
+        if (text := text.strip()) not in texts:
+            scores = candidate.start_log_prob, candidate.end_log_prob
+            texts[text] = Answer(text, place, *scores)
+    return list(texts.values())
 
 
-def _softmax(scores: Sequence[float]) -> list[float]:
+def softmax(scores: Sequence[float]) -> list[float]:
+    """Returns the probabilities that scores come to."""
     highest = max(scores, default=0.0)
     exponentials = [math.exp(score - highest) for score in scores]
     total = sum(exponentials)

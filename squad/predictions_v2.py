@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,15 @@ RawResultV2 = collections.namedtuple(
         "cls_logits",
     ],
 )
+
+
+def raw_results_v2(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResultV2]:
+    """Returns the model's outputs for features, by their unique id."""
+    fields = RawResultV2._fields[1:]
+    results = (
+        RawResultV2(int(o["unique_ids"]), **{key: o[key] for key in fields}) for o in outputs
+    )
+    return {result.unique_id: result for result in results}
 
 
 def spans_v2(max_answer_length: int) -> FindSpans:

@@ -12,6 +12,7 @@ from runtime.data.batches import Data
 from runtime.errors import FlagError
 from runtime.files import content_of, write_json
 from runtime.flags import Settings
+from runtime.training.assets import Assets
 from runtime.training.evaluation import Scored
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN, is_wanted
@@ -74,6 +75,12 @@ class SquadTask(TextTask):
 
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        names = "doc_stride", "max_query_length", "n_best_size", "max_answer_length"
+        values = {name: getattr(self.settings, name) for name in names}
+        return Assets({**description, **values}, files)
 
     def best_by(self, questions: list[dict]) -> str | None:
         """Returns the score that tells the best checkpoint; None where answers are not known."""

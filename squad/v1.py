@@ -6,13 +6,14 @@ from typing import Any
 
 from encoder_task import Head
 from runtime.flags import Settings
+from runtime.training.assets import Assets
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN
 from squad.examples import check_all_answerable
 from squad.feature_files import Questions
 from squad.flags import define_v1_flags
 from squad.head import make_v1_head
-from squad.predictions import NbestLists, RawResult, answer_questions, spans_v1
+from squad.predictions import NbestLists, answer_questions, raw_results, spans_v1
 from squad.scoring import evaluate_v1, get_raw_scores_v1
 from squad.task import PREDICTIONS, SquadTask
 
@@ -22,6 +23,7 @@ class SquadV1Task(SquadTask):
 
     version = "1.1"
     raw_scores = staticmethod(get_raw_scores_v1)
+    kind = "squad-1.1"
     define_flags = staticmethod(define_v1_flags)
 
     def __init__(self, settings: Settings):
@@ -36,6 +38,11 @@ class SquadV1Task(SquadTask):
     def head(self) -> Head:
         return make_v1_head(self.settings.mask_padding_in_loss)
 
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        masks = {"mask_padding_in_loss": self.settings.mask_padding_in_loss}
+        return Assets({**description, **masks}, files)
+
     def best_by(self, questions: list[dict]) -> str | None:
         return "f1" if any(question.get("answers") for question in questions) else None
 
@@ -43,11 +50,6 @@ class SquadV1Task(SquadTask):
         self, questions: Questions, outputs: list[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
-        results = {
-            i: RawResult(i, o["start_log_prob"], o["end_log_prob"])
-            for o in outputs
-            for i in [int(o["unique_ids"])]
-        }
         find_spans = spans_v1(self.settings.n_best_size, self.settings.max_answer_length)
-        answers = answer_questions(examples, features, results, find_spans, nbest)
+        answers = answer_questions(examples, features, raw_results(outputs), find_spans, nbest)
         return evaluate_v1(articles, answers), {PREDICTIONS: answers}

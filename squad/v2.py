@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from encoder_task import Head
 from runtime.errors import FlagError
 from runtime.flags import Settings
+from runtime.json_input import read_json
+from runtime.training.assets import Assets
 from runtime.training.prediction import Output
 from squad.feature_files import Questions, SquadV2Features
 from squad.flags import define_v2_flags
 from squad.head_v2 import V2Options, make_v2_head
 from squad.predictions import NbestLists, answer_questions
-from squad.predictions_v2 import NO_ANSWER_V2, RawResultV2, no_answer_odds, spans_v2
+from squad.predictions_v2 import NO_ANSWER_V2, no_answer_odds, raw_results_v2, spans_v2
 from squad.scoring import (
     evaluate_v2,
     find_best_thresh,
@@ -28,6 +31,7 @@ class SquadV2Task(SquadTask):
     outputs = (*SquadTask.outputs, ODDS)
     version = "2.0"
     raw_scores = staticmethod(get_raw_scores)
+    kind = "squad-2.0"
     features = SquadV2Features
     define_flags = staticmethod(define_v2_flags)
 
@@ -52,6 +56,19 @@ class SquadV2Task(SquadTask):
     def head(self) -> Head:
         return make_v2_head(self._options)
 
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        names = "start_n_top", "end_n_top"
+        values = {name: getattr(self.settings, name) for name in names}
+        return Assets({**description, **values, "no_answer_threshold": self._threshold()}, files)
+
+    def _threshold(self) -> float | None:
+        """Returns the log-odds above which to abstain, as far as they are known by now."""
+        path = os.path.join(self.settings.output_dir, "eval_results.json")
+        if self.settings.null_score_diff_threshold is not None or not os.path.exists(path):
+            return self.settings.null_score_diff_threshold
+        return read_json(path, "the record of scores").get("best_f1_thresh")
+
     def best_by(self, questions: list[dict]) -> str | None:
         # Where there are no answers they may be unknown; an empty list says that there are none.
         known = any({"answers", "is_impossible"} & question.keys() for question in questions)
@@ -61,7 +78,7 @@ class SquadV2Task(SquadTask):
         self, questions: Questions, outputs: list[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
-        results = {int(o["unique_ids"]): _raw_result(o) for o in outputs}
+        results = raw_results_v2(outputs)
         find_spans = spans_v2(self.settings.max_answer_length)
         answers = answer_questions(examples, features, results, find_spans, nbest, NO_ANSWER_V2)
         ids = [example.qas_id for example in examples]
@@ -77,8 +94,3 @@ def _best_threshold(articles: list[dict], answers: dict[str, str], odds: dict[st
     """Returns the log-odds above which to abstain for the best F1; 0 where answers are unknown."""
     _, f1 = get_raw_scores(articles, answers)
     return find_best_thresh(answers, f1, odds, make_qid_to_has_ans(articles))[1]
-
-
-def _raw_result(output: Output) -> RawResultV2:
-    values = {key: output[key] for key in RawResultV2._fields[1:]}
-    return RawResultV2(unique_id=int(output["unique_ids"]), **values)

@@ -301,6 +301,18 @@ def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
     return copy_of_shared(tmp_path_factory, "trained", make)
 
 
+@pytest.fixture(scope="session")
+def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
+    """The folder of a SavedModel of that run."""
+
+    def make(folder: pathlib.Path) -> None:
+        result = run(squad_command(squad_dir, trained, f"--export_dir={folder}"))
+        assert result.returncode == 0, result.stderr
+
+    (found,) = copy_of_shared(tmp_path_factory, "exported", make).glob("saved_model/*")
+    return found
+
+
 def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
     """Changes the text of a header of ours; `with_hash`, or else as earlier versions wrote it."""
     text = path.read_text(encoding="utf-8")

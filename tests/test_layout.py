@@ -37,6 +37,8 @@ MAY_IMPORT = {
     "model": {"runtime", *MODEL},
     **{task: {"runtime", *MODEL, task} for task in TASKS},
 }
+# What needs several tasks: above them, below the programs that use it.
+MAY_IMPORT["answering"] = {"runtime", *MODEL, *TASKS, "answering"}
 OURS = {
     path.name.removesuffix(".py")
     for path in ROOT.iterdir()
@@ -70,7 +72,7 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    rooms = ("runtime", "classification", "weights", "looking", *TASKS, "doors")
+    rooms = ("runtime", "classification", "weights", "looking", *TASKS, "answering", "doors")
     folders = [ROOT / name for name in rooms]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 

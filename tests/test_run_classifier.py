@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from answering import load_model
 from classification.metrics import accuracy
 from looking.page import read_page
 from tests.conftest import ROOT, run, run_as_workers
@@ -116,6 +117,28 @@ class TestTasks:
         for own in [*runs, ax]:
             succeed(*own)
         return folder
+
+    @pytest.mark.parametrize(
+        ("task", "file", "columns"),
+        [
+            ("mrpc", "MRPC/test.tsv", ("#1 String", "#2 String")),
+            ("sts-b", "STS-B/test.tsv", ("sentence1", "sentence2")),
+            ("tsv", "test.tsv", ("text_a", "text_b")),
+        ],
+    )
+    def test_the_model_says_what_the_run_wrote(self, out, task, file, columns):
+        """Labels, with WordPiece; numbers within limits, and without."""
+        model = load_model(str(out / task))
+        header, *rows = table(out / "data" / file)
+        first, second = map(header.index, columns)
+        found = model.classify_all([(row[first], row[second]) for row in rows])
+        expected = [answer for _, answer in table(out / task / "submit_results.tsv")[1:]]
+        if task == "mrpc":
+            assert [labelled.label for labelled in found] == expected
+        else:
+            numbers = [labelled.number for labelled in found]
+            assert numbers == pytest.approx(list(map(float, expected)), abs=1e-5)
+            assert found[0].label is None and model.labels == [None]
 
     @pytest.mark.parametrize("task", SCORES)
     def test_is_trained_and_scored(self, out, task):
@@ -328,6 +351,18 @@ class TestSeparable:
         assert {"model.ckpt-100", "model.ckpt-150", "model.ckpt-best"} <= names
 
     @pytest.mark.each_python
+    def test_an_exported_model_labels_as_the_run_did(self, done, folder):
+        examples = self.examples(3, 60)
+        expected = np.array(table(done / "test_results.tsv"), float)
+        for path in (done, folder / "export"):
+            model = load_model(str(path))
+            pairs = [(example["text_a"], example.get("text_b", "")) for example in examples]
+            found = model.classify_all(pairs)
+            probabilities = [list(labelled.probabilities.values()) for labelled in found]
+            np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+            labels = [label for _, label in table(done / "submit_results.tsv")[1:]]
+            assert [labelled.label for labelled in found] == labels
+
     def test_export_gives_what_prediction_gives(self, done, folder):
         (exported,) = (folder / "export" / "saved_model").iterdir()
         keys = ("input_ids", "input_mask", "segment_ids")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from answering import load_model
 from looking.page import read_page
 from race.examples import RaceProcessor
 from tests.conftest import ROOT, run, run_as_workers
@@ -97,6 +98,17 @@ def test_labels(done, folder):
         for example, row in zip(examples, probabilities, strict=True)
     ]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+
+
+def test_an_exported_model_chooses_as_the_run_did(done, folder):
+    model, rows = load_model(str(folder / "export")), []
+    for path in sorted((folder / "RACE" / "test" / "middle").iterdir()):
+        passage = json.loads(path.read_text())
+        for question, options in zip(passage["questions"], passage["options"], strict=True):
+            chosen = model.choose(passage["article"], question, options)
+            assert chosen.label == max(chosen.probabilities, key=chosen.probabilities.get)
+            rows.append(list(chosen.probabilities.values()))
+    np.testing.assert_allclose(rows, np.loadtxt(done / "test_results.tsv")[: len(rows)], atol=1e-5)
 
 
 def test_the_exported_model_is_the_one_that_labelled(done, folder, squad_dir):

@@ -307,21 +307,12 @@ class TestBfloat16:
 
 @pytest.mark.each_python
 class TestExport:
-    @pytest.fixture(scope="class")
-    def folder(self, trained, squad_dir, tmp_path_factory):
-        """A SavedModel."""
-        export_dir = tmp_path_factory.mktemp("export")
-        result = run(squad_command(squad_dir, trained, f"--export_dir={export_dir}"))
-        assert result.returncode == 0, result.stderr
-        (folder,) = (export_dir / "saved_model").iterdir()
-        return folder
-
     @pytest.mark.skipif(not hasattr(tf2, "lite"), reason="this TensorFlow has no tf.lite")
-    def test_can_be_converted_for_tflite(self, folder):
+    def test_can_be_converted_for_tflite(self, exported):
         """With its own operations alone, and for any batch and length."""
-        converter = tf2.lite.TFLiteConverter.from_saved_model(str(folder))
+        converter = tf2.lite.TFLiteConverter.from_saved_model(str(exported))
         lite = tf2.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
-        model = tf2.saved_model.load(str(folder)).signatures["serving_default"]
+        model = tf2.saved_model.load(str(exported)).signatures["serving_default"]
         ids = np.array([[2, 5, 6, 3, 7, 8, 9, 3], [2, 5, 9, 3, 7, 3, 0, 0]], np.int32)
         segments = np.int32([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0, 0]])
         inputs = {"input_ids": ids, "input_mask": np.int32(ids > 0), "segment_ids": segments}
@@ -331,7 +322,7 @@ class TestExport:
         for name, value in expected.items():
             np.testing.assert_allclose(found[name], value.numpy(), atol=1e-5)
 
-    def test_answers_batches_of_any_size_like_prediction(self, trained, folder):
+    def test_answers_batches_of_any_size_like_prediction(self, trained, exported):
         records = tf.data.TFRecordDataset(str(trained / "eval.tf_record"))
         keys = ("input_ids", "input_mask", "segment_ids")
         rows = []
@@ -341,7 +332,7 @@ class TestExport:
         inputs = np.array(rows, np.int32)
         nbest = json.loads((trained / "nbest_predictions.json").read_text())
         with tf.Graph().as_default(), tf.Session() as session:
-            model = tf.saved_model.load(session, ["serve"], str(folder))
+            model = tf.saved_model.load(session, ["serve"], str(exported))
             signature = model.signature_def["serving_default"]
             assert set(signature.inputs) == set(keys)
 

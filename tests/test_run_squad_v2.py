@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from answering import load_model
 from tests.conftest import ROOT, at_step, run, run_as_workers, squad_command
 from tests.test_run_squad_v1 import error_line, weights
 
@@ -102,6 +103,29 @@ def test_two_workers_give_the_same_answers(done, command, tmp_path, mpirun):
     assert read(tmp_path / "predictions.json") == read(done / "predictions.json")
     odds = [read(f / "null_odds.json") for f in (tmp_path, done)]
     assert odds[0] == pytest.approx(odds[1], abs=1e-5)
+
+
+def test_an_exported_model_answers_as_the_run_did(done, folder):
+    """It abstains by the threshold that the scores have told."""
+    model = load_model(str(folder / "export"))
+    paragraphs = [p for a in read(folder / "dev.json")["data"] for p in a["paragraphs"]]
+    asked = {q["id"]: (q["question"], [p["context"]]) for p in paragraphs for q in p["qas"]}
+    answered = dict(zip(asked, model.answer_all(list(asked.values())), strict=True))
+    predictions, odds, nbest = (
+        read(done / f"{name}.json") for name in ("predictions", "null_odds", "nbest_predictions")
+    )
+    texts = {i: "" if a.abstains else a.answers[0].text for i, a in answered.items()}
+    assert texts == predictions
+    assert {i: a.no_answer_odds for i, a in answered.items()} == pytest.approx(odds, abs=1e-5)
+    for name, entries in nbest.items():
+        found = [(a.text, a.probability) for a in answered[name].answers]
+        assert [text for text, _ in found] == [e["text"] for e in entries]
+        expected = [e["probability"] for e in entries]
+        assert [p for _, p in found] == pytest.approx(expected, abs=1e-5)
+    threshold = read(done / "eval_results.json")["best_f1_thresh"]
+    for folder_of_model in (done, model.folder.path):
+        described = read(pathlib.Path(folder_of_model, "assets.extra", "model.json"))
+        assert described["no_answer_threshold"] == threshold
 
 
 def test_exported_model(done, folder):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 
 import tensorflow.compat.v1 as tf
 
 from runtime import estimators
 from runtime.checkpoints.checkpoint_files import as_files, check_fits, restoring
+from runtime.training.assets import Assets, write_assets
 
 
 def export_saved_model(
@@ -16,8 +18,11 @@ def export_saved_model(
     export_dir: str,
     checkpoint: str,
     specs: Mapping[str, tf.TensorSpec],
+    assets: Assets,
 ) -> str:
     """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
+
+    It appears whole, with what belongs to it in `assets.extra/`.
 
     Its default signature takes what `specs` say, for any batch size and any length up to the
     model's longest sequence, and gives the predictions of the `model_fn`.
@@ -31,7 +36,14 @@ def export_saved_model(
         estimator.model_fn(inputs().features, None, estimators.ModeKeys.PREDICT, estimator.config)
         check_fits(checkpoint, tf.global_variables())
     target = os.path.join(export_dir, "saved_model")
-    with restoring(checkpoint), as_files(checkpoint) as files:
-        folder = estimator.export_saved_model(target, inputs, checkpoint_path=files).decode()
+    # Of a folder of `transformers` they are made now.
+    with (
+        restoring(checkpoint),
+        as_files(checkpoint) as files,
+        tempfile.TemporaryDirectory() as beside,
+    ):
+        extra = {os.path.basename(path): path for path in write_assets(beside, assets)}
+        folder = estimator.export_saved_model(target, inputs, extra, checkpoint_path=files)
+    folder = folder.decode()
     tf.logging.info("Exported %s to %s", checkpoint, folder)
     return folder

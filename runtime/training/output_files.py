@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 
 from runtime.checkpoints.checkpoint_files import SAVING
 from runtime.files import temporary_names
+from runtime.training import assets
 
 RECORD = "run.json"
 _CHECKPOINT = r"\.(index|meta|data-\d{5}-of-\d{5})"
@@ -31,6 +32,7 @@ OF_EVERY_RUN = (
     "graph.pbtxt",
     "eval_results.txt",
     "eval_results.json",
+    *(f"{assets.FOLDER}/{name}" for name in assets.NAMES),
     RECORD,
 )
 # What TensorFlow leaves of a file `{0}` if it is killed while it writes.
@@ -39,6 +41,11 @@ _UNFINISHED = r"(?:{0})\.tmp[0-9a-f]{{32}}"
 # it is below `SAVING`, which goes as a whole.
 _PARTS_FOLDER = r"model\.ckpt-\d+_temp"
 _PARTS = _PARTS_FOLDER + r"/part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?"
+_UNFINISHED_ASSETS = re.escape(f"{assets.FOLDER}/") + temporary_names(
+    "|".join(map(re.escape, assets.NAMES))
+)
+# Those in which a run has files.
+_FOLDERS = f"eval|{re.escape(assets.FOLDER)}|{_PARTS_FOLDER}"
 
 
 def has_checkpoints(folder: str) -> bool:
@@ -67,7 +74,7 @@ def clear_litter(folder: str, names: Iterable[str]) -> int:
       names: what the run writes, as in `OF_EVERY_RUN`.
     """
     outputs = _pattern(names)
-    forms = temporary_names(outputs), _UNFINISHED.format(outputs), _PARTS
+    forms = temporary_names(outputs), _UNFINISHED.format(outputs), _PARTS, _UNFINISHED_ASSETS
     removed = _remove(folder, "|".join(forms))
     saving = os.path.join(folder, SAVING)
     if os.path.isdir(saving) and not os.path.islink(saving):
@@ -98,5 +105,5 @@ def _files(folder: str) -> Iterator[str]:
     for entry in os.scandir(folder):
         if not entry.is_dir():
             yield entry.name
-        elif not entry.is_symlink() and re.fullmatch(f"eval|{_PARTS_FOLDER}", entry.name):
+        elif not entry.is_symlink() and re.fullmatch(_FOLDERS, entry.name):
             yield from (f"{entry.name}/{e.name}" for e in os.scandir(entry) if not e.is_dir())

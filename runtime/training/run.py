@@ -17,6 +17,7 @@ from runtime.bf16 import conversion
 from runtime.checkpoints.checkpoint_files import (
     BEST,
     keep_last,
+    list_checkpoints,
     point_to_newest,
     resolve_checkpoint,
 )
@@ -27,7 +28,7 @@ from runtime.devices import device
 from runtime.errors import FlagError, UserError
 from runtime.files import content_of, make_writable_folder
 from runtime.flags import Settings
-from runtime.training import job
+from runtime.training import assets, job
 from runtime.training.evaluation import Evaluation
 from runtime.training.export import export_saved_model
 from runtime.training.loop import TrainingPlan, make_deterministic, make_estimator, train
@@ -204,7 +205,13 @@ class Run:
         begin_run(
             settings.output_dir, self._shaping, defaults, outputs, settings.overwrite_output_dir
         )
+        self._write_assets()
         return point_to_newest(settings.output_dir)
+
+    def _write_assets(self) -> None:
+        """Puts beside the weights in the folder what text needs to go through them."""
+        folder = os.path.join(self._settings.output_dir, assets.FOLDER)
+        assets.write_assets(folder, self.task.assets())
 
     def score(self, data: Data) -> dict | None:
         """Scores every checkpoint that has no scores yet, and logs the best.
@@ -238,6 +245,9 @@ class Run:
                 lambda checkpoint: self.task.score(data, predictor.outputs(checkpoint))
             )
             predictor.finish()
+        if list_checkpoints(self._settings.output_dir):
+            # Again, because scores may be among it.
+            self._write_assets()
         if self._shaping:
             folder, keep = self._settings.output_dir, self._settings.get("keep_checkpoint_max", 0)
             keep_last(folder, keep)
@@ -289,6 +299,7 @@ class Run:
                 settings.export_dir,
                 checkpoint_to_use(settings),
                 self.task.serving_inputs(),
+                self.task.assets(),
             )
 
     def predictor(self, data: Data) -> Predictor:

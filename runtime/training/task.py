@@ -14,6 +14,7 @@ from runtime.data.batches import Data, batch_spec
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.errors import FlagError
 from runtime.flags import Settings
+from runtime.training.assets import Assets
 from runtime.training.evaluation import Scored
 from runtime.training.prediction import Output
 
@@ -129,6 +130,10 @@ class Task(abc.ABC):
         """Returns what an exported model takes, by name."""
         inputs = batch_spec(self.model_inputs(), None, trims=True)
         return {key: inputs[key] for key in SEQUENCE_KEYS}
+
+    def assets(self) -> Assets:
+        """Returns what its model needs to be used without this program's flags."""
+        return Assets({}, {})
 
     @abc.abstractmethod
     def compare(self, variables: Sequence[tf.Variable]) -> Initialized:

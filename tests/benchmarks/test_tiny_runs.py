@@ -10,7 +10,7 @@ import shutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import features, precision, pretraining_data, scaling, step
+from benchmarks import ask, features, precision, pretraining_data, scaling, step
 from modeling import BertConfig, read_config
 from runtime import distributed
 
@@ -50,6 +50,17 @@ def test_step(give, tiny, capsys):
     assert all(number > 0 for numbers in rows.values() for number in numbers)
     if "no comparison" not in output:
         assert "transformers" in output
+
+
+def test_ask(give, squad_dir, capsys):
+    give(f"--config={squad_dir / 'albert.json'}", "--lengths=32,48", "--rounds=1", "--starts=1")
+    assert ask.main() in (0, 1)
+    rows = rows_of(capsys.readouterr().out)
+    assert rows.keys() >= {"first answer", "answer, 32 tokens", "answer, 48 tokens"}
+    (first, times, *_), later = rows["first answer"], rows["answer, 48 tokens"]
+    assert first > 0 and times > 1
+    # A part of an answer is the forward pass.
+    assert later[1] > 1
 
 
 def test_scaling(give, tiny, monkeypatch, capsys):

@@ -36,6 +36,7 @@ OUTPUTS = (
     "nbest_predictions.json",
     "eval_results.txt",
     "eval_results.json",
+    "assets.extra/model.json",
 )
 # What a run may find in its folder; some have names that are nearly a run's.
 OTHERS = (
@@ -47,6 +48,8 @@ OTHERS = (
     "events.out.tfevents.notes",
     "eval/notes.txt",
     "eval/predictions.json",
+    "assets.extra/notes.txt",
+    "assets.extra/.notes.txt.abcdefgh",
     "checkpoint.old",
     "test_results.tsv",
     ".predictions.json.old",
@@ -89,6 +92,10 @@ class TestBegin:
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
         assert record.pop("outputs") == [
+            "assets.extra/config.json",
+            "assets.extra/model.json",
+            "assets.extra/spm.model",
+            "assets.extra/vocab.txt",
             "checkpoint",
             "eval/events.out.tfevents.*",
             "eval_results.json",
@@ -255,7 +262,7 @@ class TestOverwrite:
         monkeypatch.setattr(tf.get_logger(), "propagate", True)
         caplog.set_level(logging.INFO, tf.get_logger().name)
         begin(full, overwrite=True)
-        assert any(f"removed 14 files in {full}" in r.getMessage() for r in caplog.records)
+        assert any(f"removed 15 files in {full}" in r.getMessage() for r in caplog.records)
 
 
 class TestLitter:
@@ -266,6 +273,7 @@ class TestLitter:
         ".model.ckpt-10.data-00000-of-00001.abcdefgh",
         ".run.json.abcdefgh",
         ".eval_results.txt.abcdefgh",
+        "assets.extra/.spm.model.abcdefgh",
         f"checkpoint.tmp{32 * 'a'}",
         f"model.ckpt-10.meta.tmp{32 * '0'}",
         ".saving/model.ckpt-10.index",

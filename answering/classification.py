@@ -1,0 +1,97 @@
+"""Texts, labelled by a model of GLUE, of one's own task or of RACE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from answering.folders import ModelFolder
+from answering.session import ModelSession
+from glue.features import cut_sequence
+from glue.head import make_head
+from race.examples import InputExample, filled_in
+from race.features import make_sequences
+from race.head import make_race_head
+from runtime.training.prediction import Output
+
+
+class Labelled(NamedTuple):
+    """What the model says of texts.
+
+    Attributes:
+      label: the likeliest label; in regression None.
+      probabilities: by label; none in regression.
+      number: in regression, within the task's limits.
+    """
+
+    label: str | None
+    probabilities: dict[str, float]
+    number: float | None = None
+
+
+class TextClassifier:
+    """A model of GLUE, or of one's own task.
+
+    Attributes:
+      folder: of the model.
+      labels: in the order of their ids; only None for regression.
+    """
+
+    def __init__(self, folder: ModelFolder):
+        """Loads the model; raises as `ModelSession` does."""
+        self.folder, self.labels = folder, folder.says("labels")
+        self._session = ModelSession(folder, make_head(len(self.labels), 0.0))
+
+    def classify(self, text_a: str, text_b: str = "") -> Labelled:
+        """Labels a text, or a pair of them."""
+        (labelled,) = self.classify_all([(text_a, text_b)])
+        return labelled
+
+    def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[Labelled]:
+        """Labels texts, of which the second of each pair may be empty."""
+        tokenizer = self.folder.tokenizer
+        ids_a, ids_b = (tokenizer.encode(texts) for texts in zip(*pairs, strict=True))
+        special_ids = tokenizer.cls_id, tokenizer.sep_id
+        longest = self.folder.says("max_seq_length")
+        sequences = [
+            [cut_sequence(a, b, special_ids, longest)] for a, b in zip(ids_a, ids_b, strict=True)
+        ]
+        return [self._labelled(output) for output in self._session.outputs(sequences)]
+
+    def _labelled(self, output: Output) -> Labelled:
+        if self.labels != [None]:
+            return _likeliest(self.labels, output)
+        number = float(output["predictions"])
+        low, high = self.folder.says("limits") or (number, number)
+        return Labelled(None, {}, min(max(number, low), high))
+
+
+class OptionChooser:
+    """A model of RACE.
+
+    Attributes:
+      folder: of the model.
+      labels: what the options are called.
+    """
+
+    def __init__(self, folder: ModelFolder):
+        """Loads the model; raises as `ModelSession` does."""
+        self.folder, self.labels = folder, folder.says("labels")
+        count = len(self.labels)
+        self._session = ModelSession(folder, make_race_head(0.0, count), count)
+
+    def choose(self, passage: str, question: str, options: Sequence[str]) -> Labelled:
+        """Chooses one of the options, of which there are as many as labels."""
+        tokenizer = self.folder.tokenizer
+        texts = map(tokenizer.normalize, (question, *options))
+        example = InputExample("", tokenizer.normalize(passage), None, filled_in(*texts))
+        lengths = self.folder.says("max_seq_length"), self.folder.says("max_qa_length")
+        (output,) = self._session.outputs([make_sequences(example, tokenizer, *lengths)])
+        return _likeliest(self.labels, output)
+
+
+def _likeliest(labels: Sequence[str], output: Output) -> Labelled:
+    probabilities = map(float, output["probabilities"])
+    return Labelled(
+        labels[int(output["predictions"])], dict(zip(labels, probabilities, strict=True))
+    )

@@ -1,0 +1,57 @@
+"""Where an answer stands in a text, for people: line, character, and the sentence around it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# Behind the end of a sentence, or between paragraphs.
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|(?<=[。！？])|\n\s*\n")
+# Characters that are shown before and behind an answer, where sentences are longer.
+_MOST_AROUND = 200
+
+
+class Place(NamedTuple):
+    """A piece of a text.
+
+    Attributes:
+      line, character: of its first character, counted from 1.
+      before, text, after: the sentence or sentences around it, in three parts.
+    """
+
+    line: int
+    character: int
+    before: str
+    text: str
+    after: str
+
+    @property
+    def sentence(self) -> str:
+        """Returns what is around it, and itself."""
+        return self.before + self.text + self.after
+
+
+def place_of(text: str, start: int, end: int) -> Place:
+    """Returns the place of `text[start:end]`."""
+    line_start = text.rfind("\n", 0, start) + 1
+    first, last = _sentence(text, start, end)
+    cut_before, cut_after = first < start - _MOST_AROUND, last > end + _MOST_AROUND
+    before = text[max(first, start - _MOST_AROUND) : start]
+    after = text[end : min(last, end + _MOST_AROUND)]
+    return Place(
+        text.count("\n", 0, start) + 1,
+        start - line_start + 1,
+        "…" * cut_before + before,
+        text[start:end],
+        after + "…" * cut_after,
+    )
+
+
+def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns where the sentences begin and end in which a piece of a text is."""
+    # Beyond what is shown no boundary counts.
+    low, high = max(start - _MOST_AROUND - 2, 0), min(end + _MOST_AROUND + 2, len(text))
+    boundaries = list(_BETWEEN_SENTENCES.finditer(text, low, high))
+    first = max((m.end() for m in boundaries if m.end() <= start), default=low)
+    last = min((m.start() for m in boundaries if m.start() >= end), default=high)
+    return first, last

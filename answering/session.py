@@ -1,0 +1,95 @@
+"""A model in a session: sequences of tokens in, outputs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from answering.folders import ModelFolder
+from encoder_task import Head, ModelOptions, make_model_fn
+from runtime import estimators
+from runtime.checkpoints.checkpoint_files import check_fits, restoring
+from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
+from runtime.training.prediction import Output
+
+# Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.
+_LENGTH_STEP = 16
+
+
+class ModelSession:
+    """The graph of a head on the encoder, with its weights."""
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        head: Head,
+        options: int = 0,
+        trims: bool = True,
+        batch_size: int = 8,
+    ):
+        """Builds the graph and reads the weights.
+
+        Args:
+          folder: of the model.
+          head: on the encoder.
+          options: sequences of an example, where the head takes several; else 0.
+          trims: whether sequences may be cut to the longest of a batch.
+          batch_size: examples that go through the model together.
+
+        Raises:
+          UserError: the weights are not those of such a model.
+        """
+        self._options = options
+        self._longest = folder.says("max_seq_length")
+        self._trims = trims
+        self._batch_size = batch_size
+        graph = tf.Graph()
+        with graph.as_default():
+            shape = [None, options, None] if options else [None, None]
+            self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
+            model_fn = make_model_fn(folder.config, head, ModelOptions())
+            spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
+            self._outputs = spec.predictions
+            variables = tf.global_variables()
+            check_fits(folder.checkpoint, variables)
+            self._session = tf.Session()
+            with restoring(folder.checkpoint):
+                tf.train.Saver(variables).restore(self._session, folder.checkpoint)
+
+    def run(self, examples: Sequence[Sequence[TokenSequence]]) -> Iterator[tuple[int, Output]]:
+        """Yields the outputs for examples with their numbers, short ones first.
+
+        Args:
+          examples: the sequences of each.
+        """
+        lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
+        order = sorted(range(len(examples)), key=lengths.__getitem__)
+        for start in range(0, len(order), self._batch_size):
+            batch = order[start : start + self._batch_size]
+            # The last is the longest.
+            outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
+            for row, number in enumerate(batch):
+                yield number, {name: values[row] for name, values in outputs.items()}
+
+    def outputs(self, examples: Sequence[Sequence[TokenSequence]]) -> list[Output]:
+        """Returns the outputs for examples in their order; see `run`."""
+        return [output for _, output in sorted(self.run(examples), key=lambda pair: pair[0])]
+
+    def _length(self, longest: int) -> int:
+        rounded = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
+        return min(rounded, self._longest) if self._trims else self._longest
+
+    def _predict(
+        self, examples: Sequence[Sequence[TokenSequence]], length: int
+    ) -> dict[str, np.ndarray]:
+        rows = [padded(sequence, length) for example in examples for sequence in example]
+        shape = [-1, self._options, length] if self._options else [-1, length]
+        feed = {
+            placeholder: np.array(values, np.int32).reshape(shape)
+            for placeholder, values in zip(
+                self._inputs.values(), zip(*rows, strict=True), strict=True
+            )
+        }
+        return self._session.run(self._outputs, feed)

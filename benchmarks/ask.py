@@ -1,0 +1,224 @@
+"""Times answers of ALBERT-base with random weights: the first one, and later ones by length.
+
+  make bench-ask        or: python -m benchmarks.ask [--rounds 9] [--lengths 32,128,384] ...
+
+The first answer is that of a new process, with all imports and the model's loading, next to the
+time that `import tensorflow` took in the same process. A later one is next to the time that it
+spent in the model's forward pass. Printed are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import operator
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+
+import sentencepiece as spm
+import tensorflow.compat.v1 as tf
+
+from answering import load_model
+from answering.embedding import Embedder
+from answering.embedding_files import write_json_lines, write_npz
+from answering.folders import open_folder
+from answering.session import ModelSession
+from answering.squad import QuestionAnswerer
+from encoder_task import Head, ModelOptions, make_model_fn
+from modeling import EncoderConfig, read_config
+from runtime import estimators
+from runtime.checkpoints.checkpoint_files import BEST
+from runtime.data.sequences import SEQUENCE_KEYS
+from runtime.training import assets
+from squad.head import make_v1_head
+
+# What is promised, as multiples.
+MOST_FIRST, MOST_LATER = 3.0, 1.3
+QUESTION = "what is the name of the river ?"
+_TEXT = "the river of this old city has a name and a long way to the sea in the south"
+_WORDS = _TEXT.split()
+_DESCRIPTION = {
+    "task": "squad-1.1",
+    "do_lower_case": True,
+    "max_seq_length": 384,
+    "doc_stride": 128,
+    "max_query_length": 64,
+    "n_best_size": 20,
+    "max_answer_length": 30,
+    "mask_padding_in_loss": True,
+}
+# Of a new process; the arguments are the model, the question and the text.
+_FIRST_ANSWER = """
+import sys, time
+start = time.perf_counter()
+import runtime
+import tensorflow
+imported = time.perf_counter()
+from answering import load_model
+load_model(sys.argv[1]).answer(sys.argv[2], [sys.argv[3]])
+print(imported - start, time.perf_counter() - start)
+"""
+
+
+def main() -> int:
+    """Measures, prints the table, and tells by the exit code whether the promises hold."""
+    flags = parse_flags()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    lengths = [int(length) for length in flags.lengths.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(folder, flags.config)
+        model = load_model(folder)
+        texts = {length: text_of(model, length) for length in lengths}
+        later = {length: later_answers(model, text, flags.rounds) for length, text in texts.items()}
+        form = {"JSON": write_json_lines, "npz": write_npz}
+        embedded = {name: embeddings(folder, texts[lengths[0]], form[name]) for name in form}
+        first = [first_answer(folder, texts[lengths[-1]]) for _ in range(flags.starts)]
+    imports, answers = (statistics.median(column) for column in zip(*first, strict=True))
+    of_first = statistics.median(answer / imported for imported, answer in first)
+    print(f"{'':24}{'seconds':>10}{'times':>8}   of")
+    row = "{:24}{:10.3f}{:8.2f}   {}"
+    print(row.format("first answer", answers, of_first, f"import tensorflow ({imports:.2f} s)"))
+    for length, (seconds, times) in later.items():
+        print(row.format(f"answer, {length} tokens", seconds, times, "the forward pass"))
+    for name, (seconds, times) in embedded.items():
+        print(row.format(f"embeddings as {name}", seconds, times, "the forward pass"))
+    holds = of_first <= MOST_FIRST and all(times <= MOST_LATER for _, times in later.values())
+    return 0 if holds else 1
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--config", default="configs/albert_base_v2.json")
+    parser.add_argument("--lengths", default="32,64,128,256,384", help="tokens, with commas")
+    parser.add_argument("--rounds", type=int, default=9, help="answers of each length")
+    parser.add_argument("--starts", type=int, default=3, help="new processes")
+    return parser.parse_args()
+
+
+def write_model(folder: str, config_file: str) -> None:
+    """Writes a model of SQuAD 1.1 with random weights, as a run has it."""
+    config = read_config(config_file)
+    tokenizer = os.path.join(folder, "tokenizer")
+    with open(tokenizer, "wb") as file:
+        file.write(tokenizer_of_size(config.vocab_size))
+    longest = min(_DESCRIPTION["max_seq_length"], config.max_position_embeddings)
+    description = {**_DESCRIPTION, "max_seq_length": longest}
+    files = {assets.CONFIG: config_file, assets.SPM_MODEL: tokenizer}
+    write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
+    assets.write_assets(os.path.join(folder, assets.FOLDER), assets.Assets(description, files))
+
+
+def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None:
+    """Writes the best checkpoint of a model that nobody has trained."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = {key: tf.placeholder(tf.int32, [None, None], key) for key in SEQUENCE_KEYS}
+        model_fn = make_model_fn(config, head, ModelOptions())
+        model_fn(inputs, None, estimators.ModeKeys.PREDICT, None)
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, os.path.join(folder, BEST), write_state=False)
+
+
+def tokenizer_of_size(size: int) -> bytes:
+    """Returns a SentencePiece model of some words, with as many pieces as a model needs.
+
+    Those that nothing is cut into fill it up; how fast it cuts does not depend on their number.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = os.path.join(folder, "spm")
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=iter([QUESTION, _TEXT] * 4),
+            model_prefix=prefix,
+            vocab_size=60,
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+            hard_vocab_limit=False,
+            num_threads=1,
+            minloglevel=2,
+        )
+        with open(prefix + ".model", "rb") as file:
+            content = file.read()
+    processor = spm.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(content)
+    # Messages one behind the other are one message; a piece is field 1, with its text and score.
+    return content + b"".join(
+        entry(1, entry(1, f"unused{number}".encode()) + struct.pack("<Bf", 2 << 3 | 5, -100.0))
+        for number in range(processor.get_piece_size(), size)
+    )
+
+
+def entry(field: int, content: bytes) -> bytes:
+    """Returns a field of a protocol buffer, of bytes or a message shorter than 128."""
+    return bytes([field << 3 | 2, len(content)]) + content
+
+
+def text_of(model: QuestionAnswerer, length: int) -> str:
+    """Returns a text that makes one window of at most so many tokens, and nearly as many."""
+    text = ""
+    for number in range(length):
+        longer = f"{text} {_WORDS[number % len(_WORDS)]}"
+        # [CLS] question [SEP] text [SEP], and what `later_answers` puts before it.
+        if sum(map(len, model.folder.tokenizer.encode([QUESTION, longer]))) + 7 > length:
+            break
+        text = longer
+    return text.strip()
+
+
+def later_answers(model: QuestionAnswerer, text: str, rounds: int) -> tuple[float, float]:
+    """Returns the seconds of an answer, and how many times those of its forward pass they are."""
+    timed = []
+    for number in range(rounds + 1):
+        with forward_pass(model._session) as in_model:
+            start = time.perf_counter()
+            # Another text every time, which is cut into tokens anew.
+            model.answer(QUESTION, [f"{number} {text}"])
+            timed.append((time.perf_counter() - start, sum(in_model)))
+    # The first use of a shape is slower.
+    seconds, in_model = zip(*timed[1:], strict=True)
+    return statistics.median(seconds), statistics.median(map(operator.truediv, seconds, in_model))
+
+
+def embeddings(folder: str, text: str, write: Callable) -> tuple[float, float]:
+    """Returns the seconds of the embeddings of a text, likewise."""
+    embedder, count = Embedder(open_folder(folder), [-1, -2, -3, -4], pooled=False), 64
+    with forward_pass(embedder._session) as in_model:
+        start = time.perf_counter()
+        write(os.path.join(folder, "embeddings"), embedder.embed([(text,)] * count))
+        seconds = time.perf_counter() - start
+    return seconds / count, seconds / sum(in_model)
+
+
+@contextlib.contextmanager
+def forward_pass(session: ModelSession) -> Iterator[list[float]]:
+    """Yields a list that gets the seconds of every forward pass meanwhile."""
+    seconds, run = [], session._session.run
+
+    def timed(*args):
+        start = time.perf_counter()
+        outputs = run(*args)
+        seconds.append(time.perf_counter() - start)
+        return outputs
+
+    session._session.run = timed
+    yield seconds
+    session._session.run = run
+
+
+def first_answer(folder: str, text: str) -> tuple[float, float]:
+    """Returns the seconds of `import tensorflow` and of all up to the first answer."""
+    command = [sys.executable, "-c", _FIRST_ANSWER, folder, QUESTION, text]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported, answered = map(float, result.stdout.split()[-2:])
+    return imported, answered
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Folders of models, and those that are none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from answering import load_model
+from answering.folders import open_folder
+from runtime.errors import UserError
+
+
+@pytest.fixture
+def model(exported, tmp_path):
+    """A copy of an exported model, as if it had been moved."""
+    return shutil.copytree(exported, tmp_path / "moved" / "saved_model" / "1")
+
+
+def test_it_alone_can_be_moved(model, squad_dir):
+    folder = open_folder(str(model))
+    assert folder.checkpoint == str(model / "variables" / "variables")
+    config = json.loads((squad_dir / "albert.json").read_text())
+    assert folder.config.to_dict().items() >= config.items()
+    assert (
+        folder.tokenizer.sp_model.serialized_model_proto() == (squad_dir / "spm.model").read_bytes()
+    )
+    expected = {"task": "squad-1.1", "do_lower_case": True, "max_seq_length": 64, "doc_stride": 16}
+    assert folder.description.items() >= expected.items()
+
+
+def test_the_best_checkpoint_of_a_run(trained):
+    assert open_folder(str(trained)).checkpoint == str(trained / "model.ckpt-best")
+
+
+def test_the_newest_where_none_was_scored(trained, tmp_path):
+    def without_best(_, names):
+        return [name for name in names if "best" in name]
+
+    folder = shutil.copytree(trained, tmp_path / "out", ignore=without_best)
+    assert open_folder(str(folder)).checkpoint == str(folder / "model.ckpt-12")
+
+
+def test_a_folder_above_with_one_model(model):
+    for above in (model.parent, model.parent.parent):
+        assert open_folder(str(above)).path == str(model)
+
+
+def fails(path, *parts: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_model(str(path))
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in (str(path), *parts):
+        assert part in message
+
+
+def test_several_models(model):
+    shutil.copytree(model, model.parent / "2")
+    fails(model.parent, "has several models, give one of them", str(model.parent / "2"))
+
+
+def test_no_model(tmp_path):
+    fails(tmp_path / "none", "is no folder")
+    fails(tmp_path, "holds no model; give what --export_dir or --output_dir has made")
+    (tmp_path / "file").touch()
+    fails(tmp_path / "file", "is a file")
+
+
+def test_a_model_of_an_earlier_version(model, trained, tmp_path):
+    shutil.rmtree(model / "assets.extra")
+    fails(model, "has no assets.extra/model.json", "export the model again")
+    fails(model.parent, "export the model again")
+    shutil.copytree(trained, tmp_path / "out", ignore=shutil.ignore_patterns("assets.extra"))
+    fails(tmp_path / "out", "has no assets.extra/model.json", "which trains nothing")
+
+
+@pytest.mark.parametrize(
+    ("missing", "part"),
+    [
+        ("assets.extra/spm.model", "has no tokenizer"),
+        ("assets.extra/config.json", "cannot be read"),
+        ("variables/variables.index", "has no weights"),
+        ("variables/variables.data-00000-of-00001", "damaged or incomplete"),
+    ],
+)
+def test_a_file_is_missing(model, missing, part):
+    (model / missing).unlink()
+    fails(model, part)
+
+
+def change(model, **values) -> None:
+    path = model / "assets.extra" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def test_of_a_task_without_answers(model):
+    change(model, task="pretraining")
+    fails(model, "is a model of pretraining, which answers nothing; there are answers for squad")
+
+
+def test_weights_of_another_head(model):
+    change(model, task="squad-2.0", start_n_top=5, end_n_top=5, no_answer_threshold=None)
+    fails(model, "does not fit the model", "start_logits")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"task": 3}'])
+def test_a_damaged_description(model, text):
+    (model / "assets.extra" / "model.json").write_text(text)
+    fails(model, "model.json")
+
+
+def test_a_description_that_leaves_something_out(model):
+    path = model / "assets.extra" / "model.json"
+    content = json.loads(path.read_text())
+    del content["doc_stride"]
+    path.write_text(json.dumps(content))
+    fails(model, "model.json does not say doc_stride")

@@ -1,0 +1,73 @@
+"""Answers of SQuAD 1.1: those of the run, places in texts, several texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from answering import load_model
+
+
+@pytest.fixture(scope="module")
+def model(exported):
+    return load_model(str(exported))
+
+
+@pytest.fixture(scope="module")
+def paragraphs(squad_dir) -> list[dict]:
+    content = json.loads((squad_dir / "dev-v1.1.json").read_text())
+    return [p for article in content["data"] for p in article["paragraphs"]]
+
+
+def test_answers_as_the_run_did(model, trained, paragraphs):
+    """With the same scores, in whatever batches, and the place in the paragraph."""
+    asked = {q["id"]: (q["question"], [p["context"]]) for p in paragraphs for q in p["qas"]}
+    nbest = json.loads((trained / "nbest_predictions.json").read_text())
+    for name, answered in zip(asked, model.answer_all(list(asked.values())), strict=True):
+        assert [a.text for a in answered.answers] == [e["text"] for e in nbest[name]]
+        expected = [e["probability"] for e in nbest[name]]
+        assert [a.probability for a in answered.answers] == pytest.approx(expected, abs=1e-6)
+        (context,) = asked[name][1]
+        for answer in answered.answers:
+            assert context[answer.place : answer.place + len(answer.text)] == answer.text
+        assert answered.no_answer_odds is answered.no_answer_probability is None
+        assert not answered.abstains
+
+
+def test_the_folder_of_the_run_gives_the_same(model, trained, paragraphs):
+    asked = [(p["qas"][0]["question"], [p["context"]]) for p in paragraphs]
+    of_run = load_model(str(trained)).answer_all(asked)
+    for found, expected in zip(of_run, model.answer_all(asked), strict=True):
+        assert [a.text for a in found.answers] == [a.text for a in expected.answers]
+
+
+def test_several_texts_are_compared_by_their_scores(model, paragraphs):
+    """Each answer has the score that it has alone, and the shares are of all of them."""
+    question = paragraphs[0]["qas"][0]["question"]
+    texts = [p["context"] for p in paragraphs]
+    together = model.answer(question, texts).answers
+    alone = [model.answer(question, [text]).answers for text in texts]
+    assert sum(a.probability for a in together) == pytest.approx(1)
+    for number, answers in enumerate(alone):
+        own = [a for a in together if a.context == number]
+        assert [a.text for a in own] == [a.text for a in answers][: len(own)]
+        # The shares among the answers of one text do not depend on the others'.
+        for found, expected in zip(own, answers, strict=False):
+            ratio = own[0].probability / answers[0].probability
+            assert found.probability == pytest.approx(expected.probability * ratio)
+    assert {a.context for a in together} > {0}
+
+
+def test_a_text_of_many_windows(model, paragraphs):
+    """What comes before it in a long text moves an answer's place."""
+    text, question = " ".join(p["context"] for p in paragraphs), paragraphs[-1]["qas"][0]
+    answered = model.answer(question["question"], [text])
+    for answer in answered.answers:
+        assert text[answer.place : answer.place + len(answer.text)] == answer.text
+
+
+def test_a_text_without_words_has_no_answers(model, paragraphs):
+    assert model.answer("What?", [" \n"]).answers == []
+    found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
+    assert found and {a.context for a in found} == {1}
