@@ -1,5 +1,6 @@
 """The encoder against golden figures, against `transformers`, and against NumPy in float64."""
 
+import math
 import os
 import types
 
