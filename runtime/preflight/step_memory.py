@@ -24,7 +24,7 @@ _VIEWS = (
 # What they give stays between steps; variables are counted for themselves.
 _KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
 # Bytes of libraries that are not read before a first step.
-_CODE = 60_000_000
+_CODE = 150_000_000
 
 
 def estimate_memory(train_op: tf.Operation) -> dict[str, int]:
@@ -64,7 +64,7 @@ def on_the_cpu(parts: dict[str, int]) -> int:
       parts: from `estimate_memory`.
     """
     tensors = parts["activations"] + parts["gradients and updates"]
-    return parts["in all"] + tensors // 10 + 5 * parts["parameters"] + _CODE
+    return parts["in all"] + tensors // 10 + parts["parameters"] + _CODE
 
 
 def _in_order(operation: tf.Operation) -> list[tf.Operation]:
