@@ -36,7 +36,7 @@ help:
 	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
-	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (1 hour, 24 GB)"
+	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"

@@ -93,13 +93,12 @@ def need(flags: argparse.Namespace, checkpointing: bool, batch_size: int) -> int
 
 def largest_batch(memory: int, needed: Callable[[int], int]) -> int:
     """Returns the largest batch that needs no more than `memory`; 0 for none."""
-    # Each example more needs about the same more.
-    slope = (needed(16) - needed(8)) // 8
-    size = max(1, 8 + (memory - needed(8)) // slope)
-    while size and needed(size) > memory:
-        size -= 1
-    while needed(size + 1) <= memory:
-        size += 1
+    size = 64
+    # Newton's method: an example more needs about the same more, and rather more than less.
+    while more := (memory - needed(size)) // (needed(size + 1) - needed(size)):
+        size += more
+        if size < 1:
+            return 0
     return size
 
 
