@@ -38,7 +38,7 @@ help:
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
 	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
-	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (1 hour, 24 GB)"
+	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"

@@ -5,21 +5,26 @@
 Each training is a process of its own with random weights, on the CPU, that runs one step of two
 accumulated batches; later steps take no more. Beside its peak is the estimate of check_setup.py.
 Without checkpointing ALBERT-xxlarge takes more memory than many machines have: what is estimated
-to take more than there is is left out.
+to take more than there is is left out. `--layers` makes it smaller.
+
+With --table nothing is trained: by the same estimate, it is what fits into cards.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 
 # ruff: isort: split
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 import modeling
@@ -32,8 +37,9 @@ from runtime.preflight.step_memory import estimate_memory, format_bytes, on_the_
 from runtime.training.hooks import peak_memory_gb
 from squad.head import make_v1_head
 
+_SIZES = ("base", "large", "xlarge", "xxlarge")
+_CARDS = (16, 32)  # GB
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_BATCHES = 2
 
 
 def main() -> None:
@@ -41,6 +47,9 @@ def main() -> None:
     flags = parse_flags()
     if flags.checkpointing is not None:
         print(json.dumps(train(flags)))
+        return
+    if flags.table:
+        print_table(flags)
         return
     print(f"{'gradient checkpointing':<24}{'peak':>10}{'estimate':>10}{'ratio':>8}{'seconds':>9}")
     for checkpointing in (True, False):
@@ -56,9 +65,41 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--config", default="configs/albert_xxlarge_v2.json")
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--seq_length", type=int, default=384)
+    parser.add_argument("--layers", type=int, help="in place of the configuration's")
+    parser.add_argument("--accumulation", type=int, default=2, help="batches of a step")
     parser.add_argument("--optimizer", default="adamw")
+    parser.add_argument("--table", action="store_true", help="the largest batches of cards")
     parser.add_argument("--checkpointing", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def print_table(flags: argparse.Namespace) -> None:
+    """Prints the largest batches of every ALBERT in the memory of cards, without and with."""
+    cards = "".join(f" {gb} GB | {gb} GB, checkpointing |" for gb in _CARDS)
+    print(f"| ALBERT |{cards}\n|---|{'---|' * 2 * len(_CARDS)}")
+    for size in _SIZES:
+        flags.config = f"configs/albert_{size}_v2.json"
+        needs = [functools.cache(functools.partial(need, flags, way)) for way in (False, True)]
+        found = [largest_batch(gb * 10**9, needed) for gb in _CARDS for needed in needs]
+        print(f"| {size} |{''.join(f' {number} |' for number in found)}", flush=True)
+
+
+def need(flags: argparse.Namespace, checkpointing: bool, batch_size: int) -> int:
+    """Returns the bytes that a step needs on a card."""
+    with tf.Graph().as_default():
+        step, _ = make_step(flags, checkpointing, batch_size)
+        return estimate_memory(step)["in all"]
+
+
+def largest_batch(memory: int, needed: Callable[[int], int]) -> int:
+    """Returns the largest batch that needs no more than `memory`; 0 for none."""
+    size = 64
+    # Newton's method: an example more needs about the same more, and rather more than less.
+    while more := (memory - needed(size)) // (needed(size + 1) - needed(size)):
+        size += more
+        if size < 1:
+            return 0
+    return size
 
 
 def run_training(checkpointing: bool) -> dict:
@@ -75,19 +116,8 @@ def train(flags: argparse.Namespace) -> dict:
 
     There is no peak, and nothing is run, where there is less memory than is estimated.
     """
-    config = modeling.AlbertConfig.from_json_file(flags.config)
-    batch = make_batch(config, flags.batch_size, flags.seq_length)
-    options = ModelOptions(
-        OptimizerOptions(
-            5e-5, 100, 10, optimizer=flags.optimizer, gradient_accumulation_steps=_BATCHES
-        ),
-        gradient_checkpointing=bool(flags.checkpointing),
-    )
-    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
     with tf.Graph().as_default():
-        tf.set_random_seed(1)
-        features = {name: tf.placeholder(tf.int32, v.shape, name) for name, v in batch.items()}
-        step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+        step, feed = make_step(flags, bool(flags.checkpointing), flags.batch_size)
         parts = estimate_memory(step)
         estimate = int(peak_memory_gb() * 1e9) + on_the_cpu(parts)
         found = {"estimate": estimate, "peak": None}
@@ -96,10 +126,31 @@ def train(flags: argparse.Namespace) -> dict:
             return found
         with tf.Session() as session:
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-            for _ in range(_BATCHES):
+            for _ in range(2):
                 start = time.perf_counter()
-                session.run(step, {features[name]: value for name, value in batch.items()})
+                session.run(step, feed)
     return {**found, "peak": int(peak_memory_gb() * 1e9), "seconds": time.perf_counter() - start}
+
+
+def make_step(
+    flags: argparse.Namespace, checkpointing: bool, batch_size: int
+) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
+    """Returns a batch's part of a training step in the current graph, and what to feed."""
+    config = modeling.AlbertConfig.from_json_file(os.path.join(_ROOT, flags.config))
+    config.num_hidden_layers = flags.layers or config.num_hidden_layers
+    optimizer = OptimizerOptions(
+        5e-5, 100, 10, optimizer=flags.optimizer, gradient_accumulation_steps=flags.accumulation
+    )
+    model_fn = make_model_fn(
+        config,
+        make_v1_head(mask_padding_in_loss=True),
+        ModelOptions(optimizer, gradient_checkpointing=checkpointing),
+    )
+    tf.set_random_seed(1)
+    batch = make_batch(config, batch_size, flags.seq_length)
+    features = {name: tf.placeholder(tf.int32, v.shape, name) for name, v in batch.items()}
+    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+    return step, {features[name]: value for name, value in batch.items()}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from modeling import AlbertConfig, AlbertModel
 from modeling_recompute import Recomputation
+from optimization import OptimizerOptions, training_op
 from runtime.bf16 import configuration
 from runtime.bf16.rules import plan
 from tests.tracing import traced_peak
@@ -79,6 +80,26 @@ def test_gradients_are_those_without(is_resource, changes):
     )
     assert wanted.keys() == found.keys()
     assert sum(np.abs(value).max() > 0.01 for value in wanted.values()) > 15
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+
+
+def weights_after(recomputes: bool, runs: int) -> dict[str, np.ndarray]:
+    """Weights by name, after runs of a step of two batches with other masks each."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        loss, _ = build(recomputes)
+        # With its default an update is nearly the sign of a gradient, be it rounding alone.
+        options = OptimizerOptions(0.3, 100, gradient_accumulation_steps=2, epsilon=1.0)
+        step = training_op(loss, options)
+        load_values(session)
+        for _ in range(runs):
+            session.run(step, feed())
+        return {v.op.name: session.run(v) for v in tf.trainable_variables()}
+
+
+def test_steps_of_several_batches_are_those_without():
+    start, wanted, found = weights_after(False, 0), weights_after(False, 4), weights_after(True, 4)
+    assert sum(np.abs(wanted[name] - start[name]).max() > 1e-3 for name in wanted) > 15
     for name, value in wanted.items():
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
 

@@ -86,13 +86,13 @@ class TestEqualResults:
         np.testing.assert_allclose(alone[0], golden[1], rtol=0, atol=1e-5)
 
     @pytest.mark.parametrize(
-        ("workers", "batch_size", "accumulation"),
-        [(2, 4, 1), (1, 4, 2), (2, 2, 2)],
+        ("workers", "batch_size", "accumulation", "more"),
+        [(2, 4, 1, []), (1, 4, 2, []), (2, 2, 2, ["--checkpointing"])],
     )
     def test_the_same_batch_cut_in_parts(
-        self, golden, alone, tmp_path, workers, batch_size, accumulation
+        self, golden, alone, tmp_path, workers, batch_size, accumulation, more
     ):
-        flags = [f"--batch_size={batch_size}", f"--accumulation={accumulation}"]
+        flags = [f"--batch_size={batch_size}", f"--accumulation={accumulation}", *more]
         result = self.steps(golden, tmp_path, workers, *flags)
         np.testing.assert_allclose(result[0], alone[0], rtol=0, atol=1e-5)
         assert result[1].keys() == alone[1].keys(), "sums of gradients belong to no checkpoint"

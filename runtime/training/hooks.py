@@ -278,7 +278,7 @@ def log_statistics(title: str, rows: Mapping[str, object]) -> None:
 
 def peak_memory_gb() -> float:
     """Returns the largest resident memory this process has had, in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def format_seconds(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import shutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import ask, features, precision, pretraining_data, scaling, step
+from benchmarks import ask, features, memory, precision, pretraining_data, scaling, step
 from modeling import BertConfig, read_config
 from runtime import distributed
 
@@ -61,6 +62,30 @@ def test_ask(give, squad_dir, capsys):
     assert first > 0 and times > 1
     # A part of an answer is the forward pass.
     assert later[1] > 1
+
+
+def test_memory(give, tiny, monkeypatch, capsys):
+    """Both trainings in this process, whose peak is that of all tests before."""
+    give(*tiny)
+    flags = memory.parse_flags()
+    monkeypatch.setattr(
+        memory,
+        "run_training",
+        lambda way: memory.train(argparse.Namespace(**{**vars(flags), "checkpointing": int(way)})),
+    )
+    memory.main()
+    rows = rows_of(capsys.readouterr().out)
+    assert rows.keys() == {"with", "without"}
+    assert all(number > 0 for numbers in rows.values() for number in numbers[:3])
+
+
+def test_the_largest_batch_of_a_card():
+    def needed(size: int) -> int:
+        return 100 + max(9 * size, 30 * size - 300)
+
+    wanted = [sum(needed(n) <= size for n in range(1, 100)) for size in range(50, 2000)]
+    assert [memory.largest_batch(size, needed) for size in range(50, 2000)] == wanted
+    assert {0, 1, 70} < set(wanted)
 
 
 def test_scaling(give, tiny, monkeypatch, capsys):

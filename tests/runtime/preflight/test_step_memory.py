@@ -1,5 +1,6 @@
 """The memory of a training step: counted by hand for a small graph, and as TensorFlow traces it."""
 
+import argparse
 import functools
 from collections.abc import Callable
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from benchmarks.memory import make_step
 from encoder_task import ModelOptions, make_model_fn
 from modeling import AlbertConfig, BertConfig
 from optimization import OptimizerOptions, training_op
@@ -85,3 +87,26 @@ def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
         session.run(tf.global_variables_initializer())
         assert tensors == pytest.approx(traced_peak(session, step, feed), rel=0.1)
     assert on_the_cpu(parts) > parts["in all"]
+
+
+# Gigabytes of a program before a training and at its peak, which benchmarks/memory.py has measured.
+MEASURED = [
+    ("base", 1, False, 0.47, 3.32),
+    ("xxlarge", 2, True, 0.48, 7.46),
+    ("xxlarge", 2, False, 0.51, 17.55),
+]
+
+
+@pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)
+def test_a_step_takes_as_much_as_measured(size, accumulation, checkpointing, program, peak):
+    flags = argparse.Namespace(
+        config=f"configs/albert_{size}_v2.json",
+        layers=None,
+        optimizer="adamw",
+        accumulation=accumulation,
+        seq_length=384,
+    )
+    with tf.Graph().as_default():
+        step, _ = make_step(flags, checkpointing, batch_size=4)
+        needed = on_the_cpu(estimate_memory(step)) / 1e9
+    assert program + needed == pytest.approx(peak, rel=0.15)

@@ -320,7 +320,7 @@ def test_throughput():
 def test_peak_memory():
     with open("/proc/self/status", encoding="ascii") as file:
         kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    assert peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.05)
+    assert peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
 
 
 @pytest.mark.parametrize(
