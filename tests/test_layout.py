@@ -36,6 +36,7 @@ MAY_IMPORT = {
 }
 # What needs several tasks: above them, below the programs that use it.
 MAY_IMPORT["answering"] = {"runtime", *MODEL, *TASKS, "answering"}
+MAY_IMPORT["serving"] = {"runtime", "answering", "serving"}
 OURS = {
     path.name.removesuffix(".py")
     for path in ROOT.iterdir()
@@ -69,7 +70,7 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "answering", "doors")]
+    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "answering", "serving", "doors")]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 
