@@ -32,8 +32,8 @@ def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
     sources = {kind: _hash(page, kind) for kind in ("script", "style")}
     policy = "".join(f"; {kind}-src '{source}'" for kind, source in sources.items())
     return page, {
-        "Content-Security-Policy": f"default-src 'none'; connect-src 'self'; img-src data:{policy}; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "Content-Security-Policy": f"default-src 'none'; connect-src 'self'; img-src data:{policy}"
+        "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         "Cache-Control": "no-cache",
         "X-Content-Type-Options": "nosniff",
     }

@@ -70,7 +70,8 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    folders = [ROOT / name for name in ("runtime", "classification", *TASKS, "answering", "serving", "doors")]
+    names = ("runtime", "classification", *TASKS, "answering", "serving", "doors")
+    folders = [ROOT / name for name in names]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 

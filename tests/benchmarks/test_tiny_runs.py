@@ -10,7 +10,7 @@ import shutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import ask, features, precision, pretraining_data, scaling, step
+from benchmarks import ask, features, precision, pretraining_data, scaling, serve, step
 from runtime import distributed
 
 
@@ -60,6 +60,19 @@ def test_ask(give, squad_dir, capsys):
     assert first > 0 and times > 1
     # A part of an answer is the forward pass.
     assert later[1] > 1
+
+
+def test_serve(give, squad_dir, capsys):
+    give(
+        f"--config={squad_dir / 'albert.json'}",
+        *("--lengths=32", "--clients=1,2", "--seconds=0.1", "--rounds=1"),
+    )
+    assert serve.main() in (0, 1)
+    rows = rows_of(capsys.readouterr().out)
+    alone, *served = (rows[f"32 tokens, {way}"] for way in ("one by one", "1 clients", "2 clients"))
+    assert alone[0] > 0 and alone[1] == 1
+    for rate, times, p50, p99, bound in served:
+        assert rate > 0 and times > 0 and 0 < p50 <= p99 and bound > 0
 
 
 def test_scaling(give, tiny, monkeypatch, capsys):
