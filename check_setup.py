@@ -1,11 +1,12 @@
 """Checks a job before a card is booked: what is there, what is missing, how long and large.
 
-  python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--json]
+  python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--estimate] [--json]
 
 PROGRAM is one of run_*.py; without one it is run_squad_v1.py.
-Nothing is trained or written. Exit code 1 if the job would fail. Under mpirun every rank checks its
-own host, and what differs from rank 0 is listed. --device_memory=32GB compares the memory of a
-training step with that of a card elsewhere.
+Nothing is written, and nothing is trained unless --estimate asks how long the job takes: then some
+batches are. Exit code 1 if the job would fail. Under mpirun every rank checks its own host, and
+what differs from rank 0 is listed. --device_memory=32GB compares the memory of a training step with
+that of a card elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 from runtime import app, distributed
 from runtime.bf16.rules import ConversionPlan
 from runtime.devices import device
-from runtime.flags import Settings
+from runtime.errors import FlagError
+from runtime.flags import LARGEST_BATCH, Settings
 from runtime.preflight.available_memory import parse_size
 from runtime.preflight.checks import (
     Checked,
@@ -34,7 +36,9 @@ from runtime.preflight.checks import (
     describe_variables,
     training_step,
 )
+from runtime.preflight.duration import Elsewhere, describe_duration, measure
 from runtime.preflight.report import Report, Row, describe_environment
+from runtime.preflight.scaling import Link
 from runtime.training.output_folder import part_settings
 from runtime.training.task import Task
 
@@ -68,7 +72,7 @@ def define_own_flags() -> None:
         "bf16",
         False,
         "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
-        "bf16_config/albert.json where it is not set.",
+        "the list in bf16_config/ where it is not set.",
     )
     flags.DEFINE(
         SizeParser(),
@@ -77,21 +81,69 @@ def define_own_flags() -> None:
         "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare a "
         "training step with. Default: what the device here has.",
     )
+    flags.DEFINE_bool(
+        "estimate",
+        False,
+        "Train and predict some batches of the job, 3 of each or 5 minutes, and say how long all "
+        "of it takes. What is written meanwhile is in a temporary folder, which is removed.",
+    )
+    flags.DEFINE_integer(
+        "workers",
+        None,
+        "With --estimate: how long the job takes with so many workers, by a model of the network.",
+        lower_bound=1,
+        upper_bound=LARGEST_BATCH,
+    )
+    flags.DEFINE_float(
+        "examples_per_second",
+        None,
+        "With --estimate: what one of these workers trains by itself, as a card's log says. "
+        "Default: what a worker trains here.",
+        lower_bound=1e-6,
+    )
+    flags.DEFINE_float(
+        "gbit", Link().gbit, "With --estimate: the network of --workers, Gbit/s.", lower_bound=1e-3
+    )
     flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
 
 
 def main(task_class: type[Task]) -> None:
     """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
     settings, report = Settings(), Report()
+    on = asked_workers(settings)
     describe_environment(report, settings, task_class.required)
     checked = describe_input(report, task_class, settings) if report.ok else None
     connect(report, checked)
     plan = describe_graph(report, checked) if report.ok else None
+    # All of them take part in it, or none.
+    if settings.estimate and all(distributed.gather_json(report.ok)):
+        measured = measure(checked, features_alone=bool(settings.device_memory))
+        if distributed.is_chief():
+            describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in distributed.gather_json(report.rows)]
     ok = print_reports(by_rank, plan if settings.bf16 else None, settings.json)
     # The launcher ends all ranks when the first one ends with 1: not before this is printed.
     distributed.share(None)
     sys.exit(0 if ok else 1)
+
+
+def asked_workers(settings: Settings) -> Elsewhere | None:
+    """Returns the workers that --estimate is asked of besides those that there are, if any.
+
+    Raises:
+      FlagError: they are given without it, or their rate is missing for a job of another machine.
+    """
+    for name in ("workers", "examples_per_second", "gbit"):
+        if settings.is_given(name) and not settings.estimate:
+            raise FlagError(f"--{name} is for --estimate; add it")
+    if settings.estimate and settings.device_memory and not settings.examples_per_second:
+        raise FlagError(
+            "--estimate with --device_memory, for a job of another machine, needs what is measured "
+            "there: --examples_per_second"
+        )
+    if settings.workers is None and settings.examples_per_second is None:
+        return None
+    return Elsewhere(settings.workers or 1, settings.examples_per_second, Link(gbit=settings.gbit))
 
 
 def describe_input(report: Report, task_class: type[Task], settings: Settings) -> Checked | None:
@@ -118,7 +170,7 @@ def connect(report: Report, checked: Checked | None) -> None:
         with report.part("job"):
             for part in task.wanted():
                 contents = checked.contents(part)
-                distributed.check_alike(part_settings(task.settings, part, contents))
+                distributed.check_alike(part_settings(task, part, contents))
     with report.part("programs"):
         report.add("Horovod", distributed.description())
 

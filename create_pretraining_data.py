@@ -30,6 +30,14 @@ from runtime.errors import FlagError
 from runtime.files import check_readable
 from runtime.flags import FLAGS, LONGEST_SEQUENCE, WITHOUT_USE, Settings
 
+# Defaults of --model_type=bert, as Google's BERT has them.
+_OF_BERT = {
+    "random_next_sentence": True,
+    "do_whole_word_mask": False,
+    "ngram": 1,
+    "max_seq_length": 128,
+    "dupe_factor": 10,
+}
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
 
@@ -76,6 +84,14 @@ def _define_files() -> None:
 
 
 def _define_sequences() -> None:
+    flags.DEFINE_enum(
+        "model_type",
+        "albert",
+        ["albert", "bert"],
+        "What the records are for. bert means other defaults: "
+        + ", ".join(f"--{name}={str(value).lower()}" for name, value in _OF_BERT.items())
+        + ".",
+    )
     flags.DEFINE_integer(
         "max_seq_length",
         512,
@@ -140,6 +156,10 @@ def main(argv: list[str]) -> None:
     """Runs the whole job: flags, plan, files."""
     del argv
     Settings().require("input_file", ("spm_model_file", "vocab_file"))
+    if FLAGS.model_type == "bert":
+        for name, value in _OF_BERT.items():
+            # A value that is given stays.
+            FLAGS.set_default(name, value)
     files = matching_files(FLAGS.input_file, "input_file")
     if FLAGS.vocab_file:
         check_readable(FLAGS.vocab_file, "--vocab_file")

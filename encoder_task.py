@@ -9,9 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow.compat.v1 as tf
 
 import optimization
-from modeling import AlbertConfig, AlbertModel
+from modeling import BertConfig, Encoder, EncoderConfig, read_config
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
+from runtime.bf16 import configuration
 from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device
@@ -33,11 +34,12 @@ from runtime.training.task import TRAIN, Task
 from tokenization import FullTokenizer
 
 # From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name to an encoder of them.
-Encode = Callable[[Mapping[str, tf.Tensor]], AlbertModel]
+Encode = Callable[[Mapping[str, tf.Tensor]], Encoder]
 
-
-# The first that is given says how text is cut into tokens; it is kept under these names.
-TOKENIZER_FLAGS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
+# Either names the configuration, of either model.
+CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
+# The first that is given says how text is cut into tokens.
+TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
 
 
 class HeadOutput(NamedTuple):
@@ -65,7 +67,7 @@ class ModelOptions(NamedTuple):
       optimizer: how it is trained; None where it is not.
       init_checkpoint: that variables start from, or None.
       num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
-      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       gradient_checkpointing: likewise; in training.
       remove_padding: likewise, of batches that are cut when they are read. Where all have one
         length, a device may need to know every shape.
@@ -80,7 +82,7 @@ class ModelOptions(NamedTuple):
     remove_padding: bool = False
 
 
-def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Callable:
+def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer."""
 
     def model_fn(features, labels, mode, params):
@@ -89,8 +91,8 @@ def make_model_fn(config: AlbertConfig, head: Head, options: ModelOptions) -> Ca
         if not is_training and mode != estimators.ModeKeys.PREDICT:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
-        def encode(sequences: Mapping[str, tf.Tensor]) -> AlbertModel:
-            return AlbertModel(
+        def encode(sequences: Mapping[str, tf.Tensor]) -> Encoder:
+            return Encoder(
                 config,
                 is_training,
                 *(sequences[key] for key in SEQUENCE_KEYS),
@@ -187,6 +189,8 @@ class EncoderTask(Task):
     def __init__(self, settings: Settings):
         super().__init__(settings)
         self.config = load_config(settings)
+        if isinstance(self.config, BertConfig):
+            self.bf16_list = configuration.SHIPPED_FOR_BERT
 
     def head(self) -> Head:
         """Returns the head."""
@@ -245,7 +249,7 @@ class EncoderTask(Task):
         """See `Task.assets`: configuration and tokenizer, and what shapes all features."""
         settings = self.settings
         files = {CONFIG: settings.albert_config_file}
-        for flag, name in TOKENIZER_FLAGS.items():
+        for flag, name in zip(TOKENIZER_FLAGS, (SPM_MODEL, VOCABULARY), strict=True):
             if path := settings.get(flag):
                 files[name] = path
                 break
@@ -273,7 +277,7 @@ class TextTask(EncoderTask):
       tokenizer: of the model.
     """
 
-    required = ("albert_config_file", tuple(TOKENIZER_FLAGS), "output_dir")
+    required = (CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -284,14 +288,14 @@ class TextTask(EncoderTask):
         return {**super().contents(part), name: content_of(getattr(self.settings, name))}
 
 
-def load_config(settings: Settings) -> AlbertConfig:
+def load_config(settings: Settings) -> EncoderConfig:
     """Returns the model's sizes under the flags.
 
     Raises:
       FlagError: sequences are longer than the model takes.
       UserError: the file is no configuration.
     """
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    config = read_config(settings.albert_config_file)
     if settings.max_seq_length > config.max_position_embeddings:
         raise FlagError(
             f"--max_seq_length {settings.max_seq_length} is more than the "
@@ -317,7 +321,7 @@ def check_room(settings: Settings, name: str, special_tokens: int) -> int:
     return room
 
 
-def load_tokenizer(settings: Settings, config: AlbertConfig) -> FullTokenizer:
+def load_tokenizer(settings: Settings, config: EncoderConfig) -> FullTokenizer:
     """Returns the tokenizer of the flags.
 
     Raises:
@@ -331,7 +335,7 @@ def load_tokenizer(settings: Settings, config: AlbertConfig) -> FullTokenizer:
     return tokenizer
 
 
-def check_vocabulary(settings: Settings, size: int, config: AlbertConfig) -> None:
+def check_vocabulary(settings: Settings, size: int, config: EncoderConfig) -> None:
     """Raises a `UserError` if a vocabulary has not the size that the configuration says."""
     if size != config.vocab_size:
         raise UserError(

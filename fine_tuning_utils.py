@@ -19,20 +19,20 @@ def create_albert(
     use_einsum,
     hub_module,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the pooled output [B, H] and the sequence output [B, S, H] of an `AlbertModel`.
+    """Returns the pooled output [B, H] and the sequence output [B, S, H] of an encoder.
 
     Args:
-      albert_config: an `AlbertConfig`.
+      albert_config: an `AlbertConfig` or a `BertConfig`.
       is_training: whether dropout is applied.
       input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       hub_module: must be None.
 
     Raises:
       ValueError: a `hub_module` is given.
     """
     refuse(hub_module=hub_module)
-    model = modeling.AlbertModel(
+    model = modeling.Encoder(
         albert_config,
         is_training,
         input_ids,

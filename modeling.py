@@ -1,7 +1,8 @@
-"""The ALBERT encoder (https://arxiv.org/abs/1909.11942).
+"""The encoders ALBERT (https://arxiv.org/abs/1909.11942) and BERT (https://arxiv.org/abs/1810.04805).
 
-It knows no task, no file layout and no device. Variable names are those of the official
-checkpoints, such as `bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias`.
+They know no task, no file layout and no device. Variable names are those of the official
+checkpoints, such as `bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias`,
+which in a BERT is `bert/encoder/layer_0/intermediate/dense/bias`.
 
 Letters in shape comments: B batch, S sequence length, E embedding size, H hidden size, N attention
 heads, D = H / N, I intermediate size. Inside the encoder activations are matrices of shape
@@ -10,15 +11,13 @@ heads, D = H / N, I intermediate size. Inside the encoder activations are matric
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import functools
-import json
-import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from modeling_config import AlbertConfig, BertConfig, EncoderConfig, read_config  # noqa: F401
 from modeling_layers import (  # noqa: F401  The reference has all of them here.
     assert_rank,
     attend,
@@ -30,6 +29,7 @@ from modeling_layers import (  # noqa: F401  The reference has all of them here.
     einsum_via_matmul,
     embedding_lookup,
     embedding_postprocessor,
+    get_activation,
     get_shape_list,
     layer_norm,
     layer_norm_and_dropout,
@@ -42,170 +42,19 @@ from runtime.checkpoints.initialization import (  # noqa: F401  The reference ha
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
 )
-from runtime.devices.ops import gelu  # The reference has it here.
-from runtime.errors import UserError
-from runtime.json_input import read_json
+from runtime.devices.ops import gelu  # noqa: F401  The reference has it here.
 from token_rows import PackedRows, PaddedRows, TokenRows
 
-# Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
-# is built in minutes and the elements of no variable are too many for TensorFlow to count.
-_MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
-_LARGEST = {
-    "vocab_size": _MOST_ROWS,
-    "embedding_size": _WIDEST,
-    "hidden_size": _WIDEST,
-    "num_hidden_layers": _MOST_BLOCKS,
-    "num_hidden_groups": _MOST_BLOCKS,
-    "num_attention_heads": _WIDEST,
-    "intermediate_size": _WIDEST,
-    "inner_group_num": _MOST_BLOCKS,
-    "max_position_embeddings": _MOST_ROWS,
-    "type_vocab_size": _MOST_ROWS,
-}
 
+class Encoder:
+    """An encoder and its pooler, built into the current graph; the configuration says which.
 
-class AlbertConfig:
-    """Sizes and rates of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1.
-
-    Attributes have the names of the keys in `albert_config.json`. Keys that this project does not
-    use are kept, so that `to_dict` gives back what was read.
-    """
-
-    def __init__(
-        self,
-        vocab_size,
-        embedding_size=128,
-        hidden_size=4096,
-        num_hidden_layers=12,
-        num_hidden_groups=1,
-        num_attention_heads=64,
-        intermediate_size=16384,
-        inner_group_num=1,
-        down_scale_factor=1,
-        hidden_act="gelu",
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-        max_position_embeddings=512,
-        type_vocab_size=2,
-        initializer_range=0.02,
-    ):
-        """Builds a configuration.
-
-        Args:
-          vocab_size: number of word pieces.
-          embedding_size: width E of the embedding tables.
-          hidden_size: width H of the encoder; a multiple of `num_attention_heads`.
-          num_hidden_layers: how many times a transformer layer is applied.
-          num_hidden_groups: how many sets of weights the layers share.
-          num_attention_heads: attention heads N of a layer.
-          intermediate_size: width I of the feed-forward layer.
-          inner_group_num: attention and feed-forward blocks in a layer.
-          down_scale_factor: kept for compatibility, not used (nor is it in the reference).
-          hidden_act: name of the activation, see `get_activation`.
-          hidden_dropout_prob: dropout rate of embeddings and dense outputs.
-          attention_probs_dropout_prob: dropout rate of attention probabilities.
-          max_position_embeddings: the longest sequence.
-          type_vocab_size: number of segment ids.
-          initializer_range: standard deviation of the weights' truncated normal initializer.
-        """
-        self.vocab_size = vocab_size
-        self.embedding_size = embedding_size
-        self.hidden_size = hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_hidden_groups = num_hidden_groups
-        self.num_attention_heads = num_attention_heads
-        self.inner_group_num = inner_group_num
-        self.down_scale_factor = down_scale_factor
-        self.hidden_act = hidden_act
-        self.intermediate_size = intermediate_size
-        self.hidden_dropout_prob = hidden_dropout_prob
-        self.attention_probs_dropout_prob = attention_probs_dropout_prob
-        self.max_position_embeddings = max_position_embeddings
-        self.type_vocab_size = type_vocab_size
-        self.initializer_range = initializer_range
-
-    @classmethod
-    def from_dict(cls, json_object: dict) -> AlbertConfig:
-        """Makes a configuration with the given values; keys left out have their defaults.
-
-        Raises:
-          UserError: a key is the name of a method.
-        """
-        for key in json_object:
-            if hasattr(cls, key):
-                raise UserError(f"{key!r} cannot be the name of a value; take it out")
-        config = cls(vocab_size=None)
-        config.__dict__.update(json_object)
-        return config
-
-    @classmethod
-    def from_json_file(cls, json_file: str) -> AlbertConfig:
-        """Reads and validates a configuration.
-
-        Raises:
-          UserError: the file is missing, is no JSON object, or holds impossible values.
-        """
-        values = read_json(json_file, "the ALBERT configuration")
-        if not isinstance(values, dict):
-            raise UserError(f"{json_file}: the ALBERT configuration is not a JSON object")
-        try:
-            config = cls.from_dict(values)
-            config.validate()
-        except UserError as e:
-            raise UserError(f"{json_file}: {e}") from e
-        return config
-
-    def validate(self) -> None:
-        """Raises a `UserError` that names the first value no model can be built from."""
-        for name, largest in _LARGEST.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UserError(f"{name} must be a positive integer, not {value!r}")
-            if value > largest:
-                raise UserError(f"{name} must be {largest} at most, not {value}")
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < 1:
-                raise UserError(f"{name} must be a number from 0 to below 1, not {value!r}")
-        if self.hidden_size % self.num_attention_heads:
-            raise UserError(
-                f"hidden_size {self.hidden_size} is not a multiple of "
-                f"num_attention_heads {self.num_attention_heads}"
-            )
-        if self.num_hidden_groups > self.num_hidden_layers:
-            raise UserError(
-                f"num_hidden_groups {self.num_hidden_groups} is more than "
-                f"num_hidden_layers {self.num_hidden_layers}"
-            )
-        blocks = self.num_hidden_layers * self.inner_group_num
-        if blocks > _MOST_BLOCKS:
-            raise UserError(
-                f"num_hidden_layers {self.num_hidden_layers} times inner_group_num "
-                f"{self.inner_group_num} must be {_MOST_BLOCKS} at most"
-            )
-        deviation = self.initializer_range
-        if not isinstance(deviation, int | float) or not 0 < deviation < math.inf:
-            raise UserError(f"initializer_range must be positive and finite, not {deviation!r}")
-        act = self.hidden_act
-        if not (act is None or isinstance(act, str) or callable(act)):
-            raise UserError(f"hidden_act must be a name or a function, not {act!r}")
-        get_activation(act)
-
-    def to_dict(self) -> dict:
-        """Returns all values, as a dictionary."""
-        return copy.deepcopy(self.__dict__)
-
-    def to_json_string(self) -> str:
-        """Returns all values, as indented JSON with sorted keys."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-
-
-class AlbertModel:
-    """The encoder and its pooler, built into the current graph.
+    ALBERT and BERT have the same layers, and other names of variables. In ALBERT layers share
+    weights, in groups, and the embeddings may have a width of their own.
 
     Example:
-      model = AlbertModel(config, is_training=True, input_ids=ids, input_mask=mask,
-                          token_type_ids=segments)
+      model = Encoder(config, is_training=True, input_ids=ids, input_mask=mask,
+                      token_type_ids=segments)
       logits = tf.matmul(model.get_pooled_output(), weights)
     """
 
@@ -225,7 +74,7 @@ class AlbertModel:
         """Builds the graph.
 
         Args:
-          config: an `AlbertConfig`.
+          config: an `AlbertConfig` or a `BertConfig`.
           is_training: whether dropout is applied.
           input_ids: int32 [B, S].
           input_mask: int32 [B, S], 1 where a token may be attended to, 0 elsewhere (anywhere, not
@@ -279,7 +128,9 @@ class AlbertModel:
                     initializer_range=config.initializer_range,
                     max_position_embeddings=config.max_position_embeddings,
                     dropout_prob=hidden_dropout,
-                    use_one_hot_embeddings=use_one_hot_embeddings,
+                    # Google's BERT always does so for segments: one row a segment, not a token,
+                    # counts in the norm by which gradients are clipped.
+                    use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
                 )
             with tf.variable_scope("encoder"):
                 self.all_encoder_layers = _encode(self.embedding_output, input_mask, building)
@@ -314,6 +165,36 @@ class AlbertModel:
         return self.output_embedding_table
 
 
+# The reference's name; so `AlbertModel` takes either configuration.
+AlbertModel = Encoder
+
+
+class BertModel(Encoder):
+    """An `Encoder` with the arguments of Google's BERT."""
+
+    def __init__(
+        self,
+        config,
+        is_training,
+        input_ids,
+        input_mask=None,
+        token_type_ids=None,
+        use_one_hot_embeddings=False,
+        scope=None,
+    ):
+        """Builds the graph of either configuration, see `Encoder`."""
+        super().__init__(
+            config,
+            is_training,
+            input_ids,
+            input_mask,
+            token_type_ids,
+            use_one_hot_embeddings,
+            use_einsum=False,
+            scope=scope,
+        )
+
+
 def transformer_model(
     input_tensor,
     attention_mask=None,
@@ -330,7 +211,7 @@ def transformer_model(
     do_return_all_layers=False,
     use_einsum=True,
 ) -> tf.Tensor | list[tf.Tensor]:
-    """Returns the states [B, S, H] of the encoder of an `AlbertModel`, of the last block or of all.
+    """Returns the states [B, S, H] of the encoder of an ALBERT, of the last block or of all.
 
     Args:
       input_tensor: float32 [B, S, E].
@@ -339,7 +220,7 @@ def transformer_model(
       do_return_all_layers: return a list with the states after every block.
       hidden_size, num_hidden_layers, num_hidden_groups, num_attention_heads, intermediate_size,
         inner_group_num, hidden_dropout_prob, attention_probs_dropout_prob, initializer_range,
-        use_einsum: see `AlbertConfig` and `AlbertModel`; dropout is always applied.
+        use_einsum: see `AlbertConfig` and `Encoder`; dropout is always applied.
 
     Raises:
       UserError (a ValueError): a value is impossible.
@@ -368,12 +249,62 @@ def transformer_model(
 class _Building(NamedTuple):
     """How an encoder is built: its configuration, and what is not in it."""
 
-    config: AlbertConfig
+    config: EncoderConfig
     hidden_dropout: float
     attention_dropout: float
     use_einsum: bool
     gradient_checkpointing: bool = False
     remove_padding: bool = False
+
+
+class _Scopes(NamedTuple):
+    """The scopes that hold an encoder's variables.
+
+    Attributes:
+      layers, group, inner: of all layers; of a set of weights; of a block; None where there is no
+        such scope.
+      attention, attention_norm, wide, output, output_norm: of the parts of a block.
+    """
+
+    layers: str | None
+    group: str
+    inner: str | None
+    attention: str
+    attention_norm: str
+    wide: str
+    output: str
+    output_norm: str
+
+
+_ALBERT = _Scopes(
+    layers="transformer",
+    group="group_{}",
+    inner="inner_group_{}",
+    attention="attention_1",
+    attention_norm="LayerNorm",
+    wide="ffn_1/intermediate",
+    output="ffn_1/intermediate/output",
+    output_norm="LayerNorm_1",
+)
+_BERT = _Scopes(
+    layers=None,
+    group="layer_{}",
+    inner=None,
+    attention="attention",
+    attention_norm="attention/output/LayerNorm",
+    wide="intermediate",
+    output="output",
+    output_norm="output/LayerNorm",
+)
+
+
+def _scopes_of(config: EncoderConfig) -> _Scopes:
+    return _BERT if isinstance(config, BertConfig) else _ALBERT
+
+
+def _scope(name: str | None, number: int = 0, **options) -> contextlib.AbstractContextManager:
+    """Returns a variable scope to enter, or nothing to enter."""
+    return tf.variable_scope(name.format(number), **options) if name else contextlib.nullcontext()
 
 
 def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -> list[tf.Tensor]:
@@ -392,12 +323,15 @@ def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -
         )
     recomputation = Recomputation() if building.gradient_checkpointing else None
     states = []
-    with tf.variable_scope("transformer", reuse=tf.AUTO_REUSE):
+    scopes = _scopes_of(config)
+    with _scope(scopes.layers, reuse=tf.AUTO_REUSE):
         for layer in range(config.num_hidden_layers):
             group = layer * config.num_hidden_groups // config.num_hidden_layers
-            with tf.variable_scope(f"group_{group}"), tf.name_scope(f"layer_{layer}"):
+            # BERT's scope of weights is a scope of operations as well.
+            named = tf.name_scope(f"layer_{layer}") if scopes.inner else contextlib.nullcontext()
+            with _scope(scopes.group, group), named:
                 for inner in range(config.inner_group_num):
-                    with tf.variable_scope(f"inner_group_{inner}"):
+                    with _scope(scopes.inner, inner):
                         block = functools.partial(
                             _block,
                             tokens=tokens,
@@ -415,11 +349,12 @@ def _block(state: tf.Tensor, tokens: TokenRows, building: _Building, place: str)
     `place` begins the names of the dropouts' places.
     """
     config, hidden_dropout, attention_dropout, use_einsum, *_ = building
+    scopes = _scopes_of(config)
 
     def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
         return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)
 
-    with tf.variable_scope("attention_1"):
+    with tf.variable_scope(scopes.attention):
         with tf.variable_scope("self"):
             context = tokens.self_attention(
                 tuple(layer(state, config.hidden_size, n) for n in ("query", "key", "value")),
@@ -430,29 +365,12 @@ def _block(state: tf.Tensor, tokens: TokenRows, building: _Building, place: str)
         with tf.variable_scope("output"):
             attention = layer(context, config.hidden_size)
             attention = dropout(attention, hidden_dropout, place=f"{place}/attention_output")
-    attention = layer_norm(attention + state, "LayerNorm")
-    with tf.variable_scope("ffn_1"), tf.variable_scope("intermediate"):
+    attention = layer_norm(attention + state, scopes.attention_norm)
+    with tf.variable_scope(scopes.wide):
         wide = layer(attention, config.intermediate_size)
         activation = get_activation(config.hidden_act)
         wide = activation(wide) if activation else wide
-        with tf.variable_scope("output"):
-            output = layer(wide, config.hidden_size)
-            output = dropout(output, hidden_dropout, place=f"{place}/output")
-    return layer_norm(output + attention, "LayerNorm_1")
-
-
-def get_activation(activation_string: str | Callable | None) -> Callable | None:
-    """Returns the function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
-
-    Anything that is not a string is taken for a function and returned.
-
-    Raises:
-      UserError (a ValueError): no activation has that name.
-    """
-    if not isinstance(activation_string, str):
-        return activation_string
-    known = {"": None, "linear": None, "relu": tf.nn.relu, "gelu": gelu, "tanh": tf.tanh}
-    name = activation_string.lower()
-    if name not in known:
-        raise UserError(f"Unsupported activation: {name} (known: gelu, relu, tanh, linear)")
-    return known[name]
+    with tf.variable_scope(scopes.output):
+        output = layer(wide, config.hidden_size)
+        output = dropout(output, hidden_dropout, place=f"{place}/output")
+    return layer_norm(output + attention, scopes.output_norm)

@@ -328,3 +328,20 @@ def reshape_from_matrix(output_tensor: tf.Tensor, orig_shape_list: Sequence) -> 
     if len(orig_shape_list) == 2:
         return output_tensor
     return tf.reshape(output_tensor, [*orig_shape_list[:-1], get_shape_list(output_tensor)[-1]])
+
+
+def get_activation(activation_string: str | Callable | None) -> Callable | None:
+    """Returns the function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
+
+    Anything that is not a string is taken for a function and returned.
+
+    Raises:
+      UserError (a ValueError): no activation has that name.
+    """
+    if not isinstance(activation_string, str):
+        return activation_string
+    known = {"": None, "linear": None, "relu": tf.nn.relu, "gelu": ops.gelu, "tanh": tf.tanh}
+    name = activation_string.lower()
+    if name not in known:
+        raise UserError(f"Unsupported activation: {name} (known: gelu, relu, tanh, linear)")
+    return known[name]

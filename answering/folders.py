@@ -6,7 +6,7 @@ import glob
 import os
 from typing import Any, NamedTuple
 
-from modeling import AlbertConfig
+from modeling import EncoderConfig, read_config
 from runtime.checkpoints.checkpoint_files import BEST, newest_checkpoint, resolve_checkpoint
 from runtime.errors import UserError
 from runtime.json_input import read_json
@@ -31,7 +31,7 @@ class ModelFolder(NamedTuple):
     path: str
     description: dict[str, Any]
     checkpoint: str
-    config: AlbertConfig
+    config: EncoderConfig
     tokenizer: FullTokenizer
 
     def says(self, name: str) -> Any:
@@ -59,14 +59,30 @@ def open_folder(path: str) -> ModelFolder:
     about = read_json(file, "the description of the model")
     if not isinstance(about, dict) or not isinstance(about.get("task"), str):
         raise UserError(f"{file} does not say of what task the model is")
-    config = AlbertConfig.from_json_file(_asset(path, assets.CONFIG))
     tokenizer = _tokenizer(path, bool(about.get("do_lower_case", True)))
+    return put_together(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
+
+
+def put_together(
+    path: str,
+    description: dict[str, Any],
+    checkpoint: str,
+    config_file: str,
+    tokenizer: FullTokenizer,
+) -> ModelFolder:
+    """Returns a model of parts that may lie anywhere; `path` is what messages call it.
+
+    Raises:
+      UserError: configuration or tokenizer are no good, or not of the same model.
+    """
+    tokenizer.check()
+    config = read_config(config_file)
     if tokenizer.size != config.vocab_size:
         raise UserError(
             f"{path}: the tokenizer has {tokenizer.size} pieces, the configuration a vocab_size of "
             f"{config.vocab_size}: they are not of the same model"
         )
-    return ModelFolder(path, about, _weights(path), config, tokenizer)
+    return ModelFolder(path, description, checkpoint, config, tokenizer)
 
 
 def is_model_folder(path: str) -> bool:
@@ -118,9 +134,7 @@ def _tokenizer(path: str, do_lower_case: bool) -> FullTokenizer:
             f"{path} has no tokenizer: neither {assets.SPM_MODEL} nor {assets.VOCABULARY} is in "
             f"its {assets.FOLDER}"
         )
-    tokenizer = FullTokenizer(vocabulary, do_lower_case)
-    tokenizer.check()
-    return tokenizer
+    return FullTokenizer(vocabulary, do_lower_case)
 
 
 def _weights(path: str) -> str:

@@ -16,13 +16,19 @@ from runtime.training.prediction import Output
 
 # Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.
 _LENGTH_STEP = 16
-_BATCH = 8
 
 
 class ModelSession:
     """The graph of a head on the encoder, with its weights."""
 
-    def __init__(self, folder: ModelFolder, head: Head, options: int = 0, trims: bool = True):
+    def __init__(
+        self,
+        folder: ModelFolder,
+        head: Head,
+        options: int = 0,
+        trims: bool = True,
+        batch_size: int = 8,
+    ):
         """Builds the graph and reads the weights.
 
         Args:
@@ -30,6 +36,7 @@ class ModelSession:
           head: on the encoder.
           options: sequences of an example, where the head takes several; else 0.
           trims: whether sequences may be cut to the longest of a batch.
+          batch_size: examples that go through the model together.
 
         Raises:
           UserError: the weights are not those of such a model.
@@ -37,6 +44,7 @@ class ModelSession:
         self._options = options
         self._longest = folder.says("max_seq_length")
         self._trims = trims
+        self._batch_size = batch_size
         graph = tf.Graph()
         with graph.as_default():
             shape = [None, options, None] if options else [None, None]
@@ -58,8 +66,8 @@ class ModelSession:
         """
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
+        for start in range(0, len(order), self._batch_size):
+            batch = order[start : start + self._batch_size]
             # The last is the longest.
             outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
             for row, number in enumerate(batch):

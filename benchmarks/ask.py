@@ -10,6 +10,8 @@ spent in the model's forward pass. Printed are medians.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import operator
 import os
 import statistics
 import struct
@@ -17,14 +19,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from answering import load_model
+from answering.embedding import Embedder
+from answering.embedding_files import write_json_lines, write_npz
+from answering.folders import open_folder
+from answering.session import ModelSession
 from answering.squad import QuestionAnswerer
 from encoder_task import Head, ModelOptions, make_model_fn
-from modeling import AlbertConfig
+from modeling import EncoderConfig, read_config
 from runtime import estimators
 from runtime.checkpoints.checkpoint_files import BEST
 from runtime.data.sequences import SEQUENCE_KEYS
@@ -69,6 +76,8 @@ def main() -> int:
         model = load_model(folder)
         texts = {length: text_of(model, length) for length in lengths}
         later = {length: later_answers(model, text, flags.rounds) for length, text in texts.items()}
+        form = {"JSON": write_json_lines, "npz": write_npz}
+        embedded = {name: embeddings(folder, texts[lengths[0]], form[name]) for name in form}
         first = [first_answer(folder, texts[lengths[-1]]) for _ in range(flags.starts)]
     imports, answers = (statistics.median(column) for column in zip(*first, strict=True))
     of_first = statistics.median(answer / imported for imported, answer in first)
@@ -77,6 +86,8 @@ def main() -> int:
     print(row.format("first answer", answers, of_first, f"import tensorflow ({imports:.2f} s)"))
     for length, (seconds, times) in later.items():
         print(row.format(f"answer, {length} tokens", seconds, times, "the forward pass"))
+    for name, (seconds, times) in embedded.items():
+        print(row.format(f"embeddings as {name}", seconds, times, "the forward pass"))
     holds = of_first <= MOST_FIRST and all(times <= MOST_LATER for _, times in later.values())
     return 0 if holds else 1
 
@@ -92,7 +103,7 @@ def parse_flags() -> argparse.Namespace:
 
 def write_model(folder: str, config_file: str) -> None:
     """Writes a model of SQuAD 1.1 with random weights, as a run has it."""
-    config = AlbertConfig.from_json_file(config_file)
+    config = read_config(config_file)
     tokenizer = os.path.join(folder, "tokenizer")
     with open(tokenizer, "wb") as file:
         file.write(tokenizer_of_size(config.vocab_size))
@@ -103,7 +114,7 @@ def write_model(folder: str, config_file: str) -> None:
     assets.write_assets(os.path.join(folder, assets.FOLDER), assets.Assets(description, files))
 
 
-def write_random_weights(folder: str, config: AlbertConfig, head: Head) -> None:
+def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None:
     """Writes the best checkpoint of a model that nobody has trained."""
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = {key: tf.placeholder(tf.int32, [None, None], key) for key in SEQUENCE_KEYS}
@@ -163,28 +174,42 @@ def text_of(model: QuestionAnswerer, length: int) -> str:
 
 def later_answers(model: QuestionAnswerer, text: str, rounds: int) -> tuple[float, float]:
     """Returns the seconds of an answer, and how many times those of its forward pass they are."""
-    session, in_model = model._session._session, []
-    run = session.run
+    timed = []
+    for number in range(rounds + 1):
+        with forward_pass(model._session) as in_model:
+            start = time.perf_counter()
+            # Another text every time, which is cut into tokens anew.
+            model.answer(QUESTION, [f"{number} {text}"])
+            timed.append((time.perf_counter() - start, sum(in_model)))
+    # The first use of a shape is slower.
+    seconds, in_model = zip(*timed[1:], strict=True)
+    return statistics.median(seconds), statistics.median(map(operator.truediv, seconds, in_model))
+
+
+def embeddings(folder: str, text: str, write: Callable) -> tuple[float, float]:
+    """Returns the seconds of the embeddings of a text, likewise."""
+    embedder, count = Embedder(open_folder(folder), [-1, -2, -3, -4], pooled=False), 64
+    with forward_pass(embedder._session) as in_model:
+        start = time.perf_counter()
+        write(os.path.join(folder, "embeddings"), embedder.embed([(text,)] * count))
+        seconds = time.perf_counter() - start
+    return seconds / count, seconds / sum(in_model)
+
+
+@contextlib.contextmanager
+def forward_pass(session: ModelSession) -> Iterator[list[float]]:
+    """Yields a list that gets the seconds of every forward pass meanwhile."""
+    seconds, run = [], session._session.run
 
     def timed(*args):
         start = time.perf_counter()
         outputs = run(*args)
-        in_model.append(time.perf_counter() - start)
+        seconds.append(time.perf_counter() - start)
         return outputs
 
-    seconds = []
-    session.run = timed
-    try:
-        for number in range(rounds + 1):
-            start = time.perf_counter()
-            # Another text every time, which is cut into tokens anew.
-            model.answer(QUESTION, [f"{number} {text}"])
-            seconds.append(time.perf_counter() - start)
-    finally:
-        session.run = run
-    # The first use of a shape is slower.
-    pairs = list(zip(seconds, in_model, strict=True))[1:]
-    return statistics.median(seconds[1:]), statistics.median(a / b for a, b in pairs)
+    session._session.run = timed
+    yield seconds
+    session._session.run = run
 
 
 def first_answer(folder: str, text: str) -> tuple[float, float]:

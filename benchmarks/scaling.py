@@ -5,9 +5,8 @@
 Every worker trains on a batch of the same size (weak scaling), so that the ideal is a step that
 takes as long with two workers as with one. The jobs run in turns and the fastest round of each
 counts, so that what else the machine does falls on both. Printed are the efficiency, the time of
-the all-reduce of the gradients alone, and what these figures give for more workers: a ring
-all-reduce of N workers sends 2 (N - 1) / N times the gradients' bytes through every link
-(https://andrew.gibiansky.com/blog/machine-learning/baidu-allreduce/).
+the all-reduce of the gradients alone, and what these figures give for more workers
+(`runtime/preflight/scaling.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from runtime.preflight.scaling import Link, scale
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MARK = "measured: "
@@ -49,7 +49,7 @@ def main() -> None:
             measured.append(run_job(size))
     one, two = (min(measured) for measured in runs.values())
     print_measured(one, two, flags.batch_size)
-    print_model(one, two, flags)
+    print_model(one, flags)
 
 
 def parse_flags() -> argparse.Namespace:
@@ -59,8 +59,10 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--seq_length", type=int, default=128)
     parser.add_argument("--steps", type=int, default=5, help="measured steps of a round")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--gbit", type=float, default=100.0, help="the model's link, Gbit/s")
-    parser.add_argument("--microseconds", type=float, default=20.0, help="the link's latency")
+    parser.add_argument("--gbit", type=float, default=Link().gbit, help="the model's link, Gbit/s")
+    parser.add_argument(
+        "--microseconds", type=float, default=Link().microseconds, help="the link's latency"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -138,20 +140,15 @@ def print_measured(one: Measured, two: Measured, batch_size: int) -> None:
         )
 
 
-def print_model(one: Measured, two: Measured, flags: argparse.Namespace) -> None:
-    """Prints what one worker's step and a link give for more workers; nothing is overlapped."""
-    print(
-        f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients through links of "
-        f"{flags.gbit:g} Gbit/s with {flags.microseconds:g} us latency, ring all-reduce"
-    )
+def print_model(one: Measured, flags: argparse.Namespace) -> None:
+    """Prints what one worker's step and a link give for more workers."""
+    link = Link(flags.gbit, flags.microseconds)
+    print(f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients, ring all-reduce, {link}")
     for size in (2, 8, 64):
-        sent = 2 * (size - 1) / size * one.gradient_bytes
-        seconds = sent * 8 / (flags.gbit * 1e9) + 2 * (size - 1) * flags.microseconds / 1e6
-        efficiency = one.step / (one.step + seconds)
-        rate = size * flags.batch_size / (one.step + seconds)
+        scaled = scale(one.step, one.gradient_bytes, size, link)
         print(
-            f"{size:>4} workers: all-reduce {1e3 * seconds:.1f} ms, efficiency {efficiency:.3f}, "
-            f"{rate:.1f} examples/s"
+            f"{size:>4} workers: all-reduce {1e3 * scaled.allreduce:.1f} ms, efficiency "
+            f"{scaled.efficiency:.3f}, {size * flags.batch_size / scaled.step:.1f} examples/s"
         )
 
 

@@ -12,7 +12,7 @@ from classification.examples import Processor
 from classification.features import LabelledFeatures, feature_spec
 from classification.metrics import compute_metrics
 from classification.predictions import write_predictions
-from encoder_task import TOKENIZER_FLAGS, TextTask, steps_of_epochs
+from encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask, steps_of_epochs
 from runtime.data.batches import Data
 from runtime.data.feature_file import sha256_of_inputs
 from runtime.errors import FlagError, UserError
@@ -53,7 +53,7 @@ class ClassificationTask(TextTask):
       limits: what lies outside of them in regression is moved to them where it is written.
     """
 
-    required = ("data_dir", "task_name", "albert_config_file", TOKENIZER_FLAGS, "output_dir")
+    required = ("data_dir", "task_name", CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
     label_outputs = ("test_results.tsv", "submit_results.tsv")
     sequences: ClassVar[Sequence[int]] = ()
     input_name: ClassVar[str] = "{}_file"

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from encoder_task import Head, ModelOptions, make_model_fn
-from modeling import AlbertConfig
+from modeling import EncoderConfig
 from optimization import OptimizerOptions
 from runtime.data.records import parsed_batches
 
@@ -63,7 +63,7 @@ def input_fn_of(
 
 
 def model_fn_of(
-    config: AlbertConfig,
+    config: EncoderConfig,
     head: Head,
     init_checkpoint: str | None,
     optimizer: OptimizerOptions,

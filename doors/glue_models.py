@@ -110,12 +110,12 @@ def create_model(
     """Builds ALBERT, its classification head, and the loss.
 
     Args:
-      albert_config: an `AlbertConfig`.
+      albert_config: an `AlbertConfig` or a `BertConfig`.
       is_training: whether dropout is applied.
       input_ids, input_mask, segment_ids: int32 [B, S].
       labels: int32 [B], or float32 [B] in regression; None for no loss.
       num_labels: C; 1 for regression.
-      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       task_name: not used; the number of labels tells regression.
       hub_module: must be None.
       dropout: the probability in training that the head does not see a unit.

@@ -61,10 +61,10 @@ def create_v1_model(
     """Builds ALBERT and its SQuAD head; returns start and end scores, float32 [B, S] each.
 
     Args:
-      albert_config: an `AlbertConfig`.
+      albert_config: an `AlbertConfig` or a `BertConfig`.
       is_training: whether dropout is applied.
       input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       hub_module: must be None.
     """
     _, states = create_albert(
@@ -97,10 +97,10 @@ def v1_model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for SQuAD 1.1.
 
     Args:
-      albert_config: an `AlbertConfig`.
+      albert_config: an `AlbertConfig` or a `BertConfig`.
       init_checkpoint: checkpoint that variables start from, or None.
       learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
-      use_one_hot_embeddings, use_einsum: see `modeling.AlbertModel`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       use_tpu, hub_module: must be false and None.
       mask_padding_in_loss: give padding no probability, see `squad.head.make_v1_head`.
       optimizer_options: more of `optimization.OptimizerOptions`.
@@ -137,10 +137,10 @@ def create_v2_model(
     """Builds ALBERT and its SQuAD 2.0 head; returns what `squad.head_v2.answer_outputs` does.
 
     Args:
-      albert_config: an `AlbertConfig`.
+      albert_config: an `AlbertConfig` or a `BertConfig`.
       is_training: whether dropout is applied, and ends are conditioned on the true starts.
       input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings: see `modeling.AlbertModel`.
+      use_one_hot_embeddings: see `modeling.Encoder`.
       features: `p_mask` [B, S], and in training `start_positions` [B].
       max_seq_length: not used.
       start_n_top, end_n_top, dropout_prob: see `squad.head_v2.V2Options`.

@@ -1,4 +1,4 @@
-"""The pretraining heads: masked language model and sentence order."""
+"""The pretraining heads: masked language model, and how the second segment goes with the first."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 from encoder_task import Encode, Head, HeadOutput
+from pretraining.scoring import NEXT_SENTENCE, SENTENCE_ORDER
 
 
 class Prediction(NamedTuple):
@@ -24,7 +25,7 @@ class Prediction(NamedTuple):
 
 
 def predict_masked_tokens(
-    albert_config: modeling.AlbertConfig,
+    albert_config: modeling.EncoderConfig,
     states: tf.Tensor,
     table: tf.Tensor,
     positions: tf.Tensor,
@@ -59,10 +60,13 @@ def predict_masked_tokens(
     return Prediction(*(tf.reshape(value, [batch_size, max_predictions]) for value in prediction))
 
 
-def predict_sentence_order(
-    albert_config: modeling.AlbertConfig, pooled: tf.Tensor, labels: tf.Tensor
+def predict_relation(
+    albert_config: modeling.EncoderConfig, pooled: tf.Tensor, labels: tf.Tensor
 ) -> Prediction:
     """Predicts whether the second segment follows the first (0) or not (1).
+
+    In an ALBERT's data, 1 says that the two have changed places; in a BERT's, that the second is
+    from anywhere.
 
     Args:
       albert_config: the sizes.
@@ -95,12 +99,14 @@ def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(weights * values) / (tf.reduce_sum(weights) + 1e-5)
 
 
-def make_head(albert_config: modeling.AlbertConfig) -> Head:
+def make_head(albert_config: modeling.EncoderConfig) -> Head:
     """Returns the heads of pretraining.
 
-    The loss is the mean cross-entropy of the masked tokens plus that of the sentences' order. The
+    The loss is the mean cross-entropy of the masked tokens plus that of the segments' relation. The
     predictions are sums for each example, see `pretraining.scoring`.
     """
+    is_bert = isinstance(albert_config, modeling.BertConfig)
+    relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         model = encode(features)
@@ -112,25 +118,27 @@ def make_head(albert_config: modeling.AlbertConfig) -> Head:
             features["masked_lm_ids"],
         )
         weights = features["masked_lm_weights"]
-        order = predict_sentence_order(
+        relation = predict_relation(
             albert_config,
             model.get_pooled_output(),
             tf.reshape(features["next_sentence_labels"], [-1]),
         )
         if not is_training:
-            return HeadOutput(None, _sums(tokens, weights, order))
-        loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(order.losses)
+            return HeadOutput(None, _sums(tokens, weights, relation, relation_name))
+        loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(relation.losses)
         return HeadOutput(loss, {})
 
     return head
 
 
-def _sums(tokens: Prediction, weights: tf.Tensor, order: Prediction) -> dict[str, tf.Tensor]:
+def _sums(
+    tokens: Prediction, weights: tf.Tensor, relation: Prediction, relation_name: str
+) -> dict[str, tf.Tensor]:
     """Returns what `scores_of` needs of each example, float32 [B]."""
     return {
         "masked_lm_weight": tf.reduce_sum(weights, axis=1),
         "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),
         "masked_lm_correct": tf.reduce_sum(weights * tokens.correct, axis=1),
-        "sentence_order_loss": order.losses,
-        "sentence_order_correct": order.correct,
+        f"{relation_name}_loss": relation.losses,
+        f"{relation_name}_correct": relation.correct,
     }

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 import tokenization
-from encoder_task import EncoderTask, Head, check_vocabulary
-from modeling import AlbertConfig
+from encoder_task import CONFIG_FLAGS, EncoderTask, Head, check_vocabulary
+from modeling import BertConfig, EncoderConfig
 from optimization import OptimizerOptions
 from pretraining.flags import define_pretraining_flags
 from pretraining.head import make_head
@@ -36,13 +36,17 @@ class PretrainingTask(EncoderTask):
     """Pretraining under the flags."""
 
     kind = "pretraining"
-    required = ("albert_config_file", "output_dir")
+    required = (CONFIG_FLAGS, "output_dir")
     trims = False
     define_flags = staticmethod(define_pretraining_flags)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
         _check(settings)
+        if settings.init_from_group0 and isinstance(self.config, BertConfig):
+            raise FlagError(
+                "--init_from_group0 is for an ALBERT: the layers of a BERT are no groups"
+            )
         self._options = record_options(settings, self.config)
 
     def wanted(self) -> Sequence[str]:
@@ -163,6 +167,9 @@ class RecordPart:
             transform=drawing_masks(options) if options.masker else None,
         )
 
+    def sample(self, folder: str) -> tuple[Data, float]:
+        return self.prepared(), 0.0
+
     def _check(self) -> None:
         if not self._is_checked:
             check_files(self._files, self._options)
@@ -191,7 +198,7 @@ def _check(settings: Settings) -> None:
         raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
 
 
-def record_options(settings: Settings, config: AlbertConfig) -> RecordOptions:
+def record_options(settings: Settings, config: EncoderConfig) -> RecordOptions:
     """Returns what the flags say of records.
 
     Raises:

@@ -7,6 +7,7 @@ connected: files are read and feature files made, in forked processes too, befor
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
@@ -14,7 +15,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +157,18 @@ def local_size() -> int:
 def size() -> int:
     """Returns the number of workers."""
     return _worker.size
+
+
+@contextlib.contextmanager
+def as_if(workers: int) -> Iterator[None]:
+    """Lets `size` be another in the block, to plan a job that is not this one."""
+    global _worker
+    actual = _worker
+    _worker = actual._replace(size=workers)
+    try:
+        yield
+    finally:
+        _worker = actual
 
 
 def is_chief() -> bool:

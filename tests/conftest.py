@@ -121,7 +121,7 @@ def make_squad(seed: int, articles: int) -> dict:
 @pytest.fixture(scope="session")
 def squad_dir(tmp_path_factory) -> pathlib.Path:
     """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, vocab.txt with
-    as many pieces, and albert.json."""
+    as many pieces, albert.json and bert.json."""
     return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
 
 
@@ -180,6 +180,8 @@ def make_squad_files(folder: pathlib.Path) -> None:
         "attention_probs_dropout_prob": 0.1,
     }
     (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
+    del config["embedding_size"]
+    (folder / "bert.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> None:
@@ -315,12 +317,12 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
 def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
     """Writes models with random weights: of a head, with what its program knew of it."""
     from benchmarks.ask import write_random_weights
-    from modeling import AlbertConfig
+    from modeling import read_config
     from runtime.training.assets import Assets, write_assets
 
     def write(head, **description) -> str:
         folder = tmp_path_factory.mktemp("random")
-        config = AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
+        config = read_config(str(squad_dir / "albert.json"))
         write_random_weights(str(folder), config, head)
         names = {"config.json": "albert.json", "spm.model": "spm.model"}
         files = {name: str(squad_dir / source) for name, source in names.items()}

@@ -38,7 +38,9 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
             ("predict_feature_left_file", "eval_left.npz"),
         )
     ]
-    flags = ["--json", "--bf16", f"--init_checkpoint={trained / 'model.ckpt-best'}", *features]
+    checkpoint = f"--init_checkpoint={trained / 'model.ckpt-best'}"
+    flags = ["--json", "--bf16", checkpoint, *features, "--estimate"]
+    before = {path: path.stat().st_mtime_ns for path in trained.iterdir()}
     result = run(command(squad_dir, tmp_path, *flags))
     assert result.returncode == 0, result.stdout
     report = json.loads(result.stdout)
@@ -60,6 +62,72 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert rows["activations"].endswith(" MB")
     assert re.match(r"0\.\d\d GB needed, [\d.]+ GB ", rows["host memory"])
     assert rows["TF_BF16_CONVERSION"] == "not set: the run is in float32"
+    assert "features" not in rows, "they are there"
+    assert ": 12 steps of 8 examples, " in rows["training"]
+    assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before
+
+
+def seconds(value: str) -> float:
+    """The duration that a row begins with."""
+    minutes, rest = re.match(r"(?:(\d+) min )?([\d.]+) s", value).groups()
+    return 60 * int(minutes or 0) + float(rest)
+
+
+def test_the_estimate_is_what_the_run_takes(squad_dir, tmp_path):
+    """Of a job that is mostly the making of graphs, on a machine that may have other work: the run
+    comes at once, and the factor is generous."""
+    (tmp_path / "temporary").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    flags = ["--estimate", "--workers=4", "--examples_per_second=2", "--json"]
+    result = run(command(squad_dir, tmp_path / "out", *flags), env=environment)
+    assert result.returncode == 0, result.stderr
+    (rows,) = rows_of(result)
+    assert [path.name for path in tmp_path.rglob("*")] == ["temporary"]
+    assert run(squad_command(squad_dir, tmp_path / "out")).returncode == 0
+    # Features are made first, and scores are written last.
+    names = "train.tf_record", "eval_results.json"
+    began, ended = ((tmp_path / "out" / name).stat().st_mtime for name in names)
+    estimated = seconds(rows["whole job"])
+    assert (ended - began) / 5 < estimated < (ended - began) * 5
+    assert estimated == pytest.approx(
+        sum(seconds(rows[item]) for item in ("features", "training", "scoring")), abs=0.2
+    )
+    assert re.search(r": 12 steps of 8 .* by 2 batches after the first$", rows["training"])
+    # 48 examples, twice, 32 a step; a step of 8 examples takes 4 s.
+    assert rows["4 workers: training"].startswith("12.0 s: 3 steps of 32 examples, 8.00 a second")
+    of_all = rows["4 workers: whole job"]
+    assert ", modelled with 2.00 examples/s of a single worker, as given" in of_all
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--estimate", "--workers=0"], "--workers=0: 0 is not an integer in the range [1, "),
+        (["--estimate", "--workers=two"], "--workers=two: "),
+        (["--estimate", "--examples_per_second=-1"], "--examples_per_second=-1: -1.0 is not "),
+        (["--estimate", "--examples_per_second=0"], "--examples_per_second=0: 0.0 is not "),
+        (["--estimate", "--examples_per_second=nan"], "--examples_per_second "),
+        (["--estimate", "--gbit=0"], "--gbit=0: 0.0 is not number >= 0.001"),
+        (["--workers=64"], "--workers is for --estimate; add it"),
+        (["--examples_per_second=3"], "--examples_per_second is for --estimate; add it"),
+        (["--estimate", "--device_memory=32GB"], "needs what is measured there"),
+    ],
+)
+def test_bad_flags_of_an_estimate(squad_dir, tmp_path, flags, message):
+    result = run(command(squad_dir, tmp_path, *flags))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.startswith("check_setup.py: error: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_estimate_for_another_machine(squad_dir, tmp_path):
+    """Nothing is trained here, where a batch would not even fit."""
+    flags = ["--train_batch_size=1000000", "--train_steps=6", "--device_memory=1000GB"]
+    flags += ["--estimate", "--examples_per_second=1e6", "--workers=1", "--json"]
+    (rows,) = rows_of(run(command(squad_dir, tmp_path, *flags)))
+    assert rows["1 worker: training"] == ("6.0 s: 6 steps of 1000000 examples, 1000000.00 a second")
+    assert not {"training", "whole job"} & rows.keys()
 
 
 def test_nothing_is_written(squad_dir, tmp_path):
@@ -193,13 +261,16 @@ def glue_job(squad_dir, tmp_path):
 
 
 def test_a_classification(glue_job, tmp_path):
-    result = run(check(*glue_job, "--json"))
+    result = run(check(*glue_job, "--estimate", "--json"))
     assert result.returncode == 0, result.stdout
     (rows,) = rows_of(result)
     assert rows["labels"] == "x, y"
     assert rows["train examples"] == rows["dev examples"] == rows["test examples"] == "3"
     assert rows["train features"] == "to be made"
     assert rows["steps"] == "7, 2 of them warmup, 2 examples each"
+    assert ": 7 steps of 2 examples, " in rows["training"]
+    assert ": 1 x 3 features, " in rows["scoring"]
+    assert ": 1 x 3 features, " in rows["labelling"]
     assert not (tmp_path / "out").exists()
     with (tmp_path / "dev.tsv").open("a") as file:
         file.write("z\tbo\n")
@@ -233,9 +304,11 @@ def test_a_pretraining(squad_dir, tmp_path):
         "--num_train_steps=10",
         "--num_warmup_steps=3",
     ]
-    result = run(check(*job, "--json"))
+    result = run(check(*job, "--estimate", "--json"))
     assert result.returncode == 0, result.stdout
     (rows,) = rows_of(result)
+    assert ": 10 steps of 4 examples, " in rows["training"]
+    assert not (tmp_path / "out").exists()
     assert rows["checkpoint"] == "none: training starts from random weights"
     count = int(rows["training records"].split()[0])
     assert count == len(
@@ -311,9 +384,13 @@ def test_every_rank_checks_its_host(squad_dir, tmp_path):
     result = run_as_workers(2, good, "--seed=7")
     assert result.returncode == 1
     assert re.search(r"rank 1 on \S+ differs from rank 0 on \S+ in seed", result.stdout)
-    result = run_as_workers(2, [*good, "--json"])
+    result = run_as_workers(2, [*good, "--estimate", "--json"])
     assert result.returncode == 0, result.stderr
-    assert [rows["workers"] for rows in rows_of(result)] == ["2", "2"]
+    first, second = rows_of(result)
+    assert first["workers"] == second["workers"] == "2"
+    assert ": 6 steps of 16 examples, " in first["training"]
+    assert "training" not in second
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.usefixtures("mpirun")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from glue.tasks import PROCESSORS
-from modeling import AlbertConfig
+from modeling import AlbertConfig, EncoderConfig, read_config
 from runtime import distributed
 from runtime.distributed import Worker
 from runtime.flags import Settings
@@ -22,12 +22,13 @@ from tests.conftest import ROOT, run, squad_command
 PUBLISHED = {"base": 12, "large": 18, "xlarge": 60, "xxlarge": 235}
 
 
-def parameters(config: AlbertConfig) -> int:
+def parameters(config: EncoderConfig) -> int:
     """Parameters of the encoder and its pooler, layer by layer."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 2 * 2 * h
-    return rows * e + 2 * e + (e * h + h) + block + (h * h + h)
+    mapping = e * h + h if e != h else 0
+    return rows * e + 2 * e + mapping + config.num_hidden_groups * block + (h * h + h)
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
@@ -39,8 +40,45 @@ def test_sizes_are_the_published_ones(size, version):
     assert (config.hidden_dropout_prob > 0) == has_dropout
 
 
+# Millions of parameters: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
+# https://arxiv.org/abs/1908.08962, and for the others what `transformers` says of them.
+PUBLISHED_BERT = {
+    "base_uncased": 110,
+    "base_cased": 108,
+    "large_uncased": 340,
+    "large_cased": 335,
+    "base_multilingual_cased": 179,
+    "base_multilingual_uncased": 168,
+    "base_chinese": 103,
+    "uncased_L-2_H-128_A-2": 4.4,
+    "uncased_L-4_H-256_A-4": 11.3,
+    "uncased_L-4_H-512_A-8": 29.1,
+    "uncased_L-8_H-512_A-8": 41.7,
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED_BERT)
+def test_sizes_of_bert_are_the_published_ones(name):
+    config = read_config(str(ROOT / "configs" / f"bert_{name}.json"))
+    assert parameters(config) / 1e6 == pytest.approx(PUBLISHED_BERT[name], rel=0.02)
+    assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.1
+
+
+def test_the_24_small_berts_have_the_sizes_in_their_names():
+    found = set()
+    for path in (ROOT / "configs").glob("bert_uncased_*.json"):
+        config = read_config(str(path))
+        sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
+        assert path.stem == "bert_uncased_L-{}_H-{}_A-{}".format(*sizes)
+        assert config.hidden_size == 64 * config.num_attention_heads
+        assert config.intermediate_size == 4 * config.hidden_size
+        assert config.vocab_size == 30522
+        found.add(sizes[:2])
+    assert found == {(n, h) for n in (2, 4, 6, 8, 10, 12) for h in (128, 256, 512, 768)}
+
+
 # What the flag files say, by hand from the Habana README, Google's README and its run_glue.sh,
-# the paper's table 14, and Determined AI's example.
+# the paper's table 14, and Determined AI's examples.
 SQUAD = {
     "num_train_epochs": "2",
     "max_seq_length": "384",
@@ -95,6 +133,32 @@ FLAG_FILES = {
         "optimizer": "radam",
         **XXLARGE,
     },
+    **{
+        f"squad_v1.1_bert_8{suffix}": {
+            "optimizer": "adamw",
+            "train_batch_size": batch,
+            "learning_rate": "5e-05",
+            "num_train_epochs": "2",
+            "warmup_proportion": "0.1",
+            **LENGTHS,
+        }
+        for suffix, batch in (("", "32"), ("_bf16", "64"))
+    },
+    **{
+        f"glue_mrpc_bert_{devices}": {
+            "task_name": "MRPC",
+            "max_seq_length": "128",
+            "optimizer": "adamw",
+            "adam_epsilon": "1e-08",
+            "weight_decay": "0",
+            "train_batch_size": "24",
+            "learning_rate": "2e-5",
+            "train_step": steps,
+            "warmup_step": "0",
+            "save_checkpoints_steps": every,
+        }
+        for devices, steps, every in (("1", "459", "100"), ("8", "57", "20"))
+    },
     "squad_v1.1": {"train_batch_size": "32", "learning_rate": "3e-05", **SQUAD},
     "squad_v1.1_google": {"train_batch_size": "48", "learning_rate": "5e-05", **SQUAD},
     **{
@@ -117,6 +181,8 @@ FLAG_FILES = {
             ("RTE", "200", "3e-5", "800", "100", "32"),
             ("SST-2", "1256", "1e-5", "20935", "100", "32"),
             ("STS-B", "214", "2e-5", "3598", "100", "16"),
+            # Not in run_glue.sh.
+            ("WNLI", "200", "3e-5", "800", "100", "32"),
         )
     },
 }
@@ -141,6 +207,8 @@ def test_flag_files_say_what_the_references_say():
 QUESTIONS = {"1.1": 87_599, "2.0": 130_319}
 STEPS = {
     "squad_v1.1": (1, 5474, 547),
+    "squad_v1.1_bert_8": (8, 684, 68),
+    "squad_v1.1_bert_8_bf16": (8, 342, 34),
     "squad_v1.1_google": (1, 3649, 364),
     "squad_v1.1_paper": (1, 3649, 365),
     "squad_v2.0_google": (1, 5429, 542),
@@ -154,7 +222,8 @@ STEPS = {
 def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[str]:
     """The command of a preset with the tests' data and vocabulary, in the size it is for."""
     size = "xxlarge" if "xxlarge" in name or "paper" in name else "base"
-    config = json.loads((ROOT / "configs" / f"albert_{size}_v2.json").read_text())
+    model = "bert_base_uncased" if "bert" in name else f"albert_{size}_v2"
+    config = json.loads((ROOT / "configs" / f"{model}.json").read_text())
     config["vocab_size"] = json.loads((squad_dir / "albert.json").read_text())["vocab_size"]
     (folder / "albert.json").write_text(json.dumps(config))
     python, program, *flags = squad_command(squad_dir, folder / "out")
@@ -172,9 +241,12 @@ def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[
 
 @pytest.mark.parametrize("name", STEPS)
 def test_presets_of_squad_can_run(name, squad_dir, tmp_path):
-    """On cards of 32 GB, but for the ones whose batches of 48 are for TPUs."""
+    """On cards of 32 GB, but for the ones whose batches of 48 are for TPUs, and those for bfloat16.
+
+    The memory that is told is of float32.
+    """
     python, *job = squad_job(name, squad_dir, tmp_path)
-    memory = "1000GB" if "48" in FLAG_FILES[name]["train_batch_size"] else "32GB"
+    memory = {"48": "1000GB", "64": "48GB"}.get(FLAG_FILES[name]["train_batch_size"], "32GB")
     checked = [f"--device_memory={memory}", "--json", "--train_steps=20"]
     result = run([python, str(ROOT / "check_setup.py"), *job, *checked])
     assert result.returncode == 0, result.stdout

@@ -146,6 +146,17 @@ def test_flags_that_do_not_go_together(squad_dir, tmp_path, flags, parts):
     assert [path.name for path in tmp_path.iterdir()] == ["one.txt"]
 
 
+def test_what_is_given_wins_over_the_defaults_of_bert(folder, squad_dir, tmp_path):
+    """Then the records are those of an ALBERT, to the byte."""
+    (tmp_path / "a.txt").write_text(TEXT)
+    same = ["--norandom_next_sentence", "--do_whole_word_mask", "--ngram=3", "--model_type=bert"]
+    make(tmp_path / "a.txt", squad_dir, f"--output_file={tmp_path}/albert")
+    make(tmp_path / "a.txt", squad_dir, f"--output_file={tmp_path}/given", *same)
+    make(tmp_path / "a.txt", squad_dir, f"--output_file={tmp_path}/bert", "--model_type=bert")
+    albert, given, bert = ((tmp_path / n).read_bytes() for n in ("albert", "given", "bert"))
+    assert given == albert != bert
+
+
 def test_a_vocabulary_without_the_unknown_token(tmp_path):
     (tmp_path / "vocab").write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", "[MASK]", "house"]))
     (tmp_path / "a.txt").write_text(TEXT)

@@ -15,6 +15,7 @@ from tests.conftest import ROOT
 TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
 MODEL = (
     "modeling",
+    "modeling_config",
     "modeling_layers",
     "modeling_recompute",
     "optimization",

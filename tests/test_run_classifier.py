@@ -106,8 +106,9 @@ class TestTasks:
             return [*common, f"--data_dir={data_dir}", "--do_predict", "--train_step=2", *own]
 
         runs = [flags(task, "--do_train", "--do_eval") for task in self.SCORES]
-        # The first with WordPiece.
+        # The first is a BERT's.
         runs[0] += ["--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}"]
+        runs[0] += [f"--bert_config_file={squad_dir / 'bert.json'}"]
         runs[-1].append("--tsv_regression")
         # As GLUE has it: the diagnostic set is labelled by the model of MNLI.
         ax = flags("ax", f"--init_checkpoint={folder / 'mnli' / 'model.ckpt-best'}")
@@ -147,6 +148,19 @@ class TestTasks:
         assert found["global_step"] == 2
         assert all(np.isfinite(found[name]) for name in scores)
         assert (out / task / "model.ckpt-best.index").exists()
+
+    def test_a_bert_is_saved_under_googles_names(self, out):
+        reader = tf.train.load_checkpoint(str(out / "mrpc" / "model.ckpt-best"))
+        names = reader.get_variable_to_shape_map().keys()
+        assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= names
+        assert not [name for name in names if "group_" in name]
+
+    def test_the_checkpoint_of_the_other_model(self, out, common, tmp_path):
+        own = ["--task_name=mnli", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]
+        bert = f"--init_checkpoint={out / 'mrpc' / 'model.ckpt-best'}"
+        result = run(command(*common, *own, "--do_train", bert))
+        assert result.returncode == 1
+        assert "is a checkpoint of BERT, --albert_config_file is of ALBERT" in error_of(result)
 
     def test_a_model_of_other_labels(self, out, common, tmp_path):
         own = ["--task_name=rte", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]

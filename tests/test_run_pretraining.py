@@ -15,7 +15,15 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, change_header, run, run_as_workers, run_text, squad_command
+from tests.conftest import (
+    ROOT,
+    change_header,
+    run,
+    run_as_workers,
+    run_text,
+    squad_command,
+    write_vocabulary,
+)
 from tests.pretraining.conftest import write_topics
 
 STEPS = 160
@@ -173,6 +181,38 @@ def test_fine_tuning_starts_from_it(walk, squad_dir, tmp_path):
     taken = [name for name in weights(walk / "out", "model.ckpt-best") if name.startswith("bert/")]
     taken = [name for name in taken if not name.endswith(("/adam_m", "/adam_v"))]
     assert f"{len(taken)} variables taken" in log
+
+
+def test_bert_is_pretrained_on_words_and_next_sentences(walk, tmp_path):
+    """With a WordPiece vocabulary and the defaults of --model_type=bert."""
+    text = (walk / "train.txt").read_text()
+    write_vocabulary(tmp_path / "vocab.txt", text.splitlines(), 90)
+    flags = ["--model_type=bert", f"--vocab_file={tmp_path}/vocab.txt", "--max_seq_length=48"]
+    flags += ["--max_predictions_per_seq=6"]
+    for name in ("train", "dev"):
+        files = [f"--input_file={walk}/{name}.txt", f"--output_file={tmp_path}/{name}.tfrecord"]
+        succeed(program("create_pretraining_data.py", *flags, *files))
+    labels = []
+    for record in tf.data.TFRecordDataset(str(tmp_path / "dev.tfrecord")).as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        labels += features["next_sentence_labels"].int64_list.value
+    # Ten times through the text, and every other second segment from anywhere.
+    assert len(labels) > 10 * 60
+    assert 0.4 < np.mean(labels) < 0.7
+    pieces = len((tmp_path / "vocab.txt").read_text().splitlines())
+    config = {**json.loads((walk / "albert.json").read_text()), "vocab_size": pieces}
+    del config["embedding_size"]
+    (tmp_path / "albert.json").write_text(json.dumps(config))
+    short = ["--num_train_steps=20", "--num_warmup_steps=2"]
+    succeed(pretraining(tmp_path, tmp_path / "out", *short))
+    found = results(tmp_path / "out")
+    for score in ("masked_lm_loss", "next_sentence_accuracy", "next_sentence_loss"):
+        assert np.isfinite(found[score])
+    assert not [score for score in found if score.startswith("sentence_order")]
+    assert "cls/predictions/transform/dense/kernel" in weights(tmp_path / "out", "model.ckpt-best")
+    # Layers of a BERT cannot start from a first group.
+    refused = run(pretraining(tmp_path, tmp_path / "other", *short, "--init_from_group0"))
+    assert_fails(refused, 2, "--init_from_group0 is for an ALBERT")
 
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(walk, tmp_path):

@@ -246,7 +246,7 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
             letters = {"E": dict(run.facts)}
             data = run.prepare(TRAIN)
             letters |= {"W": run._shaping, "F": data.content}
-            letters["S"] = scoring_settings(run.task.settings, run.task.contents(DEV))
+            letters["S"] = scoring_settings(run.task, run.task.contents(DEV))
         finally:
             locks.release_held()
         # As they are recorded.

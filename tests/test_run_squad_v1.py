@@ -478,7 +478,7 @@ class TestBadInput:
         assert_fails(result, 1, "--output_dir", str(tmp_path / "file" / "out"))
 
     def test_faulty_questions_do_not_end_the_run(self, squad_dir, tmp_path):
-        """Nor does a WordPiece vocabulary, here of the other case."""
+        """Nor does a BERT with a WordPiece vocabulary, here of the other case."""
         train = json.loads((squad_dir / "train-v1.1.json").read_text())
         questions = [q for a in train["data"] for p in a["paragraphs"] for q in p["qas"]]
         questions[0]["answers"][0]["answer_start"] += 1
@@ -495,6 +495,7 @@ class TestBadInput:
         ]
         flags += ["--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}"]
         flags += ["--train_steps=2", "--do_lower_case=false"]
+        flags += [f"--bert_config_file={squad_dir / 'bert.json'}"]
         result = run(squad_command(squad_dir, tmp_path / "out", *flags))
         assert result.returncode == 0, result.stderr
         assert re.search(r"vocab\.txt is uncased: .*; give --do_lower_case=true", result.stderr)

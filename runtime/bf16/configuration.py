@@ -28,7 +28,7 @@ from runtime.json_input import read_json
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
 _FOLDER = pathlib.Path(__file__).resolve().parents[2] / "bf16_config"
-SHIPPED = str(_FOLDER / "albert.json")
+SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.json")
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
 # Seconds of computing; those of this project take hundredths of one.
@@ -129,31 +129,32 @@ def limited_matching() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def from_environment() -> Bf16Config | None:
+def from_environment(shipped: str = SHIPPED) -> Bf16Config | None:
     """Loads the configuration that the environment names, see `load`.
 
     What is to be warned of is logged the first time.
     """
-    return _from_values(os.environ.get(VARIABLE), DEPRECATED_VARIABLE in os.environ)
+    return _from_values(os.environ.get(VARIABLE), DEPRECATED_VARIABLE in os.environ, shipped)
 
 
 @functools.cache
-def _from_values(value: str | None, has_deprecated: bool) -> Bf16Config | None:
+def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> Bf16Config | None:
     if has_deprecated:
         tf.logging.warning(
             "%s is deprecated and has no effect; set %s=1, or to the path of a JSON",
             DEPRECATED_VARIABLE,
             VARIABLE,
         )
-    return load(value)
+    return load(value, shipped)
 
 
-def load(value: str | None) -> Bf16Config | None:
+def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
     """Loads the configuration that a value of `TF_BF16_CONVERSION` means.
 
     Args:
-      value: "0", "false", "" or None for none; "1", "true" or "full" for `bf16_config/albert.json`;
-        "basic" for the matrix products alone; else the path of a JSON.
+      value: "0", "false", "" or None for none; "1", "true" or "full" for `shipped`; "basic" for the
+        matrix products alone; else the path of a JSON.
+      shipped: the path of the model's list.
 
     Raises:
       UserError: the file cannot be read, or says something that has no meaning.
@@ -163,7 +164,7 @@ def load(value: str | None) -> Bf16Config | None:
         return None
     if word == "basic":
         return from_dict(_BASIC, "basic")
-    path = SHIPPED if word in ("1", "true", "full") else value
+    path = shipped if word in ("1", "true", "full") else value
     try:
         return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
     except RecursionError as e:

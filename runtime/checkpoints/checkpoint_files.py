@@ -14,7 +14,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -23,6 +23,8 @@ from runtime.files import copy_atomically, flush, open_atomically
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
+# By these variables of a layer it is known which model a checkpoint is of.
+_LAYERS = {"ALBERT": r"/encoder/transformer/group_\d+/", "BERT": r"/encoder/layer_\d+/"}
 # A folder in which a checkpoint is written before it takes its name.
 SAVING = ".saving"
 _RESTORE_ERRORS = (
@@ -242,6 +244,7 @@ class FitsModel(tf.train.SessionRunHook):
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
     """Raises a `UserError` unless a checkpoint has all the variables, in their shapes."""
     shapes = dict(tf.train.list_variables(checkpoint))
+    check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
         for v in variables
@@ -253,6 +256,40 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
             f"{', '.join(differ[:3])}; was it trained for another task, or with another "
             "--albert_config_file?"
         )
+
+
+def check_same_encoder(
+    checkpoint: str, shapes: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
+) -> None:
+    """Checks that a checkpoint can be of the encoder that the configuration says.
+
+    Args:
+      checkpoint: its path.
+      shapes: of its variables, by name.
+      wanted: likewise, of the model's.
+
+    Raises:
+      UserError: one of the two is an ALBERT and the other a BERT, or their vocabularies differ.
+    """
+    theirs, ours = _model_of(shapes), _model_of(wanted)
+    if theirs and ours and theirs != ours:
+        raise UserError(
+            f"{checkpoint} is a checkpoint of {theirs}, --albert_config_file is of {ours}: they "
+            "must be of the same model"
+        )
+    for name in (n for n in wanted if n in shapes and n.endswith("/word_embeddings")):
+        theirs, ours = shapes[name][0], wanted[name][0]
+        if theirs != ours:
+            raise UserError(
+                f"{checkpoint} has a vocabulary of {theirs} pieces, --albert_config_file a "
+                f"vocab_size of {ours}: they must be of the same model"
+            )
+
+
+def _model_of(names: Iterable[str]) -> str | None:
+    """Returns the model that variables are of; None if no layer of it is among them."""
+    joined = "\n".join(names)
+    return next((model for model, layer in _LAYERS.items() if re.search(layer, joined)), None)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from runtime.checkpoints.checkpoint_files import resolve_checkpoint
+from runtime.checkpoints.checkpoint_files import check_same_encoder, resolve_checkpoint
 from runtime.errors import UserError
 
 
@@ -117,12 +117,13 @@ def compare_with_checkpoint(
     )
     pairs = [pair for assignment in assignments for pair in assignment.items()]
     shapes = dict(tf.train.list_variables(checkpoint))
+    wanted = {v.op.name: v.shape.as_list() for v in tvars}
+    check_same_encoder(checkpoint, shapes, wanted)
     if not pairs:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
             f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
         )
-    wanted = {v.op.name: v.shape.as_list() for v in tvars}
     dtypes = tf.train.load_checkpoint(checkpoint).get_variable_to_dtype_map()
     differ = [
         f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {wanted[name]})"

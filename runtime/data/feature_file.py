@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ from runtime.data.process_pool import ordered_map
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.progress import progress_bar
+
+# Of those of a part at most so many are made to time it, at equal distances.
+_SAMPLED_CHUNKS = 4
 
 
 class FeatureFile(NamedTuple):
@@ -132,6 +136,26 @@ class FeatureSource(abc.ABC):
             content=content_of_records(file.path),
             source=self.source_of(file) if distributed.is_chief() else None,
         )
+
+    def sample(self, folder: str) -> tuple[Data, float]:
+        """See `runtime.training.task.Part`."""
+        if self.cached.reusable(explain=False) is not None or self.cached.made_elsewhere():
+            return self.prepared(), 0.0
+        examples = self.read()[0]
+        starts = range(0, len(examples), self.chunk)
+        started = time.perf_counter()
+        chunks = [
+            self.convert(examples[start : start + self.chunk], start)
+            for start in starts[:: -(-len(starts) // _SAMPLED_CHUNKS)]
+        ]
+        path = os.path.join(folder, f"{self.name}.tf_record")
+        converted = sum(chunk.num_examples for chunk in chunks)
+        num_features, _ = self._write(path, chunks, converted)
+        seconds = (time.perf_counter() - started) * len(examples) / converted
+        processes = min(self.workers, len(starts), len(os.sched_getaffinity(0)))
+        records = round(num_features * len(examples) / converted)
+        data = Data([path], self.spec, len(examples), records, trims=self.trims)
+        return data, seconds / processes
 
     def made(self) -> FeatureFile:
         """Returns the feature file, found or made.

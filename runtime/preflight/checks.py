@@ -53,16 +53,20 @@ class Checked:
     Attributes:
       task: the task.
       contents: of a part, see `Task.contents`; files are read once for it.
+      part: of the data, see `Task.part`; its examples are read once.
       num_examples: to train on.
       steps: of the training and its warmup; None without a training.
+      num_weights: of the model, once its graph has been described.
     """
 
     def __init__(self, task: Task):
         """Starts with nothing looked at."""
         self.task = task
         self.contents = functools.cache(task.contents)
+        self.part = functools.cache(task.part)
         self.num_examples = 0
         self.steps: tuple[int, int] | None = None
+        self.num_weights = 0
 
     def model_fn(self) -> Callable:
         """Returns the model, as in training."""
@@ -86,8 +90,9 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
     """Adds rows about the model's variables and which of them the initial checkpoint has."""
     settings = checked.task.settings
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
-    count = sum(variable.shape.num_elements() for variable in variables)
-    report.add("parameters", f"{count / 1e6:.2f} million in {len(variables)} variables")
+    checked.num_weights = sum(variable.shape.num_elements() for variable in variables)
+    millions = checked.num_weights / 1e6
+    report.add("parameters", f"{millions:.2f} million in {len(variables)} variables")
     if not settings.init_checkpoint:
         warns = checked.steps is not None and is_by_oversight_from_scratch(settings)
         advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
@@ -108,7 +113,7 @@ def describe_data(report: Report, checked: Checked) -> None:
     """
     task = checked.task
     for name in wanted_parts(task):
-        part = task.part(name)
+        part = checked.part(name)
         for item, value in part.describe():
             report.add(item, value)
         if name == TRAIN:
@@ -138,7 +143,7 @@ def describe_training(report: Report, checked: Checked) -> None:
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
     if distributed.is_chief():
-        check_output_dir(settings, training_settings(settings, checked.contents(TRAIN)))
+        check_output_dir(settings, training_settings(checked.task, checked.contents(TRAIN)))
         done = max(_checkpoints_there(settings), default=0)
         report.add("output folder", f"this run, at step {done}" if done else "free")
 
@@ -225,10 +230,10 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
     Raises:
       UserError: the configuration is no good.
     """
-    config = configuration.from_environment()
+    config = checked.task.bf16_config()
     if config is None:
         report.add(configuration.VARIABLE, "not set: the run is in float32")
-        config = configuration.load("1") if wanted else None
+        config = configuration.load("1", checked.task.bf16_list) if wanted else None
     if config is None:
         return None
     with tf.Graph().as_default():

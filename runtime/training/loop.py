@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf2
@@ -95,6 +95,7 @@ def train(
     input_fn: Callable,
     plan: TrainingPlan,
     after_checkpoint: Callable[[], bool] | None = None,
+    more_hooks: Sequence[tf.train.SessionRunHook] = (),
 ) -> None:
     """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
 
@@ -106,6 +107,7 @@ def train(
       plan: how long, and what to do on the way.
       after_checkpoint: called on all workers when one is written; returns, the same on all of them,
         whether to stop.
+      more_hooks: of the session, behind those that log and save.
 
     Raises:
       UserError: the loss is not finite any more, the disk is full, or a checkpoint is damaged.
@@ -137,7 +139,7 @@ def train(
         without_counting_its_time if after_checkpoint else None,
     )
     try:
-        hooks = [*distributed.starting_hooks(), log, save]
+        hooks = [*distributed.starting_hooks(), log, save, *more_hooks]
         with reading_records():
             estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
         _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")

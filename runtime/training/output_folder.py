@@ -9,7 +9,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed
-from runtime.bf16 import configuration
 from runtime.checkpoints.checkpoint_files import (
     BEST,
     list_checkpoints,
@@ -20,49 +19,51 @@ from runtime.errors import FlagError, UserError
 from runtime.files import content_of
 from runtime.flags import Settings, Shapes
 from runtime.training.run_record import check_run
-from runtime.training.task import TRAIN
+from runtime.training.task import TRAIN, Task
 
 
-def training_settings(settings: Settings, contents: Mapping[str, Any]) -> dict:
+def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     """Returns what trained weights are a function of, by flag name or by words.
 
     Args:
-      settings: the values of the flags.
+      task: the task under the flags.
       contents: of the part to train on, see `Task.contents`.
     """
+    settings = task.settings
     return {
         **settings.shaping(Shapes.WEIGHTS),
         "number of workers": distributed.size(),
-        "bf16 configuration": bf16_digest(),
+        "bf16 configuration": bf16_digest(task),
         "init_checkpoint": _checkpoint_content(settings),
         **contents,
     }
 
 
-def scoring_settings(settings: Settings, contents: Mapping[str, Any]) -> dict:
+def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     """Returns what scores of a part are a function of besides the checkpoint's name, likewise."""
+    settings = task.settings
     record = os.path.join(settings.output_dir, "run.json")
     has_checkpoints = bool(list_checkpoints(settings.output_dir))
     return {
         # Where there are others, it is not what is scored.
         "init_checkpoint": None if has_checkpoints else _checkpoint_content(settings),
         "run": content_of(record) if os.path.exists(record) else None,
-        "bf16 configuration": bf16_digest(),
+        "bf16 configuration": bf16_digest(task),
         **settings.shaping(Shapes.SCORES),
         **contents,
     }
 
 
-def part_settings(settings: Settings, part: str, contents: Mapping[str, Any]) -> dict:
+def part_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
     """Returns what all workers must have alike to use a part, likewise."""
     if part == TRAIN:
-        return training_settings(settings, contents)
-    return {**settings.shaping(Shapes.SCORES | Shapes.JOB), **contents}
+        return training_settings(task, contents)
+    return {**task.settings.shaping(Shapes.SCORES | Shapes.JOB), **contents}
 
 
-def bf16_digest() -> str | None:
-    """Returns what tells the environment's bfloat16 configuration from others; None for none."""
-    config = configuration.from_environment()
+def bf16_digest(task: Task) -> str | None:
+    """Returns what tells a task's bfloat16 configuration from others; None for none."""
+    config = task.bf16_config()
     return config.digest() if config else None
 
 

@@ -97,17 +97,23 @@ class Predictor:
         rows = list(progress(rows, self._num_own, "prediction", "examples"))[: self._num_own]
         return rows if distributed.size() == 1 else self._merged(rows)
 
-    def _predict(self, checkpoint: str) -> Iterator[Output]:
+    def batches(self, checkpoint: str | None) -> Iterator[Output]:
+        """Yields this worker's batches of outputs, with the values of a checkpoint.
+
+        Without one the model has its initial values.
+        """
         # Where another host lacks the file, its variables come from rank 0 all the same.
-        here = distributed.is_chief() or os.path.exists(checkpoint + ".index")
-        batches = self._estimator.predict(
+        here = checkpoint and (distributed.is_chief() or os.path.exists(checkpoint + ".index"))
+        yield from self._estimator.predict(
             self._input_fn,
             checkpoint_path=checkpoint if here else None,
             hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
             yield_single_examples=False,
         )
+
+    def _predict(self, checkpoint: str) -> Iterator[Output]:
         with restoring(checkpoint), reading_records():
-            for batch in batches:
+            for batch in self.batches(checkpoint):
                 for values in zip(*batch.values(), strict=True):
                     yield dict(zip(batch, values, strict=True))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators, locks
-from runtime.bf16 import configuration, conversion
+from runtime.bf16 import conversion
 from runtime.checkpoints.checkpoint_files import (
     BEST,
     keep_last,
@@ -105,9 +105,9 @@ class Run:
           UserError: the checkpoint or the folder cannot be used, or another run still uses it.
         """
         self.task = task
-        self.facts = {"bf16 configuration": bf16_digest()}
+        self.facts = {"bf16 configuration": bf16_digest(task)}
         self._settings = settings = task.settings
-        self._bf16 = configuration.from_environment()
+        self._bf16 = task.bf16_config()
         self._shaping: dict = {}
         # Files are read once for it, and not at every checkpoint that is scored.
         self._contents = functools.cache(task.contents)
@@ -140,7 +140,7 @@ class Run:
           FlagError: the folder holds another run than this training.
           UserError: the input is no good, or a file of results is not ours to replace.
         """
-        shaping = part_settings(self._settings, part, self._contents(part))
+        shaping = part_settings(self.task, part, self._contents(part))
         if part == TRAIN:
             self._shaping = shaping
             if distributed.is_chief():
@@ -153,12 +153,15 @@ class Run:
         self.facts[f"{part} features"] = data.content
         return data
 
-    def train(self, data: Data, dev: Data | None) -> None:
+    def train(
+        self, data: Data, dev: Data | None, more_hooks: Sequence[tf.train.SessionRunHook] = ()
+    ) -> None:
         """Trains up to the last step, from where an earlier run stopped.
 
         Args:
           data: to train on.
           dev: to score each checkpoint on as soon as it is written, if the flags say so.
+          more_hooks: see `loop.train`.
         """
         settings = self._settings
         steps = self.task.steps(data.num_examples)
@@ -169,7 +172,7 @@ class Run:
             return
         after_checkpoint = None
         if dev and _scores_while_training(settings):
-            predictor = self._predictor(dev)
+            predictor = self.predictor(dev)
             after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
             # What was not scored before the run was stopped, and whether it was to end there.
             if done and after_checkpoint():
@@ -183,7 +186,7 @@ class Run:
         start_batch = done * plan.micro_batches * distributed.size()
         input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch)
         with reading_records(data.files):
-            train(self._estimator(steps), input_fn, plan, after_checkpoint)
+            train(self._estimator(steps), input_fn, plan, after_checkpoint, more_hooks)
 
     def _score_and_ask(self, data: Data, predictor: Predictor) -> bool:
         """Scores what has no scores yet; whether the training is to end, on all workers."""
@@ -218,7 +221,7 @@ class Run:
         Returns:
           The best entry of `Evaluation`; None on other ranks than 0.
         """
-        predictor = self._predictor(data)
+        predictor = self.predictor(data)
         evaluation = self._score_new(data, predictor)
         if evaluation is None:
             return None
@@ -256,7 +259,7 @@ class Run:
         return Evaluation(
             settings.output_dir,
             key or "global_step",
-            scoring_settings(settings, self._contents(DEV)),
+            scoring_settings(self.task, self._contents(DEV)),
             self.task.outputs,
             settings.init_checkpoint,
         )
@@ -267,13 +270,13 @@ class Run:
         Raises:
           UserError: there is no checkpoint, or the features are not those of the test set.
         """
-        predictor = self._predictor(data)
+        predictor = self.predictor(data)
         if not distributed.is_chief():
             predictor.follow()
             return
         checkpoint = checkpoint_to_use(self._settings)
         made_from = {"checkpoint": content_of(checkpoint + ".index")}
-        made_from |= scoring_settings(self._settings, self._contents(TEST))
+        made_from |= scoring_settings(self.task, self._contents(TEST))
         labels = _label_files(self.task, made_from)
         if labels.reusable() is None:
             outputs = predictor.outputs(checkpoint)
@@ -297,7 +300,7 @@ class Run:
                 self.task.assets(),
             )
 
-    def _predictor(self, data: Data) -> Predictor:
+    def predictor(self, data: Data) -> Predictor:
         """Returns what gives the model's outputs for a part, with any checkpoint."""
         size = self._settings.predict_batch_size
         return Predictor(self._estimator(None), data.input_fn(size), size, data.num_records)

@@ -17,6 +17,7 @@ from runtime.flags import (
     WITHOUT_USE,
     Shapes,
     define,
+    define_alias,
 )
 
 
@@ -44,8 +45,11 @@ def _define_places() -> None:
         "export_dir", None, "Write the best model as a SavedModel below this folder."
     )
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
-        "albert_config_file", None, "JSON of the model's sizes; configs/ has the published ones."
+        "albert_config_file",
+        None,
+        "JSON of the model's sizes, of an ALBERT or a BERT; configs/ has the published ones.",
     )
+    define_alias("bert_config_file", "albert_config_file")
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
         "init_checkpoint",
         None,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 import tensorflow.compat.v1 as tf
 
+from runtime.bf16 import configuration
 from runtime.checkpoints.initialization import Initialized
 from runtime.data.batches import Data, batch_spec
 from runtime.data.sequences import SEQUENCE_KEYS
@@ -41,6 +42,15 @@ class Part(Protocol):
           UserError: the input is no good, or a file is there that is not ours to replace.
         """
 
+    def sample(self, folder: str) -> tuple[Data, float]:
+        """Returns data to time a job with, and the seconds in which what lacks would be made.
+
+        The numbers are those of all data; of features that are not there some are made.
+
+        Args:
+          folder: that may be written into.
+        """
+
 
 class Task(abc.ABC):
     """A task under the flags: its data, its model, its scores.
@@ -49,12 +59,14 @@ class Task(abc.ABC):
       required: flags that must have a value, or tuples of which one must.
       outputs: names of the files that come with the best checkpoint's scores.
       label_outputs: names of the files that the labels of `TEST` are written to.
+      bf16_list: path of the operations that are in bfloat16 where the environment just says so.
       settings: the values of the flags.
     """
 
     required: ClassVar[Sequence[str | tuple[str, ...]]] = ()
     outputs: ClassVar[Sequence[str]] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
+    bf16_list: str = configuration.SHIPPED
 
     def __init__(self, settings: Settings):
         """Checks the flags against each other, the model and its tokenizer.
@@ -103,6 +115,10 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:
         """Returns the `model_fn`; `steps` are those of training and warmup, None in prediction."""
+
+    def bf16_config(self) -> configuration.Bf16Config | None:
+        """Returns what the environment says of bfloat16; None for float32."""
+        return configuration.from_environment(self.bf16_list)
 
     @abc.abstractmethod
     def model_inputs(self) -> Mapping[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,15 +120,6 @@ def test_the_schema_finds_faults(validator, path, value, message):
     assert len(errors) == 1 and message in errors[0], errors
 
 
-@pytest.fixture(scope="module")
-def known_flags() -> set[str]:
-    """The names of the flags that run_squad_v1.py has, from its own help."""
-    result = run([sys.executable, str(ROOT / "run_squad_v1.py"), "--helpfull"])
-    names = re.findall(r"^\s+--(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
-    assert {"train_file", "use_horovod"} <= set(names), result.stderr
-    return set(names)
-
-
 @pytest.mark.parametrize("name", JOBS)
 class TestMeaning:
     def words(self, name: str) -> list[str]:
@@ -172,30 +162,28 @@ class TestMeaning:
         images = {container(load(name), role)["image"] for role in ("Launcher", "Worker")}
         assert images == {f"REGISTRY/albert:{IMAGE[name]}"}
 
-    def test_flags_exist(self, name, known_flags):
-        words = self.words(name)
-        flags = words[words.index("run_squad_v1.py") + 1 :]
-        assert all(word.startswith("--") and "=" in word for word in flags)
-        assert {word.split("=")[0].lstrip("-") for word in flags} <= known_flags
-        assert "--use_horovod=true" in flags
-
-    def test_files_are_in_the_image_or_on_the_data_volume(self, name):
-        job = load(name)
-        mounts = {m["mountPath"] for m in container(job, "Worker")["volumeMounts"]}
-        workdir = container(job, "Launcher")["workingDir"]
-        assert f"WORKDIR {workdir}\n" in (FOLDER / "Dockerfile").read_text(encoding="utf-8")
-        words = self.words(name)
-        paths = [w.split("=")[1] for w in words if re.match(r"--\w+_(file|dir|checkpoint)=", w)]
-        assert len(paths) == 6
-        assert all(path.startswith("/data/") for path in paths) and "/data" in mounts
-        flagfile = next(w.split("=")[1] for w in words if w.startswith("--flagfile="))
-        assert (ROOT / flagfile).is_file()
+    def test_a_preset_is_run_on_the_data_volume(self, name):
+        """By the launcher's variables; tests/deploy/test_preset.py has what becomes of it."""
+        job, words = load(name), self.words(name)
+        launcher = container(job, "Launcher")
+        assert f"WORKDIR {launcher['workingDir']}\n" in (FOLDER / "Dockerfile").read_text()
+        assert "/data" in {m["mountPath"] for m in container(job, "Worker")["volumeMounts"]}
+        start = words.index("deploy/preset.sh")
+        assert words[start + 1 : start + 4] == ["$PRESET", "$MODEL", "/data"]
+        assert words[start + 4] == ("$PYTHON" if name == "mpijob-squad-8hpu.yaml" else "python")
+        flags = words[start + 5 :]
+        assert flags[:2] == ["--output_dir=/data/out/$PRESET", "--use_horovod=true"]
+        assert set(flags[2:]) <= {"--device=hpu", "--device=gpu"}
+        given = {variable["name"]: variable["value"] for variable in launcher["env"]}
+        assert (given["PRESET"], given["MODEL"]) == ("squad_v1.1", "albert_base_v2")
 
     def test_variables_that_are_set_are_passed(self, name):
+        """Or read by the launcher's own shell."""
         words = self.words(name)
         passed = {words[i + 1] for i, word in enumerate(words) if word == "-x"}
-        given = {variable["name"] for variable in container(load(name), "Launcher").get("env", [])}
-        assert {"PATH"} | given <= passed
+        read = {word.removeprefix("$") for word in words if word.startswith("$")}
+        given = {variable["name"] for variable in container(load(name), "Launcher")["env"]}
+        assert "PATH" in passed and given <= passed | read
 
     def test_a_pod_that_has_to_go_has_time_for_a_checkpoint(self, name):
         job = load(name)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, run
+from tests.deploy.data_folder import fill
 
 SCRIPT = ROOT / "deploy" / "slurm" / "squad.sbatch"
 RECORD = """#!/bin/bash
@@ -39,8 +40,11 @@ class Cluster:
 
     def __init__(self, root: Path):
         self.root, self.call = root, root / "call"
-        for folder in ("albert/.venv", "data/squad", "data/albert_base_v2", "scratch", "bin"):
+        for folder in ("albert/.venv", "data", "scratch", "bin"):
             (root / folder).mkdir(parents=True)
+        for folder in ("configs", "deploy"):
+            (root / "albert" / folder).symlink_to(ROOT / folder)
+        fill(root / "data")
         (root / "data" / "python.sif").touch()
         for name in ("srun", "mpirun", "apptainer", "singularity", "sarus"):
             self.install(name, RECORD)
@@ -97,8 +101,13 @@ def test_srun_starts_a_container_a_worker(cluster):
     python = words.index(".venv/bin/python")
     assert words[container + 1] == "exec"
     image = words.index(str(cluster.root / "data" / "python.sif"))
-    assert words[image + 1 : python] == ["setsid", "--wait"]
-    assert words[python + 1] == "run_squad_v1.py"
+    assert words[image + 1 : python - 4] == ["setsid", "--wait"]
+    assert words[python - 4 : python] == [
+        "deploy/preset.sh",
+        "squad_v1.1",
+        "albert_base_v2",
+        "/data",
+    ]
 
 
 @pytest.mark.parametrize("engine", ["apptainer", "singularity"])
@@ -198,14 +207,21 @@ def test_flags_of_the_submission_come_last(cluster):
     words = cluster.words("--learning_rate=1e-4", "--output_dir=/scratch/a b")
     assert words[-2:] == ["--learning_rate=1e-4", "--output_dir=/scratch/a b"]
     assert "--use_horovod=true" in words
-    assert "--output_dir=/scratch/albert-squad" in words
+    assert "--output_dir=/scratch/squad_v1.1" in words
 
 
-def test_files_are_on_binds(cluster):
-    words = cluster.words()
-    paths = [w.split("=")[1] for w in words if re.match(r"--\w+_(file|dir|checkpoint)=", w)]
-    assert len(paths) == 6
-    assert all(path.startswith(("/data/", "/scratch/")) for path in paths)
+def test_another_preset(cluster):
+    """What it needs is looked for before anything starts."""
+    variables = {"PRESET": "glue_mrpc", "MODEL": "bert_base"}
+    words = cluster.words(**variables)
+    start = words.index("deploy/preset.sh")
+    assert words[start + 1 : start + 4] == ["glue_mrpc", "bert_base", "/data"]
+    assert "--output_dir=/scratch/glue_mrpc" in words
+    (cluster.root / "data" / "bert_base" / "vocab.txt").unlink()
+    cluster.call.unlink()
+    result = cluster.submit(**variables)
+    assert result.returncode == 1 and "bert_base has no vocabulary" in result.stderr
+    assert not cluster.call.exists()
 
 
 def test_pmix_needs_nothing_of_the_host(cluster):
@@ -224,6 +240,8 @@ def test_exit_code_of_the_job(cluster):
         ({"ENGINE": "docker"}, "ENGINE=docker: neither apptainer, singularity nor sarus"),
         ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: neither srun nor mpirun"),
         ({"DATA": "/nowhere"}, "/nowhere/squad: no such folder"),
+        ({"PRESET": "squad"}, "squad: no such preset; there are glue_cola "),
+        ({"MODEL": "albert"}, "data/albert: no such folder"),
         ({"SCRATCH": "/nowhere"}, "/nowhere: no such folder"),
         ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),
         ({"SLURM_JOB_ID": ""}, "submit it: sbatch"),
@@ -234,7 +252,7 @@ def test_exit_code_of_the_job(cluster):
 def test_faults_are_said_before_anything_starts(cluster, variables, message):
     result = cluster.submit(**variables)
     assert result.returncode == 1
-    assert re.fullmatch(r"squad\.sbatch: error: .*\n", result.stderr)
+    assert re.fullmatch(r"(squad\.sbatch|preset\.sh): error: .*\n", result.stderr)
     assert message in result.stderr
     assert not cluster.call.exists()
 

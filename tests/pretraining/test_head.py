@@ -14,7 +14,17 @@ from pretraining.scoring import scores_of
 from runtime import estimators
 from runtime.data.records import reading_records
 from runtime.errors import UserError
+from tests.test_modeling_bert import transformers_bert
 
+BERT = modeling.BertConfig(
+    vocab_size=211,
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+    type_vocab_size=2,
+)
 TINY = modeling.AlbertConfig(
     vocab_size=211,
     embedding_size=8,
@@ -116,6 +126,52 @@ def test_variables_are_those_of_the_golden_checkpoint(golden):
         build(config, features, estimators.ModeKeys.PREDICT)
         ours = {v.op.name: v.shape.as_list() for v in tf.trainable_variables()}
     assert ours == {k: v for k, v in stored.items() if k != "global_step"}
+
+
+def test_variables_of_bert_are_those_of_the_golden_checkpoint(shared):
+    folder = shared / "golden" / "bert_tiny"
+    stored = tf.train.load_checkpoint(str(folder / "bert_model.ckpt")).get_variable_to_shape_map()
+    config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+    with tf.Graph().as_default():
+        build(config, tiny_features(), estimators.ModeKeys.PREDICT)
+        ours = {v.op.name: v.shape.as_list() for v in tf.trainable_variables()}
+    assert ours == {k: v for k, v in stored.items() if k != "global_step"}
+
+
+def test_losses_of_bert_are_those_of_transformers(tmp_path):
+    features = tiny_features()
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(2)
+        spec = build(BERT, features, estimators.ModeKeys.PREDICT)
+        session.run(tf.global_variables_initializer())
+        for number, variable in enumerate(tf.trainable_variables()):
+            values = np.random.default_rng(number).normal(0, 0.3, variable.shape.as_list())
+            variable.load(values + variable.op.name.endswith("gamma"), session)
+        sums = session.run(spec.predictions)
+        path = tf.train.Saver(tf.trainable_variables()).save(session, str(tmp_path / "model.ckpt"))
+    theirs = transformers_bert(BERT, path)
+    torch = pytest.importorskip("torch")
+    inputs = [torch.from_numpy(features[key]).long() for key in list(features)[:3]]
+    with torch.no_grad():
+        tokens, relation = theirs(*inputs, return_dict=False)
+    tokens, relation = (torch.log_softmax(scores, -1).numpy() for scores in (tokens, relation))
+    rows, places = np.arange(3)[:, None], features["masked_lm_positions"]
+    losses = -tokens[rows, places, features["masked_lm_ids"]]
+    expected = {
+        "masked_lm_loss": (losses * features["masked_lm_weights"]).sum(axis=1),
+        "next_sentence_loss": -relation[rows[:, 0], features["next_sentence_labels"][:, 0]],
+    }
+    assert sums.keys() >= {"next_sentence_correct", *expected}
+    for name, value in expected.items():
+        np.testing.assert_allclose(sums[name], value, rtol=0, atol=1e-4)
+    outputs = [dict(zip(sums, row, strict=True)) for row in zip(*sums.values(), strict=True)]
+    scores = scores_of(outputs)
+    assert scores["next_sentence_loss"] == pytest.approx(
+        expected["next_sentence_loss"].mean(), 1e-4
+    )
+    right = (relation.argmax(-1) == features["next_sentence_labels"][:, 0]).mean()
+    assert scores["next_sentence_accuracy"] == pytest.approx(right)
+    assert "sentence_order_loss" not in scores
 
 
 @pytest.mark.parametrize("mode", [estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT])

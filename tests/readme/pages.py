@@ -37,13 +37,17 @@ NOT_RUN = {
         "--output_dir=out/squad": _NEEDS_MODEL,
         "head -n 5 out/squad/predictions.json": _NEEDS_MODEL,
         "cat out/squad/eval_results.json": _NEEDS_MODEL,
+        "ask.py out/squad": _NEEDS_MODEL,
     },
     "bfloat16.md": {"run_squad_v1.py ...": _IS_A_FORM},
     "checking.md": {
         "check_setup.py run_classifier.py FLAGS-OF-THE-JOB": _IS_A_FORM,
         "compare_devices.py": _NEEDS_CARD,
     },
-    "clusters.md": {"sbatch": "needs a cluster; tests/deploy has one that is made up"},
+    "clusters.md": {
+        "deploy/preset.sh": _NEEDS_MODEL,
+        "sbatch": "needs a cluster; tests/deploy has one that is made up",
+    },
     "gaudi.md": {
         "hl-smi": _NEEDS_CARD,
         "ls /dev/accel": _NEEDS_CARD,
@@ -64,6 +68,7 @@ NOT_RUN = {
         "deploy/mpirun.sh": _NEEDS_CARD,
     },
     "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
+    "results.md": {"--output_dir=out/xxlarge_64": _NEEDS_MODEL},
     "workers.md": {
         "make horovod": _IS_RUN_BY_CI,
         "deploy/mpirun.sh": _IS_A_FORM,

@@ -36,6 +36,7 @@ RUN = sorted(
 # Of pages with commands to run: what these leave.
 RESULTS = {
     "pretraining.md": "out/finetuned/predictions.json",
+    "asking.md": "out/embeddings.npz",
     "glue.md": "out/own/run/submit_results.tsv",
     "squad.md": "out/export/saved_model",
 }

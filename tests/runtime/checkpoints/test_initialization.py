@@ -182,6 +182,30 @@ def test_initialize_from_other_shapes_names_them(tmp_path):
     assert "head" not in message
 
 
+ALBERT, BERT = f"{BLOCK.format(0)}/ffn_1/w", "bert/encoder/layer_0/output/dense/kernel"
+WORDS = "bert/embeddings/word_embeddings"
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "message"),
+    [
+        (BERT, ALBERT, "is a checkpoint of BERT, --albert_config_file is of ALBERT"),
+        (ALBERT, BERT, "is a checkpoint of ALBERT, --albert_config_file is of BERT"),
+    ],
+)
+def test_initialize_from_the_other_model_says_which_is_which(tmp_path, stored, wanted, message):
+    """Though variables of both have the same names and shapes."""
+    prefix = write_checkpoint(tmp_path / "ckpt", filled({WORDS: [3, 2], stored: [2]}))
+    with tf.Graph().as_default(), pytest.raises(UserError, match=f"ckpt {message}"):
+        modeling.initialize_from_checkpoint(make_variables({WORDS: [3, 2], wanted: [2]}), prefix)
+
+
+def test_initialize_from_another_vocabulary_says_the_sizes(tmp_path):
+    prefix = write_checkpoint(tmp_path / "ckpt", filled({WORDS: [4, 2], BERT: [2]}))
+    with tf.Graph().as_default(), pytest.raises(UserError, match="vocabulary of 4 .*_size of 3"):
+        modeling.initialize_from_checkpoint(make_variables({WORDS: [3, 2], BERT: [2]}), prefix)
+
+
 def test_initialize_from_a_missing_checkpoint_is_an_error(tmp_path):
     with tf.Graph().as_default(), pytest.raises(UserError, match="nowhere"):
         modeling.initialize_from_checkpoint(make_variables(MODEL), str(tmp_path / "nowhere"))

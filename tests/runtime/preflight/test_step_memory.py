@@ -1,11 +1,14 @@
 """The memory of a training step: counted by hand for a small graph, and as TensorFlow traces it."""
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from encoder_task import ModelOptions, make_model_fn
-from modeling import AlbertConfig
+from modeling import AlbertConfig, BertConfig
 from optimization import OptimizerOptions, training_op
 from runtime import estimators
 from runtime.data.sequences import SEQUENCE_KEYS
@@ -13,6 +16,8 @@ from runtime.preflight.step_memory import estimate_memory, on_the_cpu
 from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS
 from tests.tracing import traced_peak
+
+ALBERT = functools.partial(AlbertConfig, embedding_size=32)
 
 
 def small_step(**options) -> tf.Operation:
@@ -44,11 +49,12 @@ def test_accumulated_gradients():
     assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3
 
 
-def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
-    """A step of a small ALBERT in the current graph, and what to feed."""
-    config = AlbertConfig(
+def encoder_step(
+    make_config: Callable, layers: int, size: int
+) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
+    """A step of a small model in the current graph, and what to feed."""
+    config = make_config(
         vocab_size=300,
-        embedding_size=32,
         hidden_size=64,
         num_hidden_layers=layers,
         num_attention_heads=4,
@@ -66,10 +72,14 @@ def albert_step(layers: int, size: int) -> tuple[tf.Operation, dict[tf.Tensor, n
     return step, {features[name]: np.ones(shape) for name, shape in shapes.items()}
 
 
-@pytest.mark.parametrize(("layers", "size"), [(2, 16), (6, 4)])
-def test_a_step_takes_as_much_as_tensorflow_traces(layers, size):
+@pytest.mark.parametrize(
+    ("make_config", "layers", "size"),
+    [(ALBERT, 2, 16), (ALBERT, 6, 4), (BertConfig, 2, 16), (BertConfig, 6, 2)],
+    ids=["ALBERT, 2 layers", "ALBERT, 6 layers", "BERT, 2 layers", "BERT, 6 layers"],
+)
+def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
     with tf.Graph().as_default(), tf.Session() as session:
-        step, feed = albert_step(layers, size)
+        step, feed = encoder_step(make_config, layers, size)
         parts = estimate_memory(step)
         tensors = parts["activations"] + parts["gradients and updates"]
         session.run(tf.global_variables_initializer())

@@ -1,0 +1,161 @@
+"""deploy/preset.sh: the command that it makes of every preset, for MPIJobs and Slurm."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.conftest import ROOT, defaults_of, run
+from tests.deploy.data_folder import fill
+
+SCRIPT = ROOT / "deploy" / "preset.sh"
+PRESETS = sorted(path.stem for path in (ROOT / "configs").glob("*.flags"))
+# What a name begins with, the program, and the data it is given.
+PROGRAMS = {
+    "squad_v1.1": ("run_squad_v1", ["train_file", "predict_file"]),
+    "squad_v2.0": ("run_squad_v2", ["train_file", "predict_file"]),
+    "glue_": ("run_classifier", ["data_dir", "do_train", "do_eval"]),
+    "race": ("run_race", ["data_dir", "do_train", "do_eval"]),
+}
+
+
+@pytest.fixture
+def data(tmp_path) -> pathlib.Path:
+    """A data folder, with a space in its name."""
+    folder = tmp_path / "the data"
+    fill(folder)
+    return folder
+
+
+@pytest.fixture
+def start(data, tmp_path):
+    """Starts the script with a Python that shows its arguments, a word a line."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+
+    def start(preset: str, *flags: str, model: str = "albert_base_v2", script=SCRIPT):
+        return run([str(script), preset, model, str(data), str(python), *flags])
+
+    return start
+
+
+@functools.cache
+def flags_of(program: str) -> set[str]:
+    """The flags that a program has."""
+    return set(defaults_of(program))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_is_a_command_of_its_program(preset, start, data):
+    result = start(preset, "--output_dir=a b")
+    assert result.returncode == 0, result.stderr
+    program, flagfile, *given, last = result.stdout.splitlines()
+    ((name, of_data),) = (p for kind, p in PROGRAMS.items() if preset.startswith(kind))
+    assert (program, last) == (str(ROOT / f"{name}.py"), "--output_dir=a b")
+    assert flagfile == f"--flagfile={ROOT / 'configs' / preset}.flags"
+    values = {flag.removeprefix("--").split("=")[0]: flag.partition("=")[2] for flag in given}
+    of_model = ["albert_config_file", "spm_model_file", "init_checkpoint"]
+    assert list(values) == of_model + of_data
+    text = pathlib.Path(flagfile.removeprefix("--flagfile=")).read_text(encoding="utf-8")
+    assert {*values, *re.findall(r"^--(\w+)", text, re.MULTILINE)} <= flags_of(name)
+    for path in filter(None, values.values()):
+        assert path.startswith(f"{data}/")
+        assert os.path.exists(path) or os.path.exists(f"{path}.index"), path
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "vocabulary", "checkpoint"),
+    [
+        ("bert_base", "bert_config.json", "vocab.txt", "bert_model.ckpt"),
+        ("albert_base_zh", "albert_config.json", "vocab_chinese.txt", "model.ckpt-best"),
+    ],
+)
+def test_models_with_a_vocabulary_of_words(start, data, model, config, vocabulary, checkpoint):
+    words = start("squad_v1.1", model=model).stdout.splitlines()
+    assert words[2:5] == [
+        f"--albert_config_file={data}/{model}/{config}",
+        f"--vocab_file={data}/{model}/{vocabulary}",
+        f"--init_checkpoint={data}/{model}/{checkpoint}",
+    ]
+
+
+@pytest.fixture
+def project(tmp_path) -> pathlib.Path:
+    """A project with two presets more: one for RACE, and one whose name says nothing."""
+    for folder in ("configs", "deploy"):
+        shutil.copytree(ROOT / folder, tmp_path / "project" / folder)
+    for name in ("race_xxlarge", "other"):
+        (tmp_path / "project" / "configs" / f"{name}.flags").touch()
+    return tmp_path / "project"
+
+
+def test_race(start, project, data):
+    result = start("race_xxlarge", script=project / "deploy" / "preset.sh")
+    program, _, *flags = result.stdout.splitlines()
+    assert program == f"{project}/run_race.py"
+    assert flags[3:] == [f"--data_dir={data}", "--do_train", "--do_eval"]
+    assert {flag.removeprefix("--").split("=")[0] for flag in flags} <= flags_of("run_race")
+
+
+def test_the_program_takes_the_scripts_place(data, tmp_path):
+    """So that a launcher's signals arrive."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho $$\nexit 9\n")
+    python.chmod(0o755)
+    command = [str(SCRIPT), "glue_mrpc", "bert_base", str(data), str(python)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert int(process.stdout.read()) == process.pid
+    assert process.returncode == 9
+
+
+@pytest.mark.parametrize(
+    ("preset", "model", "missing", "message"),
+    [
+        ("squad", "albert_base_v2", None, "squad: no such preset; there are glue_cola glue_mnli "),
+        ("*", "albert_base_v2", None, "*: no such preset"),
+        ("squad_v1.1", "albert", None, "the data/albert: no such folder; download/ fetches it"),
+        ("squad_v1.1", "albert_base_v2", "squad", "the data/squad: no such folder"),
+        ("glue_mrpc", "albert_base_v2", "glue", "the data/glue: no such folder"),
+        (
+            "squad_v1.1",
+            "bert_base",
+            "bert_base/vocab.txt",
+            "bert_base has no vocabulary: none of 30k-clean.model vocab.txt vocab_chinese.txt",
+        ),
+        (
+            "squad_v1.1",
+            "albert_base_v2",
+            "albert_base_v2/model.ckpt-best.index",
+            "albert_base_v2 has no checkpoint: none of model.ckpt-best bert_model.ckpt",
+        ),
+    ],
+)
+def test_what_is_missing_is_said(start, data, preset, model, missing, message):
+    if missing:
+        (shutil.rmtree if (data / missing).is_dir() else os.remove)(data / missing)
+    result = start(preset, model=model)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert re.fullmatch(r"preset\.sh: error: .*\n", result.stderr)
+    assert message in result.stderr
+
+
+def test_a_name_that_says_no_program(start, project):
+    result = start("other", script=project / "deploy" / "preset.sh")
+    assert result.returncode == 1
+    assert "other: its name says neither squad_v1.1, squad_v2.0, glue_ nor race" in result.stderr
+
+
+def test_too_few_arguments():
+    result = run([str(SCRIPT), "squad_v1.1"])
+    assert (result.returncode, len(result.stderr.splitlines())) == (1, 1)
+    assert "give PRESET MODEL DATA PYTHON" in result.stderr
+    help_text = run([str(SCRIPT), "--help"]).stdout.splitlines()
+    assert help_text[0].startswith("Runs the program of a preset")
+    assert help_text[-1].endswith("everything is there.")

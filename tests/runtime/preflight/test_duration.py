@@ -1,0 +1,160 @@
+"""How long a job takes by what was measured of it: sums worked out by hand."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from runtime import distributed
+from runtime.data.batches import Data
+from runtime.distributed import Worker
+from runtime.preflight import duration
+from runtime.preflight.duration import Elsewhere, Measured, Pace, describe_duration
+from runtime.preflight.report import Report
+from runtime.preflight.scaling import Link
+from runtime.training.task import DEV, TEST, TRAIN
+
+SETTINGS = {
+    "train_batch_size": 4,
+    "gradient_accumulation_steps": 3,
+    "predict_batch_size": 10,
+    "save_checkpoints_steps": 20,
+    "allreduce_dtype": "float32",
+    "output_dir": "none",
+}
+
+
+class TestPace:
+    def test_the_first_is_not_of_the_rate(self):
+        pace = Pace.of([10.0, 2.0, 3.0])
+        assert pace == (10.0, 2.5, 2)
+        assert pace.seconds(1) == 10.0
+        assert pace.seconds(5) == 20.0
+
+    def test_the_first_alone_stands_for_all(self):
+        assert Pace.of([7.0]) == (7.0, 7.0, 0)
+        assert Pace.of([7.0]).seconds(3) == 21.0
+
+
+class TestEnough:
+    def test_batches(self):
+        assert not duration._is_enough([1.0, 1.0])
+        assert duration._is_enough([1.0, 1.0, 1.0])
+
+    def test_five_minutes(self):
+        assert not duration._is_enough([299.0])
+        assert duration._is_enough([100.0, 200.0])
+
+
+def part(num_records: int) -> Data:
+    return Data([], {}, 100, num_records)
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """The rows about a job of 50 steps at one worker, of which all train 600 examples."""
+
+    def rows(measured: Measured, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
+        monkeypatch.setattr(distributed, "_worker", Worker(0, workers))
+        task = types.SimpleNamespace(
+            settings=types.SimpleNamespace(**SETTINGS | settings),
+            steps=lambda num_examples: (num_examples // (12 * distributed.size()), 0),
+        )
+        steps = task.steps(600) if trains else None
+        checked = types.SimpleNamespace(
+            task=task, num_examples=600, steps=steps, num_weights=25_000_000
+        )
+        report = Report()
+        describe_duration(report, checked, measured, on)
+        assert all(row.part == "duration" and row.ok for row in report.rows), report.rows
+        assert distributed.size() == workers
+        return {row.item: row.value for row in report.rows}
+
+    return rows
+
+
+MEASURED = Measured(
+    5.0,
+    {TRAIN: part(0), DEV: part(95), TEST: part(11)},
+    {TRAIN: Pace(9.0, 0.5, 2), DEV: Pace(2.0, 1.0, 2), TEST: Pace(2.0, 1.0, 1)},
+)
+
+
+def test_the_job_here(rows):
+    """150 micro-batches, 3 times 10 batches, and 2 batches."""
+    assert rows(MEASURED) == {
+        "features": "5.0 s, made once",
+        "training": "1 min 24 s: 50 steps of 12 examples, 8.00 a second, by 2 batches after the "
+        "first",
+        "scoring": "33.0 s: 3 x 95 features, 10.00 a second, by 2 batches after the first",
+        "labelling": "3.0 s: 1 x 11 features, 10.00 a second, by 1 batch after the first",
+        "whole job": "2 min 04 s from the beginning, on hosts like this one",
+    }
+
+
+def test_two_workers_here(rows):
+    """25 steps of 3 micro-batches each; 5 batches, 2 times; 1 batch."""
+    found = rows(MEASURED, workers=2)
+    assert found["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 a second")
+    assert found["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 a second")
+    assert found["labelling"].startswith("2.0 s: 1 x 11")
+    assert found["whole job"].startswith("1 min 05 s from")
+
+
+def test_workers_like_those_here(rows):
+    """100 MB in 10 Gbit/s: 0.08 s, 0.12 s for what 4 workers send, beside a step of 1.5 s.
+
+    12 steps of 1.62 s; 1 pass of 3 batches; 1 batch.
+    """
+    found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)))
+    assert found["4 workers: features"] == "5.0 s, made once"
+    assert found["4 workers: training"] == "19.4 s: 12 steps of 48 examples, 29.63 a second"
+    assert found["4 workers: scoring"] == "3.0 s: 1 x 95 features, 40.00 a second"
+    assert found["4 workers: labelling"] == "1.0 s: 1 x 11 features, 40.00 a second"
+    assert found["4 workers: whole job"] == (
+        "28.4 s at an efficiency of 0.926, modelled with 8.00 examples/s of a single worker, as on "
+        "hosts like this one, and links of 10 Gbit/s with 0 us latency"
+    )
+    assert "whole job" in found
+
+
+def test_half_the_bytes_are_sent_in_half_the_time(rows):
+    on = Elsewhere(4, None, Link(10.0, 0.0))
+    found = rows(MEASURED, on, allreduce_dtype="float16")
+    assert "at an efficiency of 0.962, " in found["4 workers: whole job"]
+
+
+def test_workers_of_another_rate(rows):
+    """A step of 12 examples takes 0.1 s and the all-reduce 0.12 s; prediction is 3 times faster."""
+    found = rows(MEASURED, Elsewhere(4, 120.0, Link(10.0, 0.0)))
+    assert found["4 workers: training"] == "2.6 s: 12 steps of 48 examples, 218.18 a second"
+    assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 a second"
+    assert (
+        "efficiency of 0.455, modelled with 120.00 examples/s of a single worker, as given"
+        in (found["4 workers: whole job"])
+    )
+
+
+def test_a_job_of_another_machine(rows):
+    """Nothing was measured here but the features."""
+    found = rows(MEASURED._replace(paces={}), Elsewhere(1, 8.0, Link()))
+    assert list(found) == [
+        *(
+            f"1 worker: {item}"
+            for item in ("features", "training", "scoring", "labelling", "whole job")
+        )
+    ]
+    # 150 micro-batches of 0.5 s, 30 batches of 10 / 24 s and 2.
+    assert found["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")
+
+
+def test_without_a_training(rows):
+    """The initial checkpoint is scored where there is no other."""
+    measured = Measured(0.0, {DEV: part(95)}, {DEV: Pace(2.0, 1.0, 2)})
+    found = rows(measured, Elsewhere(4, None, Link()), trains=False)
+    assert found == {
+        "scoring": "11.0 s: 1 x 95 features, 10.00 a second, by 2 batches after the first",
+        "whole job": "11.0 s from the beginning, on hosts like this one",
+        "other workers": "not modelled: nothing is trained",
+    }

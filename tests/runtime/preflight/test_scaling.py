@@ -1,0 +1,31 @@
+"""What one worker's step gives for more workers, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.preflight.scaling import Link, scale
+
+
+def test_two_workers_send_the_gradients_once():
+    """1 GB through 8 Gbit/s is one second; two turns of 500 us are one ms."""
+    scaled = scale(3.0, 1e9, 2, Link(gbit=8.0, microseconds=500.0))
+    assert scaled.allreduce == pytest.approx(1.001)
+    assert scaled.step == pytest.approx(4.001)
+    assert scaled.efficiency == pytest.approx(3 / 4.001)
+
+
+@pytest.mark.parametrize(("workers", "times"), [(1, 0), (4, 1.5), (8, 1.75), (64, 1.96875)])
+def test_more_workers_send_less_than_twice(workers, times):
+    """200 MB, 10 Gbit/s: 0.16 s for what the gradients are once."""
+    scaled = scale(0.16, 200e6, workers, Link(gbit=10.0, microseconds=0.0))
+    assert scaled.allreduce == pytest.approx(0.16 * times)
+    assert scaled.efficiency == pytest.approx(1 / (1 + times))
+
+
+def test_latency_counts_every_turn():
+    assert scale(1.0, 0, 64, Link()).allreduce == pytest.approx(126 * 20e-6)
+
+
+def test_a_link_says_what_it_is():
+    assert str(Link()) == "links of 100 Gbit/s with 20 us latency"

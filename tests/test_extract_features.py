@@ -1,0 +1,184 @@
+"""The command extract_features.py: embeddings equal the model's own outputs, in either format."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import extract_features
+import modeling
+from answering.embedding import Embedder
+from answering.folders import open_folder
+from runtime.errors import FlagError, UserError
+from tests.conftest import ROOT, run
+from tokenization import FullTokenizer
+
+LINES = ["One word and another one.", "A first text ||| a second", "", "x", "in Ein Text " * 40]
+LAYERS = (-1, 0, -2)
+
+
+@pytest.fixture(scope="module")
+def inputs(squad_dir) -> list[tuple[list[str], list[int], int]]:
+    """Of each line the tokens, their ids, and how many are of the first text; by hand."""
+    tokenizer = FullTokenizer(None, True, str(squad_dir / "spm.model"))
+    rows = []
+    for line in LINES:
+        first, *second = [tokenizer.tokenize(text.strip().lower()) for text in line.split("|||")]
+        first, *second = [
+            [piece if piece in tokenizer.vocab else "<unk>" for piece in pieces]
+            for pieces in (first, *second)
+        ]
+        first = ["[CLS]", *first[: 64 - 2], "[SEP]"]
+        tokens = [*first, *second[0], "[SEP]"] if second else first
+        rows.append((tokens, tokenizer.convert_tokens_to_ids(tokens), len(first)))
+    return rows
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory) -> str:
+    """Where `expected` saves the encoder alone."""
+    return str(tmp_path_factory.mktemp("encoder") / "model.ckpt")
+
+
+@pytest.fixture(scope="module")
+def expected(trained, squad_dir, inputs, encoder) -> list[tuple[list[np.ndarray], np.ndarray]]:
+    """All layers [tokens, H] and the pooled output [H] of each line, alone and without padding."""
+    config = modeling.AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids, segments = (tf.placeholder(tf.int32, [1, None]) for _ in range(2))
+        model = modeling.AlbertModel(config, False, ids, None, segments)
+        saver = tf.train.Saver()
+        saver.restore(session, str(trained / "model.ckpt-best"))
+        saver.save(session, encoder, write_state=False)
+        outputs = model.get_all_encoder_layers(), model.get_pooled_output()
+        found = []
+        for _, row, first in inputs:
+            kinds = [[0] * first + [1] * (len(row) - first)]
+            layers, (pooled,) = session.run(outputs, {ids: [row], segments: kinds})
+            found.append(([states for (states,) in layers], pooled))
+        return found
+
+
+@pytest.fixture(scope="module")
+def files(trained, exported, squad_dir, tmp_path_factory):
+    """JSON by a model folder, npz by a checkpoint and its files."""
+    folder = tmp_path_factory.mktemp("embeddings")
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    common = [
+        f"--input_file={folder / 'lines.txt'}",
+        f"--layers={','.join(map(str, LAYERS))}",
+        *("--pooled", "--max_seq_length=64", "--batch_size=2"),
+    ]
+    parts = [
+        f"--init_checkpoint={trained / 'model.ckpt-best'}",
+        f"--albert_config_file={squad_dir / 'albert.json'}",
+        f"--spm_model_file={squad_dir / 'spm.model'}",
+        "--output_format=npz",
+    ]
+    for name, flags in (("json", [f"--init_checkpoint={exported}"]), ("npz", parts)):
+        program = [sys.executable, str(ROOT / "extract_features.py")]
+        result = run([*program, *common, *flags, f"--output_file={folder / name}"])
+        assert result.returncode == 0, result.stderr
+        assert f"Embeddings of 5 texts in {folder / name}" in result.stderr
+    return folder
+
+
+def test_json_is_googles(files, inputs, expected):
+    rows = [json.loads(line) for line in (files / "json").read_text().splitlines()]
+    assert [row["linex_index"] for row in rows] == list(range(len(LINES)))
+    for row, (tokens, _, _), (layers, pooled) in zip(rows, inputs, expected, strict=True):
+        assert [feature["token"] for feature in row["features"]] == tokens
+        for place, feature in enumerate(row["features"]):
+            assert [layer["index"] for layer in feature["layers"]] == list(LAYERS)
+            for layer in feature["layers"]:
+                values = layers[layer["index"]][place]
+                np.testing.assert_allclose(layer["values"], values, atol=1e-5)
+                assert all(round(value, 6) == value for value in layer["values"])
+        np.testing.assert_allclose(row["pooled"], pooled, atol=1e-5)
+
+
+def test_npz(files, inputs, expected):
+    with np.load(files / "npz") as arrays:
+        assert set(arrays) == {"tokens", "lengths", "pooled", *(f"layer_{n}" for n in LAYERS)}
+        assert arrays["lengths"].tolist() == [len(tokens) for tokens, _, _ in inputs]
+        assert arrays["tokens"].tolist() == [t for tokens, _, _ in inputs for t in tokens]
+        for layer in LAYERS:
+            values = np.concatenate([layers[layer] for layers, _ in expected])
+            np.testing.assert_allclose(arrays[f"layer_{layer}"], values, atol=1e-5)
+        pooled = [pooled for _, pooled in expected]
+        np.testing.assert_allclose(arrays["pooled"], pooled, atol=1e-5)
+
+
+@pytest.mark.usefixtures("expected")
+def test_equals_transformers(encoder, squad_dir, inputs, files):
+    """Its hidden states of the same checkpoint."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    albert = pytest.importorskip("transformers.models.albert.modeling_albert")
+    values = json.loads((squad_dir / "albert.json").read_text()) | {"hidden_act": "gelu_new"}
+    model = transformers.AlbertModel(transformers.AlbertConfig(**values)).eval()
+    albert.load_tf_weights_in_albert(model, model.config, encoder)
+    rows = [json.loads(line) for line in (files / "json").read_text().splitlines()]
+    for row, (_, ids, first) in zip(rows, inputs, strict=True):
+        kinds = torch.tensor([[0] * first + [1] * (len(ids) - first)])
+        with torch.no_grad():
+            states = model(torch.tensor([ids]), token_type_ids=kinds, output_hidden_states=True)
+        for number, layer in enumerate(LAYERS):
+            # The first of theirs is that of the embeddings.
+            theirs = states.hidden_states[1:][layer][0].numpy()
+            ours = [feature["layers"][number]["values"] for feature in row["features"]]
+            np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_some_at_a_time_give_the_same(exported, monkeypatch):
+    """In their order, whatever their lengths."""
+    pairs = [("word " * (7 * number % 11), "") for number in range(9)]
+    together = list(Embedder(open_folder(str(exported)), [-1], False).embed(pairs))
+    monkeypatch.setattr("answering.embedding._MOST_WAITING", 1)
+    for batch_size in (1, 4):
+        one_by_one = Embedder(open_folder(str(exported)), [-1], False, batch_size).embed(pairs)
+        for found, wanted in zip(one_by_one, together, strict=True):
+            assert found.tokens == wanted.tokens and found.pooled is None
+            np.testing.assert_allclose(found.layers[-1], wanted.layers[-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [2, -3])
+def test_no_such_layer(exported, layer):
+    with pytest.raises(FlagError, match=f"there is no layer {layer}: the model has 2"):
+        Embedder(open_folder(str(exported)), [layer], False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "part"),
+    [
+        (["--input_file="], 2, "--input_file is required"),
+        (["--input_file=none"], 1, "--input_file none cannot be read"),
+        (["--layers=-1,x"], 2, "--layers=-1,x are no numbers"),
+        (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
+        (["--layers="], 2, "nothing to write: give --layers or --pooled"),
+        (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the 128 positions"),
+        (["--init_checkpoint=none"], 1, "none is no folder"),
+        (["--albert_config_file=none"], 2, "--spm_model_file or --vocab_file is required"),
+    ],
+)
+def test_errors(exported, files, flags, code, part, tmp_path, set_flags):
+    given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
+    definers = [extract_features.define_flags]
+    set_flags(definers, *given, f"--output_file={tmp_path / 'out'}", *flags)
+    with pytest.raises(UserError) as caught:
+        extract_features.main([])
+    assert part in str(caught.value) and "\n" not in str(caught.value)
+    assert caught.value.exit_code == code
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_that_is_not_utf8(tmp_path):
+    (tmp_path / "lines").write_bytes(b"\xef\xbb\xbfa\nb\xe9\n")
+    texts = extract_features._texts(str(tmp_path / "lines"))
+    assert next(texts) == ("a",)
+    with pytest.raises(UserError, match="line 2 is not UTF-8"):
+        next(texts)

@@ -1,0 +1,177 @@
+"""Configurations: defaults, files, which model they are of, and impossible values."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from modeling_config import AlbertConfig, BertConfig, read_config
+from runtime.errors import UserError
+
+ALBERT = {
+    "vocab_size": 50,
+    "embedding_size": 12,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+}
+BERT = {name: value for name, value in ALBERT.items() if name != "embedding_size"}
+
+
+def test_defaults():
+    assert AlbertConfig(vocab_size=30000).to_dict() == {
+        "vocab_size": 30000,
+        "embedding_size": 128,
+        "hidden_size": 4096,
+        "num_hidden_layers": 12,
+        "num_hidden_groups": 1,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "inner_group_num": 1,
+        "down_scale_factor": 1,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0,
+        "attention_probs_dropout_prob": 0,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "initializer_range": 0.02,
+    }
+
+
+def test_json_round_trip_keeps_unknown_keys(tmp_path):
+    values = {"vocab_size": 99, "hidden_size": 128, "net_structure_type": 0, "note": ["ä", None]}
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    config = AlbertConfig.from_json_file(str(path))
+    assert config.hidden_size == 128
+    assert config.net_structure_type == 0
+    restored = json.loads(config.to_json_string())
+    assert restored == {**AlbertConfig(vocab_size=99).to_dict(), **values}
+    assert AlbertConfig.from_dict(restored).to_dict() == restored
+
+
+def test_dictionary_is_a_copy():
+    config = AlbertConfig.from_dict({"vocab_size": 9, "note": [1]})
+    config.to_dict()["note"].append(2)
+    assert config.note == [1]
+
+
+def test_file_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(ALBERT), encoding="utf-8-sig")
+    config = AlbertConfig.from_json_file(str(tmp_path / "config.json"))
+    assert config.hidden_size == ALBERT["hidden_size"]
+
+
+def test_file_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(UserError, match=r"absent\.json"):
+        AlbertConfig.from_json_file(str(tmp_path / "absent.json"))
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b"[1, 2]", b"null", b'"a"'])
+def test_file_without_a_json_object_is_an_error(content, tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"albert_config\.json.*(JSON|UTF-8)"):
+        AlbertConfig.from_json_file(str(path))
+
+
+@pytest.mark.parametrize(
+    "changes, named",
+    [
+        ({"hidden_size": 30, "num_attention_heads": 4}, "hidden_size 30"),
+        ({"intermediate_size": -3}, "intermediate_size.*-3"),
+        ({"max_position_embeddings": 0}, "max_position_embeddings.*0"),
+        ({"num_hidden_layers": 2.5}, "num_hidden_layers.*2.5"),
+        ({"num_hidden_layers": 12.0}, "num_hidden_layers.*12.0"),
+        ({"num_hidden_layers": True}, "num_hidden_layers.*True"),
+        ({"vocab_size": None}, "vocab_size.*None"),
+        ({"embedding_size": "128"}, "embedding_size.*'128'"),
+        ({"num_hidden_layers": 2, "num_hidden_groups": 3}, "num_hidden_groups 3"),
+        ({"hidden_dropout_prob": 1}, "hidden_dropout_prob.*1"),
+        ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob.*-0.1"),
+        ({"hidden_act": "swoosh"}, "swoosh"),
+        ({"hidden_size": 10**12}, "hidden_size must be 1048576 at most"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers must be 1000 at most"),
+        ({"inner_group_num": 10**9}, "inner_group_num must be 1000 at most"),
+        ({"num_hidden_layers": 40, "inner_group_num": 40}, "num_hidden_layers 40 times inner"),
+        ({"initializer_range": math.inf}, "initializer_range must be positive and finite, not inf"),
+        ({"initializer_range": math.nan}, "initializer_range .* not nan"),
+        ({"to_dict": 1}, "'to_dict' cannot be the name of a value"),
+        ({"__class__": {}}, "'__class__' cannot be the name"),
+    ],
+)
+def test_file_with_impossible_values_is_an_error(changes, named, tmp_path):
+    path = tmp_path / "albert_config.json"
+    path.write_text(json.dumps({**ALBERT, **changes}), encoding="utf-8")
+    with pytest.raises(UserError, match=rf"albert_config\.json.*{named}"):
+        AlbertConfig.from_json_file(str(path))
+
+
+def test_defaults_of_bert():
+    """Those of Google's BERT."""
+    config = BertConfig(vocab_size=30522)
+    assert config.to_dict() == {
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 16,
+        "initializer_range": 0.02,
+    }
+    assert (config.embedding_size, config.num_hidden_groups, config.inner_group_num) == (768, 12, 1)
+
+
+def write(tmp_path, values):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(values), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (BERT, BertConfig),
+        ({**BERT, "model_type": "bert", "pooler_type": "first_token_transform"}, BertConfig),
+        (ALBERT, AlbertConfig),
+        ({**BERT, "num_hidden_groups": 1}, AlbertConfig),
+        ({"vocab_size": 9, "embedding_size": 8, "model_type": "albert"}, AlbertConfig),
+    ],
+)
+def test_keys_tell_the_model(values, expected, tmp_path):
+    config = read_config(write(tmp_path, values))
+    assert type(config) is expected
+    assert values.items() <= config.to_dict().items()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "nor of BERT: vocab_size, .*, intermediate_size are missing"),
+        ({k: v for k, v in BERT.items() if k != "hidden_size"}, "BERT: hidden_size is missing"),
+        (
+            {"vocab_size": 9, "d_model": 8, "n_layer": 1},
+            "no configuration of ALBERT, .*nor of BERT",
+        ),
+        ({**BERT, "model_type": "roberta"}, "a configuration of 'roberta', by its model_type"),
+        ({**ALBERT, "model_type": "electra"}, "a configuration of 'electra', by its model_type"),
+        ({**BERT, "hidden_size": 25}, "hidden_size 25 is not a multiple"),
+    ],
+)
+def test_a_configuration_of_neither_model_is_an_error(values, message, tmp_path):
+    with pytest.raises(UserError, match=rf"model\.json.*{message}"):
+        read_config(write(tmp_path, values))
+
+
+def test_a_class_reads_no_configuration_of_the_other_model(tmp_path):
+    with pytest.raises(UserError, match="a configuration of BERT, where one of ALBERT is needed"):
+        AlbertConfig.from_json_file(write(tmp_path, BERT))
+    with pytest.raises(UserError, match="a configuration of ALBERT, where one of BERT is needed"):
+        BertConfig.from_json_file(write(tmp_path, ALBERT))
