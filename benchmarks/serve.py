@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import http.client
 import json
+import os
 import re
 import signal
 import statistics
@@ -81,7 +82,8 @@ def parse_flags() -> argparse.Namespace:
 @contextlib.contextmanager
 def served(folder: str) -> Iterator[int]:
     """Serves a model; yields the port."""
-    command = [sys.executable, "serve.py", folder, "--port=0", f"--max_batch={MOST_TOGETHER}"]
+    program = os.path.join(os.path.dirname(os.path.dirname(__file__)), "serve.py")
+    command = [sys.executable, program, folder, "--port=0", f"--max_batch={MOST_TOGETHER}"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         lines = iter(process.stderr)
         port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)
@@ -128,7 +130,7 @@ def timed(ask: Callable[[int], object], seconds: float) -> Measured:
 
 
 def asked_by(count: int, port: int, text: str, seconds: float) -> Measured:
-    """Has so many clients ask at a time."""
+    """Lets a number of clients ask at a time."""
     results: list[Measured] = []
 
     def client(number: int) -> None:

@@ -20,7 +20,7 @@ def text(about: str, may_be_empty: bool = False) -> dict[str, Any]:
 
 
 def texts(about: str, count: int) -> dict[str, Any]:
-    """Returns the schema of so many texts."""
+    """Returns the schema of a list of a number of texts."""
     items = {"type": "string", "pattern": r"\S"}
     sizes = {"minItems": count, "maxItems": count}
     return {"type": "array", "description": about, "items": items, **sizes}

@@ -74,7 +74,7 @@ class HttpServer:
             time.sleep(0.01)
 
     def serves(self, seconds: float) -> bool:
-        """Waits so long; tells whether it still serves."""
+        """Waits, and tells whether it still serves."""
         self._thread.join(seconds)
         return self._thread.is_alive()
 
