@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -77,6 +78,18 @@ def test_a_token_that_no_header_can_have(starts, monkeypatch):
 def test_a_model_that_is_none(starts, tmp_path):
     with pytest.raises(UserError, match="holds no model"):
         starts("--port=0", model=tmp_path)
+
+
+def test_a_model_without_its_tokenizer_and_one_of_another_task(starts, exported, tmp_path):
+    model = shutil.copytree(exported, tmp_path / "model")
+    description = model / "assets.extra" / "model.json"
+    text = description.read_text()
+    description.write_text(text.replace("squad-1.1", "pretraining"))
+    with pytest.raises(UserError, match="is a model of pretraining, which answers nothing"):
+        starts("--port=0", model=model)
+    (model / "assets.extra" / "spm.model").unlink()
+    with pytest.raises(UserError, match="has no tokenizer"):
+        starts("--port=0", model=model)
 
 
 def test_a_package_is_missing(starts, monkeypatch):
