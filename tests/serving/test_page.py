@@ -70,6 +70,8 @@ def open_page(chromium):
     started = []
 
     def open_page(service, **kwargs) -> Page:
+        # What the console said before is of other pages.
+        chromium.get_log("browser")
         started.append(Served(service, **kwargs))
         return Page(chromium, started[-1].url)
 
