@@ -26,12 +26,13 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 import tensorflow.compat.v1 as tf
 
 from answering import load_model
+from answering.as_json import answer_as_json
 from answering.classification import Labelled, OptionChooser, TextClassifier
 from answering.places import place_of
 from answering.squad import Answered, QuestionAnswerer
 from runtime import app
+from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
-from runtime.version import VERSION
 
 _STANDARD_INPUT = "-"
 # Of the pieces of a text that the tokenizer does not know: more of them, and answers are guesses.
@@ -50,27 +51,14 @@ class Context(NamedTuple):
     text: str
 
 
-class _Parser(argparse.ArgumentParser):
-    """Reports what is wrong with a command line as all programs do."""
-
-    def error(self, message: str) -> None:
-        raise FlagError(f"{message}; see --help")
-
-
 def parse(argv: list[str]) -> argparse.Namespace:
     """Returns the arguments of a command line.
 
     Raises:
       FlagError: they are none.
     """
-    parser = _Parser(
-        prog=os.path.basename(argv[0]),
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="folder of the model")
     add("text", nargs="*", help="a text to label, perhaps a second one; - reads standard input")
     add("--context", action="append", default=[], metavar="TEXT", help="text to answer from")
     add(
@@ -82,7 +70,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--option", action="append", default=[], help="a possible answer, for a model of RACE")
     add("--n_best", type=int, default=1, metavar="N", help="answers to show (1)")
     add("--json", action="store_true", help="a JSON object a line, for programs")
-    add("--version", action="version", version=f"%(prog)s {VERSION}")
     args = parser.parse_intermixed_args(argv[1:])
     if args.n_best < 1:
         parser.error("--n_best must be positive")
@@ -157,36 +144,10 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
         _note_unknown(model, [question], "the question")
         answered = model.answer(question, texts)
         if args.json:
-            _print_json(_answer_as_json(question, answered, contexts, args.n_best))
+            names = [context.name for context in contexts]
+            _print_json(answer_as_json(question, answered, texts, args.n_best, names))
         else:
             _print_answer(question, answered, contexts, args.n_best)
-
-
-def _answer_as_json(
-    question: str, answered: Answered, contexts: list[Context], n_best: int
-) -> dict[str, Any]:
-    answers = []
-    for answer in answered.answers[:n_best]:
-        name, text = contexts[answer.context]
-        place = place_of(text, answer.place, answer.place + len(answer.text))
-        answers.append(
-            {
-                "text": answer.text,
-                "probability": answer.probability,
-                "context": name,
-                "start": answer.place,
-                "line": place.line,
-                "character": place.character,
-                "sentence": place.sentence,
-            }
-        )
-    return {
-        "question": question,
-        "answer": "" if answered.abstains or not answers else answers[0]["text"],
-        "abstains": answered.abstains,
-        "no_answer_probability": answered.no_answer_probability,
-        "answers": answers,
-    }
 
 
 def _print_answer(question: str, answered: Answered, contexts: list[Context], n_best: int) -> None:

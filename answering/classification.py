@@ -12,6 +12,7 @@ from glue.head import make_head
 from race.examples import InputExample, filled_in
 from race.features import make_sequences
 from race.head import make_race_head
+from runtime.data.sequences import TokenSequence
 from runtime.training.prediction import Output
 
 
@@ -82,12 +83,22 @@ class OptionChooser:
 
     def choose(self, passage: str, question: str, options: Sequence[str]) -> Labelled:
         """Chooses one of the options, of which there are as many as labels."""
+        (chosen,) = self.choose_all([(passage, question, options)])
+        return chosen
+
+    def choose_all(self, asked: Sequence[tuple[str, str, Sequence[str]]]) -> list[Labelled]:
+        """Chooses for each passage and question one of the options."""
+        outputs = self._session.outputs([self._sequences(*one) for one in asked])
+        return [_likeliest(self.labels, output) for output in outputs]
+
+    def _sequences(
+        self, passage: str, question: str, options: Sequence[str]
+    ) -> list[TokenSequence]:
         tokenizer = self.folder.tokenizer
         texts = map(tokenizer.normalize, (question, *options))
         example = InputExample("", tokenizer.normalize(passage), None, filled_in(*texts))
         lengths = self.folder.says("max_seq_length"), self.folder.says("max_qa_length")
-        (output,) = self._session.outputs([make_sequences(example, tokenizer, *lengths)])
-        return _likeliest(self.labels, output)
+        return make_sequences(example, tokenizer, *lengths)
 
 
 def _likeliest(labels: Sequence[str], output: Output) -> Labelled:

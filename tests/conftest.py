@@ -313,6 +313,27 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
     return found
 
 
+@pytest.fixture(scope="session")
+def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
+    """Writes models with random weights: of a head, with what its program knew of it."""
+    from benchmarks.ask import write_random_weights
+    from modeling import read_config
+    from runtime.training.assets import Assets, write_assets
+
+    def write(head, **description) -> str:
+        folder = tmp_path_factory.mktemp("random")
+        config = read_config(str(squad_dir / "albert.json"))
+        write_random_weights(str(folder), config, head)
+        names = {"config.json": "albert.json", "spm.model": "spm.model"}
+        files = {name: str(squad_dir / source) for name, source in names.items()}
+        values = {"do_lower_case": True, "max_seq_length": 64, **description}
+        (folder / "assets.extra").mkdir()
+        write_assets(str(folder / "assets.extra"), Assets(values, files))
+        return str(folder)
+
+    return write
+
+
 def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
     """Changes the text of a header of ours; `with_hash`, or else as earlier versions wrote it."""
     text = path.read_text(encoding="utf-8")

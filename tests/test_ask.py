@@ -14,12 +14,9 @@ import tensorflow.compat.v1 as tf
 
 import ask
 from answering import load_model
-from benchmarks.ask import write_random_weights
 from glue.head import make_head
-from modeling import read_config
 from race.head import make_race_head
 from runtime.errors import FlagError, UserError
-from runtime.training.assets import Assets, write_assets
 from squad.head_v2 import V2Options, make_v2_head
 from tests.conftest import ROOT, run
 
@@ -34,24 +31,6 @@ def usual_log():
     level = tf.get_logger().level
     yield
     tf.get_logger().setLevel(level)
-
-
-@pytest.fixture(scope="module")
-def random_model(squad_dir, tmp_path_factory):
-    """Writes models of any task with random weights."""
-
-    def write(head, **description) -> str:
-        folder = tmp_path_factory.mktemp("random")
-        config = read_config(str(squad_dir / "albert.json"))
-        write_random_weights(str(folder), config, head)
-        names = {"config.json": "albert.json", "spm.model": "spm.model"}
-        files = {name: str(squad_dir / source) for name, source in names.items()}
-        values = {"do_lower_case": True, "max_seq_length": 64, **description}
-        (folder / "assets.extra").mkdir()
-        write_assets(str(folder / "assets.extra"), Assets(values, files))
-        return str(folder)
-
-    return write
 
 
 @pytest.fixture(scope="module")

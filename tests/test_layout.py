@@ -39,6 +39,7 @@ MAY_IMPORT = {
 }
 # What needs several tasks: above them, below the programs that use it.
 MAY_IMPORT["answering"] = {"runtime", *MODEL, *TASKS, "answering"}
+MAY_IMPORT["serving"] = {"runtime", "answering", "serving"}
 OURS = {
     path.name.removesuffix(".py")
     for path in ROOT.iterdir()
@@ -72,7 +73,8 @@ def floor_of(path: pathlib.Path) -> str | None:
 
 
 def sources() -> list[pathlib.Path]:
-    rooms = ("runtime", "classification", "weights", "looking", *TASKS, "answering", "doors")
+    above = (*TASKS, "answering", "serving", "doors")
+    rooms = ("runtime", "classification", "weights", "looking", *above)
     folders = [ROOT / name for name in rooms]
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 

@@ -11,7 +11,16 @@ import shutil
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import ask, features, memory, precision, pretraining_data, scaling, step
+from benchmarks import (
+    ask,
+    features,
+    memory,
+    precision,
+    pretraining_data,
+    scaling,
+    serve,
+    step,
+)
 from modeling import BertConfig, read_config
 from runtime import distributed
 
@@ -86,6 +95,19 @@ def test_the_largest_batch_of_a_card():
     wanted = [sum(needed(n) <= size for n in range(1, 100)) for size in range(50, 2000)]
     assert [memory.largest_batch(size, needed) for size in range(50, 2000)] == wanted
     assert {0, 1, 70} < set(wanted)
+
+
+def test_serve(give, squad_dir, capsys):
+    give(
+        f"--config={squad_dir / 'albert.json'}",
+        *("--lengths=32", "--clients=1,2", "--seconds=0.1", "--rounds=1"),
+    )
+    assert serve.main() in (0, 1)
+    rows = rows_of(capsys.readouterr().out)
+    alone, *served = (rows[f"32 tokens, {way}"] for way in ("one by one", "1 clients", "2 clients"))
+    assert alone[0] > 0 and alone[1] == 1
+    for rate, times, p50, p99, bound in served:
+        assert rate > 0 and times > 0 and 0 < p50 <= p99 and bound > 0
 
 
 def test_scaling(give, tiny, monkeypatch, capsys):

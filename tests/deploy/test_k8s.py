@@ -15,7 +15,7 @@ import yaml
 from tests.conftest import ROOT, run
 
 FOLDER = ROOT / "deploy" / "k8s"
-JOBS = sorted(path.name for path in FOLDER.glob("*.yaml"))
+JOBS = sorted(path.name for path in FOLDER.glob("mpijob-*.yaml"))
 IMAGE = {
     "mpijob-squad-8gpu.yaml": "gpu",
     "mpijob-squad-8hpu.yaml": "gaudi",

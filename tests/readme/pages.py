@@ -23,6 +23,7 @@ PAGES = [
 _IS_RUN_BY_CI = "CI runs it itself"
 _DOWNLOADS = "downloads"
 _NEEDS_MODEL = "needs a downloaded model"
+_NEEDS_CLUSTER = "needs a cluster or a container engine"
 _IS_A_FORM = "stands for any job"
 _NEEDS_CARD = "needs a card"
 _INSTALLS = "installs a driver's or a device's packages"
@@ -78,6 +79,12 @@ NOT_RUN = {
     },
     "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
     "results.md": {"--output_dir=out/xxlarge_64": _NEEDS_MODEL},
+    "serving.md": {
+        "--host 0.0.0.0": "goes on until it is stopped; tests/test_serve.py starts and stops it",
+        "kubectl": _NEEDS_CLUSTER,
+        "docker": _NEEDS_CLUSTER,
+        "8501": _NEEDS_CLUSTER,
+    },
     "weights.md": {"run_squad_v1.py": _NEEDS_MODEL},
     "workers.md": {
         "make horovod": _IS_RUN_BY_CI,

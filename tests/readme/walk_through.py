@@ -38,6 +38,7 @@ RESULTS = {
     "pretraining.md": "out/finetuned/predictions.json",
     "asking.md": "out/embeddings.npz",
     "glue.md": "out/own/run/submit_results.tsv",
+    "serving.md": "out/metrics.txt",
     "squad.md": "out/export/saved_model",
     "weights.md": "out/tensorflow/model.ckpt.index",
 }

@@ -1,0 +1,172 @@
+"""Times ALBERT-base with random weights behind serve.py, beside the same model called one by one.
+
+  make bench-serve      or: python -m benchmarks.serve [--seconds 5] [--lengths 32,128,384] ...
+
+The server is a process of its own; each client asks, waits for the answer, and asks again. One by
+one means in this process, without HTTP. The ways take turns. Printed are requests a second, of how
+many times those of one by one they are the median of the rounds, and percentiles of the time to an
+answer beside the time in which one by one would answer all that can be ahead of a request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from answering import load_model
+from benchmarks.ask import QUESTION, text_of, write_model
+
+# Clients with which the server is to be at least as fast as one by one.
+ENOUGH = 8
+MOST_TOGETHER = 8
+
+
+class Measured(NamedTuple):
+    """What came of a number of clients.
+
+    Attributes:
+      rate: answers a second.
+      seconds: to each answer.
+    """
+
+    rate: float
+    seconds: list[float]
+
+
+def main() -> int:
+    """Measures, prints the table, and tells by the exit code whether the promises hold."""
+    flags = parse_flags()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    clients = [int(count) for count in flags.clients.split(",")]
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(folder, flags.config)
+        model = load_model(folder)
+        with served(folder) as port:
+            print("{:30}{:>10}{:>8}{:>10}{:>10}{:>10}".format("", "a second", "times", *COLUMNS))
+            holds = [
+                measure(model, port, int(length), clients, flags)
+                for length in flags.lengths.split(",")
+            ]
+    return 0 if all(holds) else 1
+
+
+COLUMNS = ("p50, ms", "p99, ms", "bound, ms")
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--config", default="configs/albert_base_v2.json")
+    parser.add_argument("--lengths", default="32,64,128,256,384", help="tokens, with commas")
+    parser.add_argument("--clients", default="1,8,32", help="clients at a time, with commas")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each way in a round")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of all ways")
+    return parser.parse_args()
+
+
+@contextlib.contextmanager
+def served(folder: str) -> Iterator[int]:
+    """Serves a model; yields the port."""
+    program = os.path.join(os.path.dirname(os.path.dirname(__file__)), "serve.py")
+    command = [sys.executable, program, folder, "--port=0", f"--max_batch={MOST_TOGETHER}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        lines = iter(process.stderr)
+        port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)
+        try:
+            if not port:
+                raise RuntimeError("the server has not started")
+            yield int(port)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def measure(
+    model: object, port: int, length: int, clients: list[int], flags: argparse.Namespace
+) -> bool:
+    """Measures texts of a length, prints their rows, and tells whether the promises hold."""
+    text = text_of(model, length)
+    alone: list[Measured] = []
+    by_clients: dict[int, list[Measured]] = {count: [] for count in clients}
+    # The first use of a batch's shape is slow.
+    asked_by(max(clients), port, text, flags.seconds)
+    for _ in range(flags.rounds):
+        alone.append(timed(lambda n: model.answer(QUESTION, [f"{n} {text}"]), flags.seconds))
+        for count, measured in by_clients.items():
+            measured.append(asked_by(count, port, text, flags.seconds))
+    base = statistics.median(one.rate for one in alone)
+    print_row(f"{length} tokens, one by one", alone, 1.0)
+    holds = True
+    for count, measured in by_clients.items():
+        times = statistics.median(a.rate / b.rate for a, b in zip(measured, alone, strict=True))
+        bound = (count + MOST_TOGETHER) / base
+        p99 = print_row(f"{length} tokens, {count} clients", measured, times, bound)
+        holds = holds and p99 <= bound and (count != ENOUGH or times >= 1)
+    return holds
+
+
+def timed(ask: Callable[[int], object], seconds: float) -> Measured:
+    """Asks again and again; of two uses at a time the numbers must differ."""
+    start, each = time.perf_counter(), []
+    while not each or time.perf_counter() - start < seconds:
+        begin = time.perf_counter()
+        ask(len(each))
+        each.append(time.perf_counter() - begin)
+    return Measured(len(each) / (time.perf_counter() - start), each)
+
+
+def asked_by(count: int, port: int, text: str, seconds: float) -> Measured:
+    """Lets a number of clients ask at a time."""
+    results: list[Measured] = []
+
+    def client(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        with contextlib.closing(connection):
+            results.append(timed(lambda n: post(connection, f"{number} {n} {text}"), seconds))
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(results) < count:
+        raise RuntimeError("a client has failed")
+    return Measured(sum(one.rate for one in results), [s for one in results for s in one.seconds])
+
+
+def post(connection: http.client.HTTPConnection, text: str) -> None:
+    """Asks, and reads the answer."""
+    body = json.dumps({"question": QUESTION, "context": text})
+    connection.request("POST", "/v1/answer", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    content = response.read()
+    if response.status != 200:
+        raise RuntimeError(f"{response.status}: {content.decode()}")
+
+
+def print_row(name: str, measured: list[Measured], times: float, bound: float = 0.0) -> float:
+    """Prints a row; returns the 99th percentile in seconds."""
+    rate = statistics.median(one.rate for one in measured)
+    seconds = [second for one in measured for second in one.seconds]
+    p50, p99 = np.percentile(seconds, [50, 99])
+    shown = f"{1000 * bound:10.1f}" if bound else ""
+    print(f"{name:30}{rate:10.1f}{times:8.2f}{1000 * p50:10.1f}{1000 * p99:10.1f}{shown}")
+    return float(p99)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

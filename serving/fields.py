@@ -1,0 +1,88 @@
+"""The fields of a request: JSON schemas, and what is said of a body that does not fit them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+
+class Unfit(ValueError):
+    """A body is JSON, but not that of a request."""
+
+
+def text(about: str, may_be_empty: bool = False) -> dict[str, Any]:
+    """Returns the schema of a text."""
+    schema = {"type": "string", "description": about}
+    return {**schema, "default": ""} if may_be_empty else {**schema, "pattern": r"\S"}
+
+
+def texts(about: str, count: int) -> dict[str, Any]:
+    """Returns the schema of a list of a number of texts."""
+    items = {"type": "string", "pattern": r"\S"}
+    sizes = {"minItems": count, "maxItems": count}
+    return {"type": "array", "description": about, "items": items, **sizes}
+
+
+def number(about: str, most: int) -> dict[str, Any]:
+    """Returns the schema of a number from 1, which is its default."""
+    bounds = {"minimum": 1, "maximum": most, "default": 1}
+    return {"type": "integer", "description": about, **bounds}
+
+
+def whole(fields: Mapping[str, Schema]) -> dict[str, Any]:
+    """Returns the schema of an object with these fields, of which some have defaults."""
+    required = [name for name, schema in fields.items() if "default" not in schema]
+    parts = {"properties": dict(fields), "required": required, "additionalProperties": False}
+    return {"type": "object", **parts}
+
+
+def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
+    """Returns the values of all fields.
+
+    Raises:
+      Unfit: the body is no object, a field is missing, unknown, or not as its schema has it.
+    """
+    if not isinstance(body, dict):
+        raise Unfit(f"the body must be a JSON object with {', '.join(fields)}")
+    for name in body:
+        if name not in fields:
+            raise Unfit(f"{name!r} is no field; there are {', '.join(fields)}")
+    values = {}
+    for name, schema in fields.items():
+        if name not in body and "default" not in schema:
+            raise Unfit(f"{name!r} is missing")
+        values[name] = body.get(name, schema.get("default"))
+        _check(name, values[name], schema)
+    return values
+
+
+def _check(name: str, value: Any, schema: Schema) -> None:
+    _CHECKS[schema["type"]](name, value, schema)
+
+
+def _check_text(name: str, value: Any, schema: Schema) -> None:
+    if not isinstance(value, str):
+        raise Unfit(f"{name!r} must be a text")
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        raise Unfit(f"{name!r} is empty")
+    if value != value.encode(errors="replace").decode():
+        raise Unfit(f"{name!r} has half of a surrogate pair, which is no text")
+
+
+def _check_texts(name: str, value: Any, schema: Schema) -> None:
+    if not isinstance(value, list) or len(value) != schema["minItems"]:
+        raise Unfit(f"{name!r} must be a list of {schema['minItems']} texts")
+    for place, item in enumerate(value):
+        _check(f"{name}[{place}]", item, schema["items"])
+
+
+def _check_number(name: str, value: Any, schema: Schema) -> None:
+    low, high = schema["minimum"], schema["maximum"]
+    if type(value) is not int or not low <= value <= high:
+        raise Unfit(f"{name!r} must be an integer from {low} to {high}")
+
+
+_CHECKS = {"string": _check_text, "array": _check_texts, "integer": _check_number}

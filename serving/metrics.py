@@ -1,0 +1,82 @@
+"""What a server counts and times, for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# As nginx has it: there is no standard one for a client that is gone.
+CLIENT_GONE = 499
+_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
+_SIZES = (1, 2, 4, 8, 16, 32, 64)
+# The time at which each of them began says nothing that the process does not say.
+disable_created_metrics()
+
+
+class Metrics:
+    """The numbers of one server."""
+
+    def __init__(self):
+        """Begins at zero."""
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "albert_requests", "Requests by status.", ["path", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "albert_answer_seconds",
+            "Time from a request to its answer, where there was one.",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._batch_size = Histogram(
+            "albert_batch_size",
+            "Requests that went through the model together.",
+            buckets=_SIZES,
+            registry=self._registry,
+        )
+        self._queue_length = Gauge(
+            "albert_queue_length", "Requests that wait.", registry=self._registry
+        )
+
+    def text(self) -> bytes:
+        """Returns all numbers in Prometheus' text form."""
+        return generate_latest(self._registry)
+
+    def ask_queue_length(self, waiting: Callable[[], int]) -> None:
+        """Says whom to ask how many requests wait."""
+        self._queue_length.set_function(waiting)
+
+    def note_batch(self, size: int) -> None:
+        """Counts a batch."""
+        self._batch_size.observe(size)
+
+    def watching(self, app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
+        """Returns an application that counts its requests, those to unknown paths as one."""
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            start, status = time.perf_counter(), CLIENT_GONE
+
+            async def noted(message: Message) -> None:
+                nonlocal status
+                status = message.get("status", status)
+                await send(message)
+
+            try:
+                await app(scope, receive, noted)
+            finally:
+                path = scope["path"] if scope["path"] in paths else "other"
+                self._requests.labels(path, status).inc()
+                if scope["method"] == "POST" and status == 200:
+                    self._seconds.observe(time.perf_counter() - start)
+
+        return watched

@@ -1,0 +1,86 @@
+"""What waits is answered together, and nothing that was taken is lost."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from serving.batches import Batcher, Refused
+
+
+class Doubling:
+    """Doubles numbers when it may, but not zero; notes the batches."""
+
+    def __init__(self):
+        self.may, self.begun, self.batches = threading.Event(), threading.Event(), []
+
+    def __call__(self, numbers):
+        self.batches.append(list(numbers))
+        self.begun.set()
+        assert self.may.wait(60)
+        return [2 / (1 / number) for number in numbers]
+
+
+@pytest.fixture
+def doubling():
+    doubling = Doubling()
+    yield doubling
+    doubling.may.set()
+
+
+@pytest.fixture
+def submit(doubling):
+    """Submits to a batcher whose model has begun with the first number, 1."""
+    batcher = Batcher(doubling, most_waiting=4, most_together=3)
+    first = batcher.submit(1)
+    assert doubling.begun.wait(60)
+    submit = batcher.submit
+    yield submit
+    doubling.may.set()
+    batcher.close()
+    assert first.result() == 2
+
+
+def test_what_waits_goes_together_up_to_the_limit(submit, doubling):
+    futures = [submit(number) for number in (2, 3, 4, 5)]
+    doubling.may.set()
+    assert [future.result(60) for future in futures] == [4, 6, 8, 10]
+    assert doubling.batches == [[1], [2, 3, 4], [5]]
+
+
+def test_a_full_queue(submit):
+    for number in (2, 3, 4, 5):
+        submit(number)
+    with pytest.raises(Refused, match="4 requests wait already"):
+        submit(6)
+
+
+def test_what_is_cancelled_leaves_the_queue(submit, doubling):
+    futures = [submit(number) for number in (2, 3, 4, 5)]
+    assert futures[1].cancel()
+    submit(6)
+    doubling.may.set()
+    assert [futures[n].result(60) for n in (0, 2, 3)] == [4, 8, 10]
+    assert doubling.batches[1:] == [[2, 4, 5], [6]]
+
+
+def test_one_at_fault_does_not_fail_the_others(submit, doubling):
+    futures = [submit(number) for number in (2, 0, 3)]
+    doubling.may.set()
+    assert [futures[n].result(60) for n in (0, 2)] == [4, 6]
+    assert isinstance(futures[1].exception(60), ZeroDivisionError)
+
+
+def test_closing_answers_what_was_taken(doubling):
+    sizes = []
+    batcher = Batcher(doubling, 9, 3, sizes.append)
+    futures = [batcher.submit(number) for number in range(1, 8)]
+    closing = threading.Thread(target=batcher.close)
+    closing.start()
+    doubling.may.set()
+    closing.join(60)
+    assert [future.result(0) for future in futures] == [2, 4, 6, 8, 10, 12, 14]
+    assert sum(sizes) == 7 and max(sizes) == 3 and batcher.waiting == 0
+    with pytest.raises(Refused, match="ends"):
+        batcher.submit(1)

@@ -1,0 +1,166 @@
+"""The command serve.py: what it says, what it refuses to do, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+
+import serve
+from runtime.errors import FlagError, UserError
+from serving import server
+from tests.conftest import ROOT, run
+from tests.programs.forking import LONGEST
+
+TEXT = "Ten words are here. Another sentence follows, and one more after that. " * 30
+BODY = {"question": "What comes after words?", "context": TEXT}
+
+
+@pytest.fixture
+def starts(monkeypatch, exported):
+    """Starts to serve in this process, up to where it would listen for requests."""
+    monkeypatch.delenv(serve.TOKEN, raising=False)
+
+    def starts(*arguments: object, model: object = exported) -> None:
+        serve.main(serve.parse(["serve.py", str(model), *map(str, arguments)]))
+
+    return starts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--port=65536"], "--port must be below 65536; see --help"),
+        (["--port=-1"], "--port must be below 65536"),
+        (["--port=http"], "argument --port: invalid int value: 'http'"),
+        (["--max_queue=0"], "--max_queue must be positive"),
+        (["--max_seconds=nan"], "--max_seconds must be positive"),
+        (["--max_bytes=-1"], "--max_bytes must be positive"),
+        (["--max_batch=0"], "--max_batch must be positive"),
+        (["--hosts=a"], "unrecognized arguments: --hosts=a; see --help"),
+        (["--host=0.0.0.0", "--port=0"], "--host 0.0.0.0 is open to other machines: set ALBERT_T"),
+    ],
+)
+def test_flags(starts, arguments, part):
+    with pytest.raises(FlagError) as caught:
+        starts(*arguments)
+    assert part in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_port_in_use(starts):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UserError, match=f"--port {port} of 127.0.0.1 is in use by another"):
+            starts("--port", port)
+
+
+def test_an_address_of_no_machine(starts):
+    for host in ("192.0.2.1", "none.invalid"):
+        with pytest.raises(UserError, match=f"cannot listen at --host {host} --port 0: "):
+            starts("--host", host, "--port=0")
+
+
+def test_a_token_that_no_header_can_have(starts, monkeypatch):
+    for token in ("two words", "schlüssel"):
+        monkeypatch.setenv(serve.TOKEN, token)
+        with pytest.raises(UserError, match="ALBERT_TOKEN must have letters, digits and signs"):
+            starts("--port=0")
+
+
+def test_a_model_that_is_none(starts, tmp_path):
+    with pytest.raises(UserError, match="holds no model"):
+        starts("--port=0", model=tmp_path)
+
+
+def test_a_model_without_its_tokenizer_and_one_of_another_task(starts, exported, tmp_path):
+    model = shutil.copytree(exported, tmp_path / "model")
+    description = model / "assets.extra" / "model.json"
+    text = description.read_text()
+    description.write_text(text.replace("squad-1.1", "pretraining"))
+    with pytest.raises(UserError, match="is a model of pretraining, which answers nothing"):
+        starts("--port=0", model=model)
+    (model / "assets.extra" / "spm.model").unlink()
+    with pytest.raises(UserError, match="has no tokenizer"):
+        starts("--port=0", model=model)
+
+
+def test_a_package_is_missing(starts, monkeypatch):
+    for module in [name for name in sys.modules if name.split(".")[0] == "serving"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(UserError, match="the package uvicorn is missing: run `make install` or"):
+        starts("--port=0")
+
+
+def test_addresses():
+    for host, local, url in (("127.0.0.1", True, "http://127.0.0.1:"), ("0.0.0.0", False, None)):
+        with server.listen(host, 0) as listener:
+            assert server.is_local(listener) == local
+            assert server.url_of(listener).startswith(url or "http://0.0.0.0:")
+
+
+class TestCommand:
+    """As people call it."""
+
+    @pytest.fixture
+    def process(self, exported):
+        command = [sys.executable, str(ROOT / "serve.py"), str(exported), "--port=0"]
+        environment = {**os.environ, serve.TOKEN: "secret"}
+        with subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            yield process
+            process.kill()
+
+    def url(self, process) -> str:
+        for line in process.stderr:
+            if found := re.search(r"A model of squad-1.1 at (http:\S+); Ctrl-C ends", line):
+                return found[1]
+        raise AssertionError("it has ended")
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_ends_it_when_all_is_answered(self, process, number):
+        url, headers = self.url(process), {"Authorization": "Bearer secret"}
+
+        def post(_):
+            return requests.post(f"{url}/v1/answer", json=BODY, headers=headers, timeout=LONGEST)
+
+        with ThreadPoolExecutor(8) as pool, requests.Session() as session:
+            futures = [pool.submit(post, n) for n in range(8)]
+
+            def taken() -> bool:
+                text = session.get(f"{url}/metrics", headers=headers, timeout=LONGEST).text
+                waiting = re.search(r"^albert_queue_length (\S+)", text, re.MULTILINE)
+                return float(waiting[1]) > 0 or any(future.done() for future in futures)
+
+            while not taken():
+                pass
+            process.send_signal(number)
+            responses = [future.exception(LONGEST) or future.result() for future in futures]
+        # Who had not been let in yet is told so by the connection.
+        answered = [r for r in responses if isinstance(r, requests.Response)]
+        assert answered and {response.status_code for response in answered} == {200}
+        refused = [r for r in responses if not isinstance(r, requests.Response)]
+        assert all(isinstance(error, requests.ConnectionError) for error in refused)
+        assert process.wait(LONGEST) == 128 + number
+        last = process.stderr.read().splitlines()[-1]
+        assert last == f"serve.py: stopped by {number.name}; the same command resumes"
+
+    def test_errors_are_one_line(self, tmp_path):
+        for arguments, code in (([], 2), ([str(tmp_path), "--port=0"], 1)):
+            result = run([sys.executable, str(ROOT / "serve.py"), *arguments])
+            assert result.returncode == code
+            (line,) = result.stderr.splitlines()
+            assert line.startswith("serve.py: error: ")
+
+    def test_help(self):
+        result = run([sys.executable, str(ROOT / "serve.py"), "--help"])
+        assert result.returncode == 0 and "python serve.py MODEL --port 8080" in result.stdout
