@@ -1,10 +1,11 @@
-"""Fetches URL/NAME.tar.gz and unpacks it as the folder NAME."""
+"""Fetches a pretrained model and unpacks it as the folder NAME."""
 
 import argparse
 import logging
 import os
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 # Run as a script, Python looks for modules in this file's folder only.
@@ -13,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from download.archive import ArchiveError, install
 from download.command import add_option, new_parser, run_command, web_address
 from download.fetch import making
-from download.published import join_url
+from download.published import MODELS, join_url
 from runtime.errors import UserError
 from runtime.files import write_json
 
@@ -28,15 +29,17 @@ _PARTS = {
     "checkpoint": ("*.index",),
     "weights": ("*.data-?????-of-?????",),
     "configuration": ("*config.json",),
-    "vocabulary": ("*.model", "vocab.txt"),
+    "vocabulary": ("*.model", "vocab*.txt"),
 }
 
-_EXAMPLE = """example:
-  python3 download/download_pretrained_model.py \\
-      https://storage.googleapis.com/albert_models/ albert_base_v2
+_EXAMPLE = """examples:
+  python3 download/download_pretrained_model.py albert_base_v2
+  python3 download/download_pretrained_model.py https://example.org/models/ my_albert
 
-makes albert_base_v2/ with the checkpoint, its albert_config.json and the vocabulary. On a machine
-without a network, put NAME.tar.gz where NAME/ is to be, and the command unpacks that.
+The first makes albert_base_v2/ with the checkpoint, its albert_config.json and the vocabulary. On a
+machine without a network, put NAME.tar.gz (or NAME.zip) where NAME/ is to be, and the command
+unpacks that. Known without a URL are Google's models:
+%s
 
 Nobody publishes hashes of these archives. The command prints the SHA-256 of the one it unpacks and
 keeps it in NAME/.download.json: give it as --sha256 to have the same one everywhere.
@@ -50,7 +53,8 @@ def download_model(
 
     Args:
         url: of the archive.
-        target: the folder; an archive of its name beside it is unpacked without fetching it.
+        target: the folder; an archive of its name beside it is unpacked without fetching it, a
+            .zip if the URL names one, else a .tar.gz.
         sha256: expected hash of the archive, in hexadecimal, or None for no check.
         max_bytes: of the unpacked archive, see `unpack`.
 
@@ -70,13 +74,24 @@ def download_model(
             _check_in_place(target, sha256)
             logger.info("%s: already there; kept", target)
         else:
-            archive = target.with_name(f"{target.name}.tar.gz")
+            ending = ".zip" if url.endswith(".zip") else ".tar.gz"
+            archive = target.with_name(f"{target.name}{ending}")
             install(url, archive, target, finish, sha256=sha256, max_bytes=max_bytes)
 
 
-def archive_address(url: str, name: str) -> str:
-    """Returns the address of the archive: `url` itself if it names one, else one below it."""
-    return url if url.endswith((".tar.gz", ".tgz")) else join_url(url, f"{name}.tar.gz")
+def archive_address(url: str | None, name: str) -> str:
+    """Returns the address of the archive: `url` itself if it names one, else one below it.
+
+    Without a URL it is Google's for the name.
+
+    Raises:
+        UserError: there is no URL, and the name is not known.
+    """
+    if url is None:
+        if name not in MODELS:
+            raise UserError(f"{name} is not known without a URL; see --help for the names that are")
+        return MODELS[name]
+    return url if url.endswith((".tar.gz", ".tgz", ".zip")) else join_url(url, f"{name}.tar.gz")
 
 
 def _check_in_place(target: Path, sha256: str | None) -> None:
@@ -109,9 +124,10 @@ def _simple_name(text: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__, _EXAMPLE)
-    text = "folder on the web that has NAME.tar.gz, or the address of a .tar.gz itself"
-    parser.add_argument("url", metavar="URL", type=web_address, help=text)
+    names = textwrap.wrap(", ".join(MODELS), 96, break_on_hyphens=False)
+    parser = new_parser(__doc__, _EXAMPLE % "\n".join(f"  {line}" for line in names))
+    text = "folder on the web that has NAME.tar.gz, or the address of an archive itself"
+    parser.add_argument("url", metavar="URL", nargs="?", type=web_address, help=text)
     text = "the model, such as albert_base_v2"
     parser.add_argument("name", metavar="NAME", type=_simple_name, help=text)
     text = "parent of the new folder NAME (default: %(default)s)"

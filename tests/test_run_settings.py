@@ -45,6 +45,7 @@ OTHER = {
     "device": "cpu",
     "do_lower_case": "false",
     "doc_stride": "8",
+    "download": "true",
     "dropout_prob": "0.5",
     "end_n_top": "3",
     "enable_scoped_allocator": "true",

@@ -41,6 +41,7 @@ from runtime.training.output_folder import (
     warn_of_random_weights,
 )
 from runtime.training.prediction import Predictor
+from runtime.training.pretrained import fetch_missing
 from runtime.training.run_flags import define_ignored_flags, define_run_flags
 from runtime.training.run_record import begin_run, clear_litter_of_runs
 from runtime.training.task import DEV, TEST, TRAIN, Task
@@ -62,6 +63,7 @@ def run(task_class: type[Task]) -> None:
     settings = Settings()
     job.start(settings)
     settings.require(*task_class.required)
+    fetch_missing(settings)
     of_task = Run(task_class(settings))
     wanted = wanted_parts(of_task.task)
     data = {part: of_task.prepare(part) for part in wanted}

@@ -41,6 +41,12 @@ def _define_places() -> None:
         False,
         "Remove what an earlier run left in --output_dir (feature files stay) and start anew.",
     )
+    define(MODEL, Shapes.NOTHING).switch(
+        "download",
+        False,
+        "Fetch the model of --init_checkpoint before the job if its folder is not there and its "
+        "name is that of a published one, as in albert_base_v2/model.ckpt-best.",
+    )
     define(DATA, Shapes.NOTHING).path(
         "export_dir", None, "Write the best model as a SavedModel below this folder."
     )

@@ -9,11 +9,13 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from download.download_pretrained_model import archive_address, main
+from download.published import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "download" / "download_pretrained_model.py"
@@ -100,10 +102,39 @@ def test_the_module_can_be_run_too(run, arguments, out):
         ("http://h/m", "http://h/m/name.tar.gz"),
         ("http://h/m/other.tar.gz", "http://h/m/other.tar.gz"),
         ("http://h/m/other.tgz", "http://h/m/other.tgz"),
+        ("http://h/m/other.zip", "http://h/m/other.zip"),
     ],
 )
 def test_the_address(url, address):
     assert archive_address(url, "name") == address
+
+
+def test_googles_models_are_known_by_name():
+    """By those of the files of their sizes, but for Chinese ALBERTs."""
+    bucket = "https://storage.googleapis.com/"
+    assert archive_address(None, "albert_base_v2") == f"{bucket}albert_models/albert_base_v2.tar.gz"
+    chinese = archive_address(None, "bert_base_chinese")
+    assert chinese == f"{bucket}bert_models/2018_11_03/chinese_L-12_H-768_A-12.zip"
+    sizes = {path.stem for path in (ROOT / "configs").glob("*bert_*.json")}
+    assert {name for name in MODELS if not name.endswith("zh")} == sizes
+
+
+def test_a_name_that_is_not_known(command, out):
+    done = command(main, "my_albert", "--output_dir", out)
+    assert "my_albert is not known without a URL" in one_error_line(done)
+
+
+def test_a_zip(command, server, out):
+    """As Google's BERTs are; it may lie there already."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name, text in FILES.items():
+            file.writestr(f"uncased_L-2/{name}", text)
+    server.files["small.zip"] = content.getvalue()
+    done = command(main, f"{server.url}small.zip", NAME, "--output_dir", out)
+    assert done.returncode == 0, done.stderr
+    assert visible(out / NAME) == FILES
+    assert os.listdir(out) == [NAME]
 
 
 def test_a_whole_address_is_taken_as_it_is(command, server, out):
@@ -152,7 +183,7 @@ def test_a_folder_that_lost_a_file_is_an_error(download, out):
     download()
     (out / NAME / "30k-clean.model").unlink()
     line = one_error_line(download())
-    assert "without vocabulary (*.model or vocab.txt); move it away" in line
+    assert "without vocabulary (*.model or vocab*.txt); move it away" in line
 
 
 def test_an_empty_folder_is_filled(download, out):
@@ -217,7 +248,7 @@ def test_what_cannot_be_unpacked_leaves_nothing(download, out, server, tmp_path,
     ("without", "problem"),
     [
         ("albert_config.json", "no configuration (*config.json)"),
-        ("30k-clean.model", "no vocabulary (*.model or vocab.txt)"),
+        ("30k-clean.model", "no vocabulary (*.model or vocab*.txt)"),
         ("model.ckpt-best.index", "no checkpoint (*.index)"),
         ("model.ckpt-best.data-00000-of-00001", "no weights (*.data-"),
     ],
@@ -359,4 +390,4 @@ def test_wrong_arguments_end_with_code_2(command, wrong):
 def test_help_has_an_example(run):
     done = run(SCRIPT, "--help")
     assert done.returncode == 0
-    assert "https://storage.googleapis.com/albert_models/ albert_base_v2" in done.stdout
+    assert "download_pretrained_model.py albert_base_v2" in done.stdout
