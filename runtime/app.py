@@ -14,11 +14,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 from absl import app
-from absl.flags import FLAGS
 
 from runtime import distributed, locks, signals
 from runtime.errors import FlagError, UserError
-from runtime.flags import NO_UTF8, parse
+from runtime.flags import NO_UTF8, parse, require_parsed
 
 # Seconds that other ranks wait with an error.
 _REPEATED_AFTER = 2.0
@@ -44,9 +43,7 @@ def run(main: Callable[[Any], None], parse_arguments: Callable[[list[str]], Any]
 def _parsed(argv: list[str], parse_arguments: Callable[[list[str]], Any]) -> Any:
     try:
         arguments = parse_arguments(argv)
-        if not FLAGS.is_parsed():
-            # absl wants them parsed, and there are none.
-            parse(argv[:1])
+        require_parsed(argv[0])
         return arguments
     except FlagError as e:
         fail(str(e), 2)

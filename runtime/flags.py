@@ -200,6 +200,12 @@ def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:
     return rest
 
 
+def require_parsed(program: str) -> None:
+    """Parses flags of nothing but a program's name unless they have been parsed: absl needs it."""
+    if not FLAGS.is_parsed():
+        FLAGS([program])
+
+
 def _help() -> str:
     """What the program does, and its flags by theme; those of a module that has no themes first."""
     modules = FLAGS.flags_by_module_dict()
