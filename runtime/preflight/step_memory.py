@@ -55,19 +55,19 @@ def estimate_memory(train_op: tf.Operation) -> dict[str, int]:
 def on_the_cpu(parts: dict[str, int]) -> int:
     """Returns the resident memory that a step adds to a process on the CPU.
 
-    It is more than the tensors: memory that one of them leaves is not all used by the next, of the
-    gradients and updates of a few large parameters there may be more at once, and the libraries'
-    code for the operations is read. The numbers are fitted to nine trainings, of which
-    benchmarks/memory.py has measured the peaks: ALBERT-base of 4 and 12 layers, -large of 6,
-    -xxlarge of 1 and 12, 64 to 1536 tokens a batch, one and two batches a step, of 12 layers with
-    gradient checkpointing and without. The sum with the program differs by up to 8 % from them, of
-    the whole -xxlarge by 2 % with checkpointing and 5 % without.
+    It is more than the tensors: memory that one of them leaves is not all used by the next, and the
+    libraries' code for the operations is read. Where gradients are accumulated, the update is a
+    branch of the graph, whose own tensors are not counted; they are about as large. The numbers are
+    fitted to nine trainings, of which benchmarks/memory.py has measured the peaks: ALBERT-base of 4
+    and 12 layers, -large of 6, -xxlarge of 1 and 12, 64 to 1536 tokens a batch, one and two batches
+    a step, of 12 layers with gradient checkpointing and without. The sum with the program differs
+    by up to 9 % from them, of the whole -xxlarge by 1 % with checkpointing and 5 % without.
 
     Args:
       parts: from `estimate_memory`.
     """
     tensors = parts["activations"] + parts["gradients and updates"]
-    return parts["in all"] + tensors // 10 + parts["parameters"] + _CODE
+    return parts["in all"] + tensors // 10 + parts.get("accumulated gradients", 0) + _CODE
 
 
 def _in_order(operation: tf.Operation) -> list[tf.Operation]:
