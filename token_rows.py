@@ -54,6 +54,7 @@ class PaddedRows(TokenRows):
 
     def __init__(self, input_mask: tf.Tensor):
         """Takes int32 [B, S], 1 where a token may be attended to."""
+        input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
         self._bias = attention_bias(input_mask)
 
@@ -80,6 +81,7 @@ class PackedRows(TokenRows):
 
     def __init__(self, input_mask: tf.Tensor):
         """Takes int32 [B, S], 1 where a token is real; it may have holes."""
+        input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
         real = tf.reshape(tf.cast(input_mask > 0, tf.int32), self._shape)
         lengths = tf.reduce_sum(real, axis=1)

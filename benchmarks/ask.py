@@ -188,7 +188,7 @@ def later_answers(model: QuestionAnswerer, text: str, rounds: int) -> tuple[floa
 
 def embeddings(folder: str, text: str, write: Callable) -> tuple[float, float]:
     """Returns the seconds of the embeddings of a text, likewise."""
-    embedder, count = Embedder(open_folder(folder), [-1, -2, -3, -4], pooled=False), 64
+    embedder, count = Embedder(open_folder(folder), [-1, -2], pooled=False), 64
     with forward_pass(embedder._session) as in_model:
         start = time.perf_counter()
         write(os.path.join(folder, "embeddings"), embedder.embed([(text,)] * count))

@@ -125,7 +125,8 @@ def test_another_script_works_with_a_note(exported, capsys):
 def test_abstention(asked, random_model):
     arguments = ["--context", "A text of words.", "--question", QUESTION]
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 5, "max_answer_length": 9}
-    tops = {"start_n_top": 5, "end_n_top": 5}
+    # As many as tokens, so that random weights have an answer too.
+    tops = {"start_n_top": 40, "end_n_top": 40}
     for threshold, abstains in ((-1e9, True), (1e9, False)):
         described = {**lengths, **tops, "no_answer_threshold": threshold}
         model = random_model(make_v2_head(V2Options()), task="squad-2.0", **described)

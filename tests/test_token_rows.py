@@ -84,7 +84,7 @@ def test_equals_the_padded_form(mask, checkpointing):
 
 def test_the_number_of_rows_follows_the_tokens():
     """In steps, so that few shapes occur."""
-    with tf.Session() as session:
+    with tf.Graph().as_default(), tf.Session() as session:
         mask = tf.placeholder(tf.int32, [None, None])
         rows = PackedRows(mask).rows(tf.ones([tf.shape(mask)[0], tf.shape(mask)[1], 4]))
         sizes = [

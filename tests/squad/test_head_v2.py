@@ -61,7 +61,7 @@ class TestOutsideAnswers:
     def test_from_segments(self):
         """[CLS] q [SEP] t t [SEP], and padding; the second fills the feature."""
         segments = [[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
-        with tf.Session() as session:
+        with tf.Graph().as_default(), tf.Session() as session:
             found = session.run(outside_answers({"segment_ids": tf.constant(segments)}))
         assert found.tolist() == [[0, 1, 1, 0, 0, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0, 1]]
 
@@ -72,7 +72,7 @@ class TestOutsideAnswers:
         """Of the reference, on real questions."""
         with np.load(shared / "golden" / "albert_tiny" / "squad_v2_adamw.npz") as figures:
             segments, expected = figures["segment_ids"], figures["p_mask"]
-        with tf.Session() as session:
+        with tf.Graph().as_default(), tf.Session() as session:
             found = session.run(outside_answers({"segment_ids": tf.constant(segments)}))
         np.testing.assert_array_equal(found, expected)
 
