@@ -83,7 +83,9 @@ def parse_flags() -> argparse.Namespace:
 def served(folder: str) -> Iterator[int]:
     """Serves a model; yields the port."""
     program = os.path.join(os.path.dirname(os.path.dirname(__file__)), "serve.py")
-    command = [sys.executable, program, folder, "--port=0", f"--max_batch={MOST_TOGETHER}"]
+    # A slow machine gets the time that it needs.
+    limits = [f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600"]
+    command = [sys.executable, program, folder, "--port=0", *limits]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         lines = iter(process.stderr)
         port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)
