@@ -79,6 +79,7 @@ NOT_RUN = {
     },
     "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
     "results.md": {"--output_dir=out/xxlarge_64": _NEEDS_MODEL},
+    "squad.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/squad2": _NEEDS_MODEL},
     "serving.md": {
         "--host 0.0.0.0": "goes on until it is stopped; tests/test_serve.py starts and stops it",
         "kubectl": _NEEDS_CLUSTER,

@@ -36,7 +36,7 @@ RUN = sorted(
 # Of pages with commands to run: what these leave.
 RESULTS = {
     "pretraining.md": "out/finetuned/predictions.json",
-    "asking.md": "out/embeddings.npz",
+    "asking.md": "out/river.txt",
     "glue.md": "out/own/run/submit_results.tsv",
     "serving.md": "out/metrics.txt",
     "squad.md": "out/export/saved_model",
