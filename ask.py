@@ -30,6 +30,7 @@ from answering.as_json import answer_as_json
 from answering.classification import Labelled, OptionChooser, TextClassifier
 from answering.places import place_of
 from answering.squad import Answered, QuestionAnswerer
+from looking.terminal import printable
 from runtime import app
 from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
@@ -153,7 +154,7 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
 def _print_answer(question: str, answered: Answered, contexts: list[Context], n_best: int) -> None:
     is_terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     begin, end = ("\033[1;32m", "\033[0m") if is_terminal else ("[", "]")
-    print(f"\n{_shown(question)}")
+    print(f"\n{printable(question)}")
     if answered.no_answer_probability is not None:
         says = "no answer" if answered.abstains else "there is an answer"
         print(f"  {says} (probability of none: {answered.no_answer_probability:.1%})")
@@ -162,9 +163,9 @@ def _print_answer(question: str, answered: Answered, contexts: list[Context], n_
     for answer in answered.answers[:n_best]:
         name, text = contexts[answer.context]
         place = place_of(text, answer.place, answer.place + len(answer.text))
-        print(f"  {_shown(answer.text)}  ({answer.probability:.1%})")
-        print(f"    {_shown(name)}, line {place.line}, character {place.character}:")
-        before, text, after = map(_shown, place[2:])
+        print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
+        print(f"    {printable(name)}, line {place.line}, character {place.character}:")
+        before, text, after = map(printable, place[2:])
         print(f"    {before}{begin}{text}{end}{after}")
     if not answered.answers:
         print("  no answer: nothing in the text can be one")
@@ -249,11 +250,6 @@ def _note_unknown(model: Any, texts: list[str], what: str) -> None:
 
 def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, ensure_ascii=False), flush=True)
-
-
-def _shown(text: str) -> str:
-    """Returns a text for a terminal: on one line, and without what would act on it."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 if __name__ == "__main__":

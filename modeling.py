@@ -311,7 +311,8 @@ def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -
     """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
     config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
-    tokens = (PackedRows if building.remove_padding else PaddedRows)(input_mask)
+    rows_of = PackedRows if building.remove_padding else PaddedRows
+    tokens = rows_of(input_mask, config.num_attention_heads)
     state = tokens.rows(embeddings)
     if width != config.hidden_size:
         state = dense(
@@ -358,7 +359,6 @@ def _block(state: tf.Tensor, tokens: TokenRows, building: _Building, place: str)
         with tf.variable_scope("self"):
             context = tokens.self_attention(
                 tuple(layer(state, config.hidden_size, n) for n in ("query", "key", "value")),
-                config.num_attention_heads,
                 attention_dropout,
                 f"{place}/attention_probabilities",
             )

@@ -35,7 +35,6 @@ class TokenRows(abc.ABC):
     def self_attention(
         self,
         projections: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-        num_heads: int,
         dropout_prob: float,
         place: str,
     ) -> tf.Tensor:
@@ -43,7 +42,6 @@ class TokenRows(abc.ABC):
 
         Args:
           projections: query, key and value, [M, N * D] each.
-          num_heads: N.
           dropout_prob: of the probabilities.
           place: of the dropout.
         """
@@ -52,8 +50,9 @@ class TokenRows(abc.ABC):
 class PaddedRows(TokenRows):
     """A row for every position."""
 
-    def __init__(self, input_mask: tf.Tensor):
-        """Takes int32 [B, S], 1 where a token may be attended to."""
+    def __init__(self, input_mask: tf.Tensor, num_heads: int):
+        """Takes int32 [B, S], 1 where a token may be attended to, and N."""
+        self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
         self._bias = attention_bias(input_mask)
@@ -64,8 +63,8 @@ class PaddedRows(TokenRows):
     def sequences(self, rows: tf.Tensor) -> tf.Tensor:
         return tf.reshape(rows, [*self._shape, rows.shape[-1]])
 
-    def self_attention(self, projections, num_heads, dropout_prob, place):
-        heads = (split_heads(x, self._shape, num_heads) for x in projections)
+    def self_attention(self, projections, dropout_prob, place):
+        heads = (split_heads(x, self._shape, self._num_heads) for x in projections)
         context = attend(*heads, self._bias, dropout_prob, place)
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
@@ -79,8 +78,9 @@ class PackedRows(TokenRows):
     none reaches a place without a token, because its gradient is that of an idle row.
     """
 
-    def __init__(self, input_mask: tf.Tensor):
-        """Takes int32 [B, S], 1 where a token is real; it may have holes."""
+    def __init__(self, input_mask: tf.Tensor, num_heads: int):
+        """Takes int32 [B, S], 1 where a token is real, which may have holes, and N."""
+        self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
         real = tf.reshape(tf.cast(input_mask > 0, tf.int32), self._shape)
@@ -99,19 +99,26 @@ class PackedRows(TokenRows):
         self._make_grid(lengths)
 
     def _make_grid(self, lengths: tf.Tensor) -> None:
-        """Makes the sequences that attention sees: [B, L], where a row is, and of rows, where."""
+        """Makes the sequences that attention sees, of L places, once for all layers.
+
+        That is of each place [B * N * L] the row among [M * N] which it takes, and of each of those
+        rows the place that it takes.
+        """
         length = (tf.reduce_max(lengths) // _LENGTHS + 1) * _LENGTHS
         self._bias = attention_bias(tf.sequence_mask(lengths, length, tf.int32))
         places, first = tf.range(length)[tf.newaxis], tf.cumsum(lengths, exclusive=True)
         is_token = places < lengths[:, tf.newaxis]
-        rows = first[:, tf.newaxis] + places
-        self._rows_of_grid = self._or_idle(is_token, rows)
+        rows = self._or_idle(is_token, first[:, tf.newaxis] + places)
         # The last place of every sequence has no token: idle rows are there.
         places_of_rows = tf.cast(tf.where(tf.reshape(is_token, [-1]))[:, 0], tf.int32)
         missing = self._num_rows - tf.size(places_of_rows)
         last = tf.size(is_token) - 1
-        self._place_of = tf.pad(places_of_rows, [[0, missing]], constant_values=last)
-        self._length = length
+        place_of = tf.pad(places_of_rows, [[0, missing]], constant_values=last)
+        count, heads, self._length = self._num_heads, tf.range(self._num_heads), length
+        to_grid = rows[:, tf.newaxis] * count + heads[:, tf.newaxis]
+        batch, place = place_of // length, place_of % length
+        to_rows = (batch[:, tf.newaxis] * count + heads) * length + place[:, tf.newaxis]
+        self._to_grid, self._to_rows = (tf.reshape(x, [-1]) for x in (to_grid, to_rows))
 
     def _or_idle(self, is_token: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.where(is_token, rows, tf.fill(tf.shape(rows), self._idle))
@@ -127,11 +134,10 @@ class PackedRows(TokenRows):
         flat = _move(rows * real, self._row_of, self._position_of)
         return tf.reshape(flat, [*self._shape, rows.shape[-1]])
 
-    def self_attention(self, projections, num_heads, dropout_prob, place):
+    def self_attention(self, projections, dropout_prob, place):
         width = projections[0].shape[-1]
-        size = width // num_heads
-        to_grid, to_rows = self._of_heads(num_heads)
-        shape = [self._shape[0], num_heads, self._length, size]
+        size, to_grid, to_rows = width // self._num_heads, self._to_grid, self._to_rows
+        shape = [self._shape[0], self._num_heads, self._length, size]
         heads = (
             tf.reshape(_move(tf.reshape(x, [-1, size]), to_grid, to_rows), shape)
             for x in projections
@@ -139,14 +145,6 @@ class PackedRows(TokenRows):
         context = attend(*heads, self._bias, dropout_prob, place)
         context = _move(tf.reshape(context, [-1, size]), to_rows, to_grid)
         return tf.reshape(context, [-1, width])
-
-    def _of_heads(self, num_heads: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns of each place [B * N * L] its row among [M * N], and the other way round."""
-        heads = tf.range(num_heads)
-        to_grid = self._rows_of_grid[:, tf.newaxis] * num_heads + heads[:, tf.newaxis]
-        batch, place = self._place_of // self._length, self._place_of % self._length
-        to_rows = (batch[:, tf.newaxis] * num_heads + heads) * self._length + place[:, tf.newaxis]
-        return tf.reshape(to_grid, [-1]), tf.reshape(to_rows, [-1])
 
 
 def _move(x: tf.Tensor, taken: tf.Tensor, back: tf.Tensor) -> tf.Tensor:

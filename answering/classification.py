@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from answering.folders import ModelFolder
 from answering.session import ModelSession
-from glue.features import cut_sequence
+from glue.features import sequences_of
 from glue.head import make_head
 from race.examples import InputExample, filled_in
 from race.features import make_sequences
@@ -50,14 +50,9 @@ class TextClassifier:
 
     def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[Labelled]:
         """Labels texts, of which the second of each pair may be empty."""
-        tokenizer = self.folder.tokenizer
-        ids_a, ids_b = (tokenizer.encode(texts) for texts in zip(*pairs, strict=True))
-        special_ids = tokenizer.cls_id, tokenizer.sep_id
-        longest = self.folder.says("max_seq_length")
-        sequences = [
-            [cut_sequence(a, b, special_ids, longest)] for a, b in zip(ids_a, ids_b, strict=True)
-        ]
-        return [self._labelled(output) for output in self._session.outputs(sequences)]
+        sequences = sequences_of(pairs, self.folder.tokenizer, self.folder.says("max_seq_length"))
+        outputs = self._session.outputs([[sequence] for sequence in sequences])
+        return [self._labelled(output) for output in outputs]
 
     def _labelled(self, output: Output) -> Labelled:
         if self.labels != [None]:

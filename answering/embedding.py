@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from answering.folders import ModelFolder
 from answering.session import ModelSession
 from encoder_task import Encode, Head, HeadOutput
-from glue.features import cut_sequence
+from glue.features import sequences_of
 from runtime.errors import FlagError
 
 # Bytes of embeddings that wait for those of shorter texts, about.
@@ -70,13 +70,7 @@ class Embedder:
 
     def _embed_at_once(self, pairs: list[Sequence[str]]) -> Iterator[Embedded]:
         tokenizer = self._tokenizer
-        ids_a = tokenizer.encode(pair[0] for pair in pairs)
-        ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
-        special_ids = tokenizer.cls_id, tokenizer.sep_id
-        sequences = [
-            cut_sequence(a, b, special_ids, self._longest)
-            for a, b in zip(ids_a, ids_b, strict=True)
-        ]
+        sequences = sequences_of(pairs, tokenizer, self._longest)
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
             # A copy, so that the rest of its batch goes.

@@ -7,7 +7,7 @@ import os
 from typing import Any, NamedTuple
 
 from modeling import EncoderConfig, read_config
-from runtime.checkpoints.checkpoint_files import BEST, newest_checkpoint, resolve_checkpoint
+from runtime.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
 from runtime.errors import UserError
 from runtime.json_input import read_json
 from runtime.training import assets
@@ -139,10 +139,8 @@ def _tokenizer(path: str, do_lower_case: bool) -> FullTokenizer:
 
 def _weights(path: str) -> str:
     """Returns the checkpoint of a model: what was exported, the best one, or the newest."""
-    for name in (_EXPORTED, BEST):
-        if os.path.exists(os.path.join(path, f"{name}.index")):
-            return resolve_checkpoint(os.path.join(path, name))
-    newest = newest_checkpoint(path)
-    if not newest:
+    exported = os.path.join(path, _EXPORTED)
+    found = exported if os.path.exists(f"{exported}.index") else best_or_newest(path)
+    if not found:
         raise UserError(f"{path} has no weights: neither {_EXPORTED}.index nor {BEST}.index")
-    return newest[1]
+    return resolve_checkpoint(found)

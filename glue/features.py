@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from classification import features
@@ -103,6 +103,19 @@ def cut_sequence(
     if ids_b:
         kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL_TOKENS)
     return make_sequence(ids_a[:kept_a], ids_b[:kept_b], *special_ids)
+
+
+def sequences_of(
+    pairs: Iterable[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int
+) -> list[TokenSequence]:
+    """Returns texts, or pairs of them, as sequences; the second text of a pair may be empty."""
+    pairs = list(pairs)
+    ids_a = tokenizer.encode(pair[0] for pair in pairs)
+    ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
+    special_ids = tokenizer.cls_id, tokenizer.sep_id
+    return [
+        cut_sequence(a, b, special_ids, max_seq_length) for a, b in zip(ids_a, ids_b, strict=True)
+    ]
 
 
 def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:

@@ -86,7 +86,9 @@ def test_the_number_of_rows_follows_the_tokens():
     """In steps, so that few shapes occur."""
     with tf.Graph().as_default(), tf.Session() as session:
         mask = tf.placeholder(tf.int32, [None, None])
-        rows = PackedRows(mask).rows(tf.ones([tf.shape(mask)[0], tf.shape(mask)[1], 4]))
+        rows = PackedRows(mask, num_heads=2).rows(
+            tf.ones([tf.shape(mask)[0], tf.shape(mask)[1], 4])
+        )
         sizes = [
             session.run(rows, {mask: make_mask(lengths, 100)}).shape
             for lengths in ((1, 1), (30, 33), (64,), (64, 64, 99))

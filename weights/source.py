@@ -13,8 +13,8 @@ from modeling_config import AlbertConfig, BertConfig, read_config
 from runtime.checkpoints import transformers_names as names
 from runtime.checkpoints.checkpoint_files import (
     BEST,
+    best_or_newest,
     load_checkpoint,
-    newest_checkpoint,
     resolve_checkpoint,
 )
 from runtime.checkpoints.initialization import optimizer_slots
@@ -66,7 +66,7 @@ def find_source(path: str, config_file: str | None) -> Source:
       FlagError: the configuration is not there.
     """
     is_run = os.path.exists(os.path.join(path, RECORD))
-    checkpoint = resolve_checkpoint(_of_run(path) if is_run else path)
+    checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
     folder = os.path.dirname(os.path.abspath(checkpoint))
     record, scores = {}, {}
     if settings := recorded_settings(folder):
@@ -81,14 +81,6 @@ def _scores_of(checkpoint: str) -> Mapping:
     path = os.path.join(folder, _SCORES)
     scores = read_json(path, "the scores") if os.path.exists(path) else {}
     return scores if name in (BEST, scores.get("checkpoint")) else {}
-
-
-def _of_run(folder: str) -> str:
-    best = os.path.join(folder, BEST)
-    if os.path.exists(best + ".index"):
-        return best
-    newest = newest_checkpoint(folder)
-    return newest[1] if newest else folder
 
 
 def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertConfig | BertConfig:

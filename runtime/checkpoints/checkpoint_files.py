@@ -186,6 +186,15 @@ def newest_checkpoint(folder: str) -> tuple[int, str] | None:
     return max(found.items(), default=None)
 
 
+def best_or_newest(folder: str) -> str | None:
+    """Returns the prefix of a run's best checkpoint, or else of its newest; None if it has none."""
+    best = os.path.join(folder, BEST)
+    if os.path.exists(best + ".index"):
+        return best
+    newest = newest_checkpoint(folder)
+    return newest[1] if newest else None
+
+
 def point_to_newest(folder: str) -> int:
     """Makes the file `checkpoint`, which TensorFlow resumes by, name the newest checkpoint.
 

@@ -10,10 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.checkpoints.checkpoint_files import (
-    BEST,
+    best_or_newest,
     content_of_checkpoint,
     list_checkpoints,
-    newest_checkpoint,
     resolve_checkpoint,
 )
 from runtime.errors import FlagError, UserError
@@ -99,11 +98,7 @@ def checkpoint_to_use(settings: Settings) -> str:
     Raises:
       UserError: there is none.
     """
-    best = os.path.join(settings.output_dir, BEST)
-    found = best if os.path.exists(best + ".index") else None
-    if not found and (newest := newest_checkpoint(settings.output_dir)):
-        found = newest[1]
-    found = found or settings.init_checkpoint
+    found = best_or_newest(settings.output_dir) or settings.init_checkpoint
     if not found:
         raise UserError(
             f"{settings.output_dir} has no checkpoint; train first, or give --init_checkpoint"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from answering import load_model
@@ -12,28 +10,8 @@ from race.head import make_race_head
 from serving.services import Questions, service_of
 from tests.serving.test_web import LONGEST, Served
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-]
 # What a browser would run if it took it for markup.
 MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&lt;"
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("there is no chromium with chromedriver: apt-get install chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in [*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 class Page:
