@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime.files import write_json
-from sample.demo import CONFIG, ROOT, RUN_FLAGS, VOCAB_SIZE
+from sample.demo import CONFIG, ROOT, RUN_FLAGS, TRAIN_STEPS, VOCAB_SIZE
 from sample.generate import DEV_FILE, TRAIN_FILE
 from tokenization import BasicTokenizer
 
@@ -130,7 +130,8 @@ def training_command(folder: str, output_dir: str, model: Mapping[str, str]) -> 
         "predict_file": os.path.join(folder, "data-1", DEV_FILE.format("1.1")),
         "output_dir": output_dir,
     }
-    return ["run_squad_v1.py", *(f"--{k}={v}" for k, v in {**paths, **RUN_FLAGS}.items())]
+    options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS["1.1"]}
+    return ["run_squad_v1.py", *(f"--{k}={v}" for k, v in options.items())]
 
 
 def losses(folder: str) -> dict[int, float]:

@@ -1,0 +1,290 @@
+"""Times training and prediction on real batches next to PyTorch `transformers`, in one run.
+
+  make bench-train        or: python -m benchmarks.train [--rows training/float32,MRPC] ...
+
+Every row of the table has the same batches, in their own order, for three programs, each in a
+process of its own on all cores: this project; `transformers` padded to the longest feature there
+may be; and padded to the longest of the batch. They take turns, so that what else the machine does
+falls on all. Weights are the same, random, and come to `transformers` by `convert_checkpoint.py`.
+Nothing has dropout, padding is out of every loss, RAdam updates the weights (this project's is that
+of PyTorch), and the losses of the first steps are compared.
+
+"Of peak" is the share of the speed of a large matrix product of the same type, the best seen in
+the same run. It counts the products of the layers for real tokens, without attention.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.features import DATA, DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH, ROOT
+
+PROGRAMS = ("this project", "padded", "dynamic")
+MRPC_LENGTH = 128
+
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+      work: "training" or "prediction".
+      data: "train", "dev" (of SQuAD 1.1) or "mrpc".
+      config: of the model, in `configs/`.
+      dtype: of matrix products.
+      batch_size: examples in a batch.
+      wanted: how many times as fast as `transformers` this project is to be, padded and dynamic.
+      share: of the peak that it is to reach.
+    """
+
+    work: str
+    data: str
+    config: str
+    dtype: str
+    batch_size: int
+    wanted: tuple[float | None, float | None]
+    share: float | None = None
+
+
+_ALBERT = "albert_base_v2.json"
+ROWS = {
+    "training/float32": Row("training", "train", _ALBERT, "float32", 8, (2.4, 2.2), 0.8),
+    "training/bfloat16": Row("training", "train", _ALBERT, "bfloat16", 8, (1.8, 1.5), 0.7),
+    "prediction/float32": Row("prediction", "dev", _ALBERT, "float32", 8, (2.8, 2.4), 0.8),
+    "prediction/bfloat16": Row("prediction", "dev", _ALBERT, "bfloat16", 8, (None, 1.6), 0.7),
+    "MRPC": Row("training", "mrpc", _ALBERT, "float32", 32, (2.5, 1.6)),
+    "BERT": Row("training", "train", "bert_base_uncased.json", "float32", 8, (2.2, 1.8), 0.75),
+}
+# Between the losses of the first steps, in float32.
+MOST_APART = 1e-3
+
+
+class Measured(NamedTuple):
+    """What a program has done in a row: of its turns, and in all."""
+
+    seconds: list[float]
+    losses: list[float]
+    matrix_peak: float
+    memory: float
+
+
+def main() -> int:
+    """Measures, prints the table, and tells by the exit code whether the losses agree."""
+    flags = parse_flags()
+    names = flags.rows.split(",") if flags.rows else list(ROWS)
+    if unknown := set(names) - set(ROWS):
+        sys.exit(f"bench-train: error: no row is {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    if "avx512_bf16" not in processor_flags() and "amx_bf16" not in processor_flags():
+        print("without the rows in bfloat16: the processor has no instructions for it")
+        names = [name for name in names if ROWS[name].dtype == "float32"]
+    print(HEADER, flush=True)
+    agree = True
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            agree &= measure_row(name, ROWS[name], flags, folder)
+    return 0 if agree else 1
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", help=f"of {', '.join(ROWS)}, with commas; all")
+    parser.add_argument("--batches", type=int, default=2, help="of a turn")
+    parser.add_argument("--turns", type=int, default=5, help="of a program, the first not measured")
+    parser.add_argument("--train_file", default=os.path.join(DATA, "squad", "train-v1.1.json"))
+    parser.add_argument("--predict_file", default=os.path.join(DATA, "squad", "dev-v1.1.json"))
+    parser.add_argument("--mrpc_dir", default=os.path.join(DATA, "mrpc"))
+    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
+    flags = parser.parse_args()
+    for name in ("train_file", "predict_file", "mrpc_dir", "spm_model_file"):
+        if not os.path.exists(getattr(flags, name)):
+            sys.exit(f"bench-train: error: {getattr(flags, name)} is missing; give --{name}")
+    return flags
+
+
+def processor_flags() -> set[str]:
+    """Returns the names of the processor's sets of instructions, as Linux calls them."""
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        return next((set(line.split()) for line in file if line.startswith("flags")), set())
+
+
+def measure_row(name: str, row: Row, flags: argparse.Namespace, folder: str) -> bool:
+    """Measures a row and prints it; returns whether the losses agree."""
+    count = row.batch_size * flags.batches * flags.turns
+    batches = os.path.join(folder, f"{row.data}-{count}.npz")
+    if not os.path.exists(batches):
+        np.savez(batches, **features(row.data, flags, folder, count))
+    model = os.path.join(folder, f"{row.config}-{row.data}")
+    if not os.path.exists(model):
+        run_quietly("make", ["--model", model, "--config", config_path(row), "--data", row.data])
+    measured = take_turns(row, model, batches, flags)
+    mask = np.load(batches)["input_mask"][row.batch_size * flags.batches :]
+    print_row(name, row, measured, len(mask), int(mask.sum()))
+    losses = np.array([of.losses for of in measured.values()])
+    if row.dtype != "float32" or not losses.size:
+        return True
+    apart = float(np.max(np.abs(losses - losses[0])[:, :10]))
+    print(f"{'':20}losses of the first {min(10, losses.shape[1])} steps: {apart:.1e} apart")
+    return apart <= MOST_APART
+
+
+def config_path(row: Row) -> str:
+    return os.path.join(ROOT, "configs", row.config)
+
+
+def features(
+    data: str, flags: argparse.Namespace, folder: str, count: int
+) -> Mapping[str, np.ndarray]:
+    """Returns `count` features of a data set, padded to its longest length; training's shuffled."""
+    import tensorflow.compat.v1 as tf
+
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    with tf.Graph().as_default(), tf.Session() as session:
+        part = source(data, flags, folder).prepared()._replace(trims=False)
+        made = part.input_fn(count, shuffle_seed=None if data == "dev" else 1)()
+        return session.run(tf.data.make_one_shot_iterator(made).get_next())
+
+
+def source(data: str, flags: argparse.Namespace, folder: str):
+    """Returns the features of a data set, as the programs make them."""
+    from glue.feature_files import GlueFeatures
+    from glue.tasks import PROCESSORS
+    from squad.feature_files import FeatureOptions, SquadFeatures
+    from tokenization import FullTokenizer
+
+    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
+    path = os.path.join(folder, f"{data}.tf_record")
+    if data == "mrpc":
+        processor = PROCESSORS["mrpc"](use_spm=True, do_lower_case=True)
+        file = os.path.join(flags.mrpc_dir, "msr_paraphrase_train.txt")
+        return GlueFeatures(processor, tokenizer, MRPC_LENGTH, "train", file, path)
+    options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH)
+    if data == "train":
+        return SquadFeatures(flags.train_file, [path], tokenizer, options)
+    left = os.path.join(folder, f"{data}_left.npz")
+    return SquadFeatures(flags.predict_file, [path, left], tokenizer, options)
+
+
+def run_quietly(command: str, arguments: Sequence[str]) -> None:
+    subprocess.run([*program_command(command), *arguments], cwd=ROOT, env=environment(), check=True)
+
+
+def program_command(name: str) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.train_programs", name]
+
+
+def environment() -> dict[str, str]:
+    quiet = {"TF_CPP_MIN_LOG_LEVEL": "2", "TRANSFORMERS_VERBOSITY": "error"}
+    return {**quiet, **os.environ}
+
+
+class Program:
+    """One of the programs, in a process that waits for its turns."""
+
+    def __init__(self, name: str, row: Row, model: str, batches: str):
+        arguments = {
+            "--model": model,
+            "--config": config_path(row),
+            "--data": row.data,
+            "--batches": batches,
+            "--batch_size": str(row.batch_size),
+            "--work": row.work,
+            "--dtype": row.dtype,
+        }
+        self._process = subprocess.Popen(
+            [*program_command(name), *(word for pair in arguments.items() for word in pair)],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def turn(self, first: int, count: int) -> dict:
+        """Lets the program work on `count` batches, and returns what it says of them."""
+        print(first, count, file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise ChildProcessError(f"a program ended with code {self._process.wait()}, see above")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def take_turns(
+    row: Row, model: str, batches: str, flags: argparse.Namespace
+) -> dict[str, Measured]:
+    """Returns what the programs have done, the first turns left out but for their losses."""
+    programs = {name: Program(name, row, model, batches) for name in PROGRAMS}
+    try:
+        turns = {name: [] for name in PROGRAMS}
+        for number in range(flags.turns):
+            for name, program in programs.items():
+                turns[name].append(program.turn(number * flags.batches, flags.batches))
+    finally:
+        for program in programs.values():
+            program.close()
+    return {
+        name: Measured(
+            [turn["seconds"] for turn in of_program[1:]],
+            [loss for turn in of_program for loss in turn["losses"]],
+            max(turn["matrix_peak"] for turn in of_program),
+            max(turn["memory"] for turn in of_program),
+        )
+        for name, of_program in turns.items()
+    }
+
+
+HEADER = (
+    f"{'':20}{'program':<14}{'examples/s':>11}{'tokens/s':>10}{'of peak':>9}{'peak memory':>13}"
+    f"{'ours':>7}{'wanted':>8}"
+)
+
+
+def print_row(
+    name: str, row: Row, measured: Mapping[str, Measured], examples: int, tokens: int
+) -> None:
+    """Prints what the programs have done; a ratio is the median of those of the turns."""
+    peak = max(of.matrix_peak for of in measured.values())
+    work = matrix_work(config_path(row), row.work) * tokens
+    ours = measured[PROGRAMS[0]].seconds
+    wanted = dict(zip(PROGRAMS, (row.share, *row.wanted), strict=True))
+    for program, of in measured.items():
+        seconds = sum(of.seconds)
+        times = statistics.median(b / a for a, b in zip(ours, of.seconds, strict=True))
+        shown = f"{times:.2f}" if program != PROGRAMS[0] else ""
+        aim = wanted[program]
+        aims = "" if aim is None else f"{aim:.0%}" if program == PROGRAMS[0] else f"{aim:.1f}"
+        print(
+            f"{name if program == PROGRAMS[0] else '':20}{program:<14}{examples / seconds:>11.2f}"
+            f"{tokens / seconds:>10.0f}{work / seconds / peak:>9.0%}{of.memory:>10.2f} GB"
+            f"{shown:>7}{aims:>8}",
+            flush=True,
+        )
+    print(f"{'':20}peak of a matrix product in {row.dtype}: {peak / 1e9:.0f} GFLOP/s", flush=True)
+
+
+def matrix_work(config_file: str, work: str) -> float:
+    """Returns the operations of the layers' matrix products for one token."""
+    with open(config_file, encoding="utf-8") as file:
+        config = json.load(file)
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    layer = 2.0 * (4 * hidden * hidden + 2 * hidden * wide)
+    mapping = 2.0 * config.get("embedding_size", 0) * hidden
+    forward = config["num_hidden_layers"] * layer + mapping
+    return forward * (3 if work == "training" else 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
