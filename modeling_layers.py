@@ -204,10 +204,25 @@ def attend(
     """
     # Scaling the query instead of the scores touches S / D times fewer numbers.
     query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
-    scores = tf.matmul(query, key, transpose_b=True) + bias
+    scores = tf.matmul(query, key, transpose_b=True)
+    with scores.graph.gradient_override_map({"AddV2": _OF_SCORES}):
+        scores += bias
     probabilities = tf.nn.softmax(scores, name="attention_probs")
     probabilities = dropout(probabilities, dropout_prob, place=place)
     return tf.matmul(probabilities, value)
+
+
+_OF_SCORES = "AddedToScores"
+
+
+@tf.RegisterGradient(_OF_SCORES)
+def _gradient_of_scores(operation: tf.Operation, gradient: tf.Tensor) -> tuple:
+    """Returns the gradient of scores that a mask was added to, and none of the mask.
+
+    TensorFlow's own passes over all scores once more where it does not know the shapes.
+    """
+    del operation
+    return gradient, None
 
 
 def dense(

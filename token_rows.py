@@ -10,6 +10,9 @@ a head.
 from __future__ import annotations
 
 import abc
+import functools
+import itertools
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -18,6 +21,8 @@ from modeling_layers import attend, attention_bias, get_shape_list, split_heads
 # The numbers of rows, and the lengths that attention sees, are multiples of these: libraries
 # prepare a matrix product for every new shape.
 _ROWS, _LENGTHS = 64, 16
+# Attention sees the sequences of a batch in so many groups, each of them as long as its longest.
+_GROUPS = 4
 
 
 class TokenRows(abc.ABC):
@@ -69,12 +74,24 @@ class PaddedRows(TokenRows):
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
 
+class _Group(NamedTuple):
+    """Sequences of like length, as attention sees them.
+
+    Attributes:
+      shape: how many they are, N, and how many places L each has.
+      bias: see `attention_bias`.
+    """
+
+    shape: list[tf.Tensor | int]
+    bias: tf.Tensor
+
+
 class PackedRows(TokenRows):
     """A row for every real token, sequence by sequence, and some idle rows behind them.
 
-    Attention sees sequences of one length, the batch's longest, in which every place without a
-    token has the last, idle row. All that moves between the two is gathered, forward and backward:
-    no gradient reaches an idle row, because no token attends to one and none is in the output, and
+    Attention sees sequences in groups, of one length in each, in which every place without a token
+    has the last, idle row. All that moves between the two is gathered, forward and backward: no
+    gradient reaches an idle row, because no token attends to one and none is in the output, and
     none reaches a place without a token, because its gradient is that of an idle row.
     """
 
@@ -84,7 +101,6 @@ class PackedRows(TokenRows):
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
         real = tf.reshape(tf.cast(input_mask > 0, tf.int32), self._shape)
-        lengths = tf.reduce_sum(real, axis=1)
         positions = tf.cast(tf.where(tf.reshape(real, [-1]))[:, 0], tf.int32)
         count = tf.size(positions)
         # At least one is idle.
@@ -96,29 +112,46 @@ class PackedRows(TokenRows):
         # Of each position its row.
         rank = tf.cumsum(tf.reshape(real, [-1]), exclusive=True)
         self._row_of = self._or_idle(tf.reshape(real, [-1]) > 0, rank)
-        self._make_grid(lengths)
+        self._group(tf.reduce_sum(real, axis=1), positions // self._shape[1])
 
-    def _make_grid(self, lengths: tf.Tensor) -> None:
-        """Makes the sequences that attention sees, of L places, once for all layers.
+    def _group(self, lengths: tf.Tensor, sequence_of: tf.Tensor) -> None:
+        """Makes the groups, once for all layers, and the ways to them and back.
 
-        That is of each place [B * N * L] the row among [M * N] which it takes, and of each of those
-        rows the place that it takes.
+        These are the row among [M * N] that each place takes, of all groups' [B * N * L] one after
+        the other, and the place that each of the rows takes.
+
+        Args:
+          lengths: of the sequences, int32 [B].
+          sequence_of: the sequence of each token, int32.
         """
-        length = (tf.reduce_max(lengths) // _LENGTHS + 1) * _LENGTHS
-        self._bias = attention_bias(tf.sequence_mask(lengths, length, tf.int32))
-        places, first = tf.range(length)[tf.newaxis], tf.cumsum(lengths, exclusive=True)
-        is_token = places < lengths[:, tf.newaxis]
-        rows = self._or_idle(is_token, first[:, tf.newaxis] + places)
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        first_rows = tf.cumsum(lengths, exclusive=True)
+        size, heads = tf.size(lengths), tf.range(self._num_heads)
+        bounds = [size * number // _GROUPS for number in range(_GROUPS + 1)]
+        self._groups, taken, places = [], [], []
+        for begin, end in itertools.pairwise(bounds):
+            own = tf.gather(lengths, order[begin:end])
+            # A small batch leaves some empty.
+            length = (tf.reduce_max(tf.pad(own, [[0, 1]])) // _LENGTHS + 1) * _LENGTHS
+            is_token = tf.sequence_mask(own, length)
+            rows = tf.gather(first_rows, order[begin:end])[:, tf.newaxis] + tf.range(length)
+            rows = self._or_idle(is_token, rows)[:, tf.newaxis]
+            taken.append(tf.reshape(rows * self._num_heads + heads[:, tf.newaxis], [-1]))
+            places.append(tf.fill([end - begin], length))
+            shape = [end - begin, self._num_heads, length]
+            self._groups.append(_Group(shape, attention_bias(tf.cast(is_token, tf.int32))))
+        self._sizes = tf.stack([tf.size(rows) for rows in taken])
+        self._to_groups = tf.concat(taken, axis=0)
+        # Of each sequence how many places it has, and the first of these.
+        places, back = tf.concat(places, axis=0), tf.argsort(order)
+        first_places = tf.gather(tf.cumsum(places * self._num_heads, exclusive=True), back)
+        first, step = (tf.gather(of, sequence_of) for of in (first_places, tf.gather(places, back)))
+        first += tf.range(tf.size(sequence_of)) - tf.gather(first_rows, sequence_of)
+        tokens = tf.reshape(first[:, tf.newaxis] + heads * step[:, tf.newaxis], [-1])
         # The last place of every sequence has no token: idle rows are there.
-        places_of_rows = tf.cast(tf.where(tf.reshape(is_token, [-1]))[:, 0], tf.int32)
-        missing = self._num_rows - tf.size(places_of_rows)
-        last = tf.size(is_token) - 1
-        place_of = tf.pad(places_of_rows, [[0, missing]], constant_values=last)
-        count, heads, self._length = self._num_heads, tf.range(self._num_heads), length
-        to_grid = rows[:, tf.newaxis] * count + heads[:, tf.newaxis]
-        batch, place = place_of // length, place_of % length
-        to_rows = (batch[:, tf.newaxis] * count + heads) * length + place[:, tf.newaxis]
-        self._to_grid, self._to_rows = (tf.reshape(x, [-1]) for x in (to_grid, to_rows))
+        last, idle = tf.size(self._to_groups) - 1, self._num_rows * self._num_heads
+        padding = [[0, idle - tf.size(tokens)]]
+        self._to_rows = tf.pad(tokens, padding, constant_values=last)
 
     def _or_idle(self, is_token: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.where(is_token, rows, tf.fill(tf.shape(rows), self._idle))
@@ -136,22 +169,34 @@ class PackedRows(TokenRows):
 
     def self_attention(self, projections, dropout_prob, place):
         width = projections[0].shape[-1]
-        size, to_grid, to_rows = width // self._num_heads, self._to_grid, self._to_rows
-        shape = [self._shape[0], self._num_heads, self._length, size]
-        heads = (
-            tf.reshape(_move(tf.reshape(x, [-1, size]), to_grid, to_rows), shape)
-            for x in projections
-        )
-        context = attend(*heads, self._bias, dropout_prob, place)
-        context = _move(tf.reshape(context, [-1, size]), to_rows, to_grid)
+        size, to_groups, to_rows = width // self._num_heads, self._to_groups, self._to_rows
+        moved = (_move(tf.reshape(x, [-1, size]), to_groups, to_rows) for x in projections)
+        parts = zip(*(tf.split(x, self._sizes, num=_GROUPS) for x in moved), strict=True)
+        contexts = []
+        for number, (group, heads) in enumerate(zip(self._groups, parts, strict=True)):
+            heads = (tf.reshape(x, [*group.shape, size]) for x in heads)
+            context = attend(*heads, group.bias, dropout_prob, f"{place}/group_{number}")
+            contexts.append(tf.reshape(context, [-1, size]))
+        context = _move(tf.concat(contexts, axis=0), to_rows, to_groups)
         return tf.reshape(context, [-1, width])
 
 
 def _move(x: tf.Tensor, taken: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
     """Returns the rows `taken` of x [M, W]; `back` are those that its gradient is of."""
+    with x.graph.gradient_override_map({"GatherV2": _gradient_of_move(back.name)}):
+        return tf.gather(x, taken)
 
-    @tf.custom_gradient
-    def move(x: tf.Tensor):
-        return tf.gather(x, taken), lambda gradient: tf.gather(gradient, back)
 
-    return move(x)
+@functools.cache
+def _gradient_of_move(back: str) -> str:
+    """Returns the registered name of the gradient that takes the rows in a tensor of that name.
+
+    `tf.custom_gradient` would put operations between that are float32 whatever is around them.
+    """
+    name = f"MoveRows/{back}"
+
+    @tf.RegisterGradient(name)
+    def _take_back(operation: tf.Operation, gradient: tf.Tensor):
+        return tf.gather(gradient, operation.graph.get_tensor_by_name(back)), None, None
+
+    return name

@@ -178,7 +178,7 @@ def run_quietly(command: str, arguments: Sequence[str]) -> None:
 
 
 def program_command(name: str) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.train_programs", name]
+    return [sys.executable, "-m", "benchmarks.train_programs", f"--program={name}"]
 
 
 def environment() -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The programs that `benchmarks.train` times: this project, and `transformers` in two ways.
 
 Each reads lines "first count" from standard input, works on those batches, and prints what it took
-as a line of JSON. "make" writes the weights for all of them.
+as a line of JSON. `--program=make` writes the weights for all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
 
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("program", choices=["make", "this project", "padded", "dynamic"])
+    parser.add_argument("--program", choices=["make", "this project", "padded", "dynamic"])
     parser.add_argument("--model", help="folder of the weights")
     parser.add_argument("--config", help="of the model")
     parser.add_argument("--data", help="train, dev or mrpc")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -64,6 +66,24 @@ class Body:
                     break
                 number += _count(arg, node)
         return name, number
+
+    @functools.cached_property
+    def _reads(self) -> dict[str, list[str]]:
+        """The reads of each variable that may happen at any time, in order, by its handle."""
+        found = collections.defaultdict(list)
+        for name, node in self.nodes.items():
+            if node.op == "ReadVariableOp" and len(node.input) == 1:
+                found[node.input[0]].append(name)
+        return found
+
+    def first_read(self, reference: str) -> str:
+        """Returns the first read of the same variable, if a tensor is one that needs no order.
+
+        Layers that share a variable each read it; so a cast of it can be one for all of them.
+        """
+        node = self.nodes.get(reference)
+        reads = self._reads.get(node.input[0], ()) if node and node.op == "ReadVariableOp" else ()
+        return reads[0] if reference in reads else reference
 
     def add_cast(self, reference: str, dtype: tf.DType) -> str:
         """Adds a cast of a float32 or bfloat16 tensor to the other type; the reference to it."""

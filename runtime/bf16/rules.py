@@ -294,7 +294,8 @@ def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[Bo
             source = body.source(tensor)
             given = source is not None and _is_output(body, source, converted)
             if wanted != given:
-                yield Border(name, place, tensor, tf.bfloat16 if wanted else tf.float32)
+                dtype = tf.bfloat16 if wanted else tf.float32
+                yield Border(name, place, body.first_read(tensor), dtype)
     for name, tensor in sorted(body.results.items()):
         source = body.source(tensor)
         if source and _is_output(body, source, converted):

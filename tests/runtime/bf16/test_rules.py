@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import re
 import signal
 
 import numpy as np
@@ -264,6 +265,22 @@ class TestBorders:
             ("x", tf.bfloat16),
             ("product_0", tf.float32),
         ]
+
+    def test_one_cast_for_all_layers_that_share_a_weight(self):
+        """But none for reads that wait for something, such as an update."""
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4])
+            weight = tf.get_variable("weight", [4, 4], use_resource=True)
+            for _ in range(3):
+                x = tf.matmul(x, weight)
+            with tf.control_dependencies([weight.assign_add(x)]):
+                tf.matmul(x, weight.read_value())
+        config = configuration.from_dict({"allowlist": ["MatMul"]}, "test")
+        casts = plan(graph.as_graph_def(), config).casts
+        # The second is of the value after the update.
+        of_weight = [c.tensor for c in casts if c.tensor in ("MatMul/ReadVariableOp", "Identity")]
+        assert of_weight == ["MatMul/ReadVariableOp", "Identity"]
+        assert not [c for c in casts if re.fullmatch(r"MatMul_\d/ReadVariableOp", c.tensor)]
 
     def test_outputs_of_several_tensors(self):
         graph = tf.Graph()
