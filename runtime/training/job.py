@@ -3,7 +3,7 @@ device is chosen, and when everything is prepared the workers find each other.""
 
 from __future__ import annotations
 
-from runtime import app, distributed, heartbeats
+from runtime import distributed, ending, heartbeats
 from runtime.bf16 import configuration
 from runtime.devices import device
 from runtime.errors import FlagError
@@ -75,7 +75,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
     distributed.check_alike(facts)
     heartbeats.start(
         stall_seconds,
-        lambda worker: app.fail(
+        lambda worker: ending.fail(
             f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
             "anew to resume",
             1,

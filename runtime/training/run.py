@@ -42,16 +42,8 @@ from runtime.training.output_folder import (
 )
 from runtime.training.prediction import Predictor
 from runtime.training.pretrained import fetch_missing
-from runtime.training.run_flags import define_ignored_flags, define_run_flags
 from runtime.training.run_record import begin_run, clear_litter_of_runs
 from runtime.training.task import DEV, TEST, TRAIN, Task
-
-
-def define_flags(task_class: type[Task]) -> None:
-    """Defines the flags of the program of a task."""
-    define_run_flags()
-    task_class.define_flags()
-    define_ignored_flags()
 
 
 def run(task_class: type[Task]) -> None:
