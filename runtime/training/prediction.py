@@ -80,15 +80,20 @@ class Predictor:
         input_fn: Callable,
         batch_size: int,
         num_examples: int,
+        order: np.ndarray | None = None,
     ):
         """Sets up; `input_fn` gives this worker's share of the batches of `num_examples` examples.
 
-        The last batch may be filled up; what comes after the last example is not looked at.
+        The last batch may be filled up; what comes after the last example is not looked at. With
+        an `order`, the numbers of the examples as they come, what the model gives for them is put
+        into their own.
         """
         self._estimator = estimator
         self._input_fn = input_fn
         self._batch_size = batch_size
         self._num_examples = num_examples
+        # The place of each example among those that come.
+        self._places = None if order is None else np.argsort(order)
         workers = np.arange(num_examples) // batch_size % distributed.size()
         self._num_own = int(np.sum(workers == distributed.rank()))
         self._seconds = []
@@ -152,7 +157,9 @@ class Predictor:
     def _outputs(self, checkpoint: str) -> list[Output]:
         rows = self._predict(checkpoint)
         rows = list(progress(rows, self._num_own, "prediction", "examples"))[: self._num_own]
-        return rows if distributed.size() == 1 else self._merged(rows)
+        if distributed.size() > 1:
+            rows = self._merged(rows)
+        return rows if self._places is None else [rows[place] for place in self._places]
 
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
         """Yields this worker's batches of outputs, with the values of a checkpoint.

@@ -298,8 +298,9 @@ class Run:
 
     def predictor(self, data: Data) -> Predictor:
         """Returns what gives the model's outputs for a part, with any checkpoint."""
-        size = self._settings.predict_batch_size
-        return Predictor(self._estimator(None), data.input_fn(size), size, data.num_records)
+        size, order = self._settings.predict_batch_size, data.order()
+        input_fn = data.input_fn(size, order=order)
+        return Predictor(self._estimator(None), input_fn, size, data.num_records, order)
 
     def _estimator(self, steps: tuple[int, int] | None) -> estimators.Estimator:
         model_fn = self.task.model_fn(steps)
