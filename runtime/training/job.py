@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from runtime import distributed, ending, heartbeats
 from runtime.bf16 import configuration
-from runtime.devices import device
+from runtime.devices import device, threads
 from runtime.errors import FlagError
 from runtime.flags import Settings
 
@@ -29,6 +29,7 @@ def start(settings: Settings) -> None:
             "TensorFlow elsewhere; use float16 or float32"
         )
     distributed.start(settings.use_horovod)
+    threads.limit()
     # A fault of it is to show before any work.
     configuration.from_environment()
 
