@@ -296,9 +296,14 @@ class Run:
                 self.task.assets(),
             )
 
-    def predictor(self, data: Data) -> Predictor:
-        """Returns what gives the model's outputs for a part, with any checkpoint."""
-        size, order = self._settings.predict_batch_size, data.order()
+    def predictor(self, data: Data, by_length: bool = True) -> Predictor:
+        """Returns what gives the model's outputs for a part, with any checkpoint.
+
+        Args:
+          data: the part.
+          by_length: long records come first, instead of the first ones of the file.
+        """
+        size, order = self._settings.predict_batch_size, data.order() if by_length else None
         input_fn = data.input_fn(size, order=order)
         return Predictor(self._estimator(None), input_fn, size, data.num_records, order)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -126,6 +127,19 @@ def test_the_input_is_read_once_however_often_it_is_scored(begin, monkeypatch):
     for _ in range(2):
         begun._evaluation(DATA)
     assert read == [DEV]
+
+
+@pytest.mark.parametrize("by_length", [True, False])
+def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch, by_length):
+    read = []
+    monkeypatch.setattr(Data, "order", lambda self: np.arange(8)[::-1])
+    monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
+    predictor = begin().predictor(DATA, by_length)
+    (order,) = read
+    if by_length:
+        assert order.tolist() == predictor._places.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+    else:
+        assert order is None and predictor._places is None
 
 
 @pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
