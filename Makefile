@@ -26,7 +26,7 @@ PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-gaudi test-multihost lint \
 	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-step \
-	bench-memory bench-serve clean
+	bench-memory bench-serve bench-start bench-answers clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -39,6 +39,8 @@ help:
 	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
 	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
 	@echo "make bench-serve  answers a second of ALBERT-base behind serve.py, beside one by one"
+	@echo "make bench-answers  answers and scores of 10,000 questions of SQuAD, after prediction"
+	@echo "make bench-start  how soon programs begin, beside import tensorflow (6 minutes)"
 	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
@@ -143,6 +145,12 @@ bench-ask: install
 
 bench-serve: install
 	$(RUN) -m benchmarks.serve $(FLAGS)
+
+bench-answers: install
+	$(RUN) -m benchmarks.answers $(FLAGS)
+
+bench-start: install
+	$(RUN) -m benchmarks.start $(FLAGS)
 
 bench-memory: install
 	$(RUN) -m benchmarks.memory $(FLAGS)

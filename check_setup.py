@@ -63,7 +63,7 @@ def task_of_command_line() -> type[Task]:
     if name not in known:
         print(f"check_setup.py: error: {name} is not one of {', '.join(known)}", file=sys.stderr)
         sys.exit(2)
-    return importlib.import_module(name.removesuffix(".py")).TASK
+    return importlib.import_module(name.removesuffix(".py")).task()
 
 
 def define_own_flags() -> None:

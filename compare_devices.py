@@ -28,7 +28,7 @@ from runtime.bf16 import configuration, conversion
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device, ops
 from runtime.errors import UserError
-from runtime.flags import FLAGS
+from runtime.flags import DEVICES, FLAGS
 from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS
 
@@ -59,7 +59,7 @@ class Difference(NamedTuple):
 
 def define_flags() -> None:
     """Defines which device to compare, and how far it may be off."""
-    flags.DEFINE_enum("device", "auto", device.KINDS, "What to compare with the CPU.")
+    flags.DEFINE_enum("device", "auto", DEVICES, "What to compare with the CPU.")
     flags.DEFINE_float(
         "tolerance",
         0.01,

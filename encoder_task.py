@@ -22,16 +22,7 @@ from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device
 from runtime.errors import FlagError, UserError
 from runtime.files import check_readable, content_of
-from runtime.flags import (
-    FEATURES,
-    LONGEST_SEQUENCE,
-    MODEL,
-    TOO_LARGE,
-    TRAINING,
-    Settings,
-    Shapes,
-    define,
-)
+from runtime.flags import TOO_LARGE, Settings
 from runtime.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
 from runtime.training.run import global_batch_size
 from runtime.training.task import TRAIN, Task
@@ -126,58 +117,6 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
 
 
 _DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-
-
-def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
-    """Defines how text becomes features; the length's default and least value are the task's."""
-    define(MODEL, Shapes.FEATURES).path(
-        "spm_model_file", None, "SentencePiece model of the pretrained ALBERT."
-    )
-    define(MODEL, Shapes.FEATURES).path(
-        "vocab_file",
-        None,
-        "WordPiece vocabulary of the pretrained model; does not count with --spm_model_file.",
-    )
-    define(MODEL, Shapes.FEATURES).switch(
-        "do_lower_case",
-        True,
-        "Lower-case the text, and take its accents away; true for all published models but those "
-        "called cased.",
-    )
-    define(FEATURES, Shapes.FEATURES).integer(
-        "max_seq_length",
-        max_seq_length,
-        "Tokens of a feature.",
-        lower_bound=shortest,
-        upper_bound=LONGEST_SEQUENCE,
-    )
-    define(FEATURES, Shapes.NOTHING).integer(
-        "preprocess_workers",
-        len(os.sched_getaffinity(0)),
-        "Processes that make features; the files are the same for any number. Default: the cores.",
-        lower_bound=1,
-    )
-
-
-def define_optimizer(default: str) -> None:
-    """Defines which optimizer updates the weights, and its constants."""
-    define(TRAINING, Shapes.WEIGHTS).choice(
-        "optimizer", default, list(optimization.OPTIMIZERS), "What updates the weights."
-    )
-    defaults = OptimizerOptions._field_defaults
-    define(TRAINING, Shapes.WEIGHTS).number(
-        "adam_epsilon",
-        defaults["epsilon"],
-        "What every optimizer adds to the root of its second moment.",
-        # With 0, weights without a gradient would become NaN.
-        lower_bound=1e-20,
-    )
-    define(TRAINING, Shapes.WEIGHTS).number(
-        "weight_decay",
-        defaults["weight_decay"],
-        "Decay of all weights but biases and layer norms, as a part of the learning rate.",
-        lower_bound=0.0,
-    )
 
 
 class EncoderTask(Task):

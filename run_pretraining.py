@@ -11,17 +11,26 @@ The same command resumes a run that was stopped, and ends at once if there is no
 from __future__ import annotations
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from pretraining.task import PretrainingTask as TASK
+from pretraining.flags import define_pretraining_flags
 from runtime import app
-from runtime.training.run import define_flags, run
+from runtime.training.run_flags import define_flags
 
-define_flags(TASK)
+define_flags(define_pretraining_flags)
+
+
+def task() -> type:
+    """Returns the task; `--help` is there before TensorFlow, which it imports."""
+    from pretraining.task import PretrainingTask
+
+    return PretrainingTask
 
 
 def main(argv: list[str]) -> None:
     """Runs the task under the flags."""
+    from runtime.training.run import run
+
     del argv
-    run(TASK)
+    run(task())
 
 
 if __name__ == "__main__":

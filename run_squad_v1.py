@@ -13,16 +13,25 @@ from __future__ import annotations
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from runtime import app
-from runtime.training.run import define_flags, run
-from squad.v1 import SquadV1Task as TASK
+from runtime.training.run_flags import define_flags
+from squad.flags import define_v1_flags
 
-define_flags(TASK)
+define_flags(define_v1_flags)
+
+
+def task() -> type:
+    """Returns the task; `--help` is there before TensorFlow, which it imports."""
+    from squad.v1 import SquadV1Task
+
+    return SquadV1Task
 
 
 def main(argv: list[str]) -> None:
     """Runs the task under the flags."""
+    from runtime.training.run import run
+
     del argv
-    run(TASK)
+    run(task())
 
 
 if __name__ == "__main__":

@@ -13,16 +13,25 @@ from __future__ import annotations
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from runtime import app
-from runtime.training.run import define_flags, run
-from squad.v2 import SquadV2Task as TASK
+from runtime.training.run_flags import define_flags
+from squad.flags import define_v2_flags
 
-define_flags(TASK)
+define_flags(define_v2_flags)
+
+
+def task() -> type:
+    """Returns the task; `--help` is there before TensorFlow, which it imports."""
+    from squad.v2 import SquadV2Task
+
+    return SquadV2Task
 
 
 def main(argv: list[str]) -> None:
     """Runs the task under the flags."""
+    from runtime.training.run import run
+
     del argv
-    run(TASK)
+    run(task())
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ from squad.head import make_v1_head
 from squad.head_v2 import V2Options, make_v2_head
 from squad.predictions import (
     Answer,
-    add_spans,
     best_answers,
     by_example,
     raw_results,
     softmax,
+    spans_in,
     spans_v1,
 )
 from squad.predictions_v2 import no_answer_odds, raw_results_v2, spans_v2
@@ -137,9 +137,8 @@ class QuestionAnswerer:
         """Returns the best answers of each example."""
         of_examples, best = by_example(features), []
         for index, example in enumerate(examples):
-            own, spans = of_examples[index], {}
-            add_spans(spans, own, results, self._find_spans)
-            best.append(best_answers(example, own, spans, self._n_best_size))
+            found = spans_in(of_examples[index], results, self._find_spans)
+            best.append(best_answers(example, found, self._n_best_size))
         return best
 
     def _answered(self, best: list[list[Answer]], odds: list[float]) -> Answered:

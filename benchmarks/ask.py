@@ -27,7 +27,7 @@ import tensorflow.compat.v1 as tf
 from answering import load_model
 from answering.embedding import Embedder
 from answering.embedding_files import write_json_lines, write_npz
-from answering.folders import open_folder
+from answering.folders import ModelFolder, open_folder
 from answering.session import ModelSession
 from answering.squad import QuestionAnswerer
 from encoder_task import Head, ModelOptions, make_model_fn
@@ -74,7 +74,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_model(folder, flags.config)
         model = load_model(folder)
-        texts = {length: text_of(model, length) for length in lengths}
+        texts = {length: text_of(model.folder, length) for length in lengths}
         later = {length: later_answers(model, text, flags.rounds) for length, text in texts.items()}
         form = {"JSON": write_json_lines, "npz": write_npz}
         embedded = {name: embeddings(folder, texts[lengths[0]], form[name]) for name in form}
@@ -160,13 +160,13 @@ def entry(field: int, content: bytes) -> bytes:
     return bytes([field << 3 | 2, len(content)]) + content
 
 
-def text_of(model: QuestionAnswerer, length: int) -> str:
+def text_of(folder: ModelFolder, length: int) -> str:
     """Returns a text that makes one window of at most so many tokens, and nearly as many."""
     text = ""
     for number in range(length):
         longer = f"{text} {_WORDS[number % len(_WORDS)]}"
         # [CLS] question [SEP] text [SEP], and what `later_answers` puts before it.
-        if sum(map(len, model.folder.tokenizer.encode([QUESTION, longer]))) + 7 > length:
+        if sum(map(len, folder.tokenizer.encode([QUESTION, longer]))) + 7 > length:
             break
         text = longer
     return text.strip()

@@ -4,9 +4,11 @@
 
 The others are a longest common subsequence in plain Python (`lcs.py`), on some examples, and
 `transformers`' fast ALBERT tokenizer through `datasets.map` in one process. Every way has a
-SentencePiece model but for one, which has a WordPiece vocabulary. Each runs in a process of its
-own, whose peak memory is shown; start-up is not counted. They take turns, so that an hour in which
-the machine is slower is one for all of them.
+SentencePiece model but for one, which has a WordPiece vocabulary. Two more are this project on a
+file of the size of SQuAD, with one process and with two: paragraphs and questions are those of
+--input_file and others like them (`squad_size.py`), none of which occurs twice. Each runs in a
+process of its own, whose peak memory is shown; start-up is not counted. They take turns, so that an
+hour in which the machine is slower is one for all of them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+
+from benchmarks.squad_size import write_questions
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.path.join(ROOT, os.pardir, "shared")
@@ -40,7 +44,10 @@ def main() -> None:
                 f"bench-features: error: {path} is missing; give --input_file, --spm_model_file "
                 "and --vocab_file"
             )
-    turns = [{way: measured(way) for way in WAYS} for _ in range(flags.turns)]
+    with tempfile.TemporaryDirectory() as folder:
+        large = os.path.join(folder, "large.json")
+        write_questions(flags.input_file, large, flags.questions)
+        turns = [{way: measured(way, large) for way in WAYS} for _ in range(flags.turns)]
     results = {way: min((turn[way] for turn in turns), key=lambda r: r["ms"]) for way in WAYS}
     ours = results["one process"]["ms"]
     print(f"{'':<22}{'ms an example':>15}{'times ours':>12}{'examples':>10}{'peak memory':>14}")
@@ -51,10 +58,11 @@ def main() -> None:
         )
 
 
-def measured(way: str) -> dict:
-    """Returns what a process of its own has measured of a way."""
+def measured(way: str, large: str) -> dict:
+    """Returns what a process of its own has measured of a way; `large` is the file of its size."""
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **WAYS[way][1]}
     command = [sys.executable, "-m", "benchmarks.features", f"--way={way}", *sys.argv[1:]]
+    command.append(f"--large_file={large}")
     process = subprocess.run(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True
     )
@@ -71,6 +79,8 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--lcs_examples", type=int, default=100)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="a turn; the fastest of all counts")
+    parser.add_argument("--questions", type=int, default=88000, help="of the size of SQuAD")
+    parser.add_argument("--large_file", help=argparse.SUPPRESS)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -106,6 +116,12 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
         return source.made().num_examples
 
     return fastest(work, flags.rounds)
+
+
+def large(flags: argparse.Namespace, workers: int) -> dict:
+    """Times this project likewise, once, on a file of the size of SQuAD."""
+    of_size = argparse.Namespace(**{**vars(flags), "input_file": flags.large_file, "rounds": 1})
+    return ours(of_size, workers, flags.spm_model_file, None)
 
 
 def lcs(flags: argparse.Namespace) -> dict:
@@ -196,6 +212,8 @@ WAYS = {
         lambda flags: ours(flags, len(os.sched_getaffinity(0)), flags.spm_model_file, None),
         {},
     ),
+    "SQuAD's size": (lambda flags: large(flags, 1), {}),
+    "SQuAD's size, 2": (lambda flags: large(flags, 2), {}),
     "fast tokenizer": (fast_tokenizer, {"TOKENIZERS_PARALLELISM": "false"}),
     "the same, threads": (fast_tokenizer, {"TOKENIZERS_PARALLELISM": "true"}),
     "plain LCS": (lcs, {}),

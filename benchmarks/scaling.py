@@ -3,10 +3,11 @@
   make bench-scaling     or: python -m benchmarks.scaling [--batch_size 8] [--seq_length 128] ...
 
 Every worker trains on a batch of the same size (weak scaling), so that the ideal is a step that
-takes as long with two workers as with one. The jobs run in turns and the fastest round of each
-counts, so that what else the machine does falls on both. Printed are the efficiency, the time of
-the all-reduce of the gradients alone, and what these figures give for more workers
-(`runtime/preflight/scaling.py`).
+takes as long with two workers as with one. Two more jobs have two workers that are not bound to
+cores: with the threads that they take by themselves, and with as many as there are cores. The jobs
+run in turns and the fastest round of each counts, so that what else the machine does falls on all.
+Printed are the efficiency, the time of the all-reduce of the gradients alone, and what these
+figures give for more workers (`runtime/preflight/scaling.py`).
 """
 
 from __future__ import annotations
@@ -18,15 +19,35 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from runtime.devices import threads
 from runtime.preflight.scaling import Link, scale
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MARK = "measured: "
+_BOUND = ("--bind-to", "core", "--map-by", "socket:PE=1")
+_UNBOUND = ("--bind-to", "none", "--oversubscribe")
+
+
+class Job(NamedTuple):
+    """A job to measure: workers, how mpirun places them, and whether each has too many threads."""
+
+    size: int
+    placing: Sequence[str]
+    crowded: bool = False
+
+
+JOBS = {
+    "1 worker, 1 core": Job(1, _BOUND),
+    "2 workers, 2 cores": Job(2, _BOUND),
+    "2 workers, not bound": Job(2, _UNBOUND),
+    "with threads of all": Job(2, _UNBOUND, crowded=True),
+}
 
 
 class Measured(NamedTuple):
@@ -43,13 +64,13 @@ def main() -> None:
     if flags.worker:
         work(flags)
         return
-    runs = {1: [], 2: []}
+    runs = {name: [] for name in JOBS}
     for _ in range(flags.rounds):
-        for size, measured in runs.items():
-            measured.append(run_job(size))
-    one, two = (min(measured) for measured in runs.values())
-    print_measured(one, two, flags.batch_size)
-    print_model(one, flags)
+        for name, measured in runs.items():
+            measured.append(run_job(JOBS[name]))
+    best = {name: min(measured) for name, measured in runs.items()}
+    print_measured(best, flags.batch_size)
+    print_model(next(iter(best.values())), flags)
 
 
 def parse_flags() -> argparse.Namespace:
@@ -67,13 +88,19 @@ def parse_flags() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_job(size: int) -> Measured:
-    """Returns what rank 0 of a job of `size` workers has measured."""
+def run_job(job: Job) -> Measured:
+    """Returns what rank 0 of a job has measured."""
     mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
-    command = [mpirun, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
-    command += ["-np", str(size), sys.executable, "-m", "benchmarks.scaling", "--worker"]
+    command = [mpirun, "--allow-run-as-root", *job.placing, "-np", str(job.size), sys.executable]
+    command += ["-m", "benchmarks.scaling", "--worker", *sys.argv[1:]]
+    all_cores = dict.fromkeys(threads.VARIABLES, str(os.cpu_count())) if job.crowded else {}
     result = subprocess.run(
-        [*command, *sys.argv[1:]], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True
+        command,
+        cwd=ROOT,
+        env={**os.environ, **all_cores},
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
     )
     line = next(line for line in result.stdout.splitlines() if line.startswith(_MARK))
     return Measured(*json.loads(line[len(_MARK) :]))
@@ -88,6 +115,7 @@ def work(flags: argparse.Namespace) -> None:
     from runtime import distributed
 
     distributed.start(use_horovod=True)
+    threads.limit()
     distributed.connect()
     config = modeling.AlbertConfig.from_json_file(flags.config)
     batch = make_batch(config, flags.batch_size, flags.seq_length)
@@ -128,12 +156,13 @@ def median_seconds(call, times: int) -> float:
     return statistics.median(seconds[2:])
 
 
-def print_measured(one: Measured, two: Measured, batch_size: int) -> None:
-    """Prints the table of both jobs."""
+def print_measured(best: dict[str, Measured], batch_size: int) -> None:
+    """Prints the table of the jobs."""
+    one = next(iter(best.values()))
     print(f"{'':<22}{'s a step':>12}{'examples/s':>12}{'efficiency':>12}{'all-reduce':>14}")
-    for size, measured in ((1, one), (2, two)):
+    for name, measured in best.items():
+        size = JOBS[name].size
         rate = size * batch_size / measured.step
-        name = f"{size} worker{'s' * (size > 1)}, {size} core{'s' * (size > 1)}"
         print(
             f"{name:<22}{measured.step:>12.3f}{rate:>12.2f}{one.step / measured.step:>12.3f}"
             + (f"{1e3 * measured.communication:>11.1f} ms" if size > 1 else f"{'-':>14}")

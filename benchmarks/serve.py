@@ -101,7 +101,7 @@ def measure(
     model: object, port: int, length: int, clients: list[int], flags: argparse.Namespace
 ) -> bool:
     """Measures texts of a length, prints their rows, and tells whether the promises hold."""
-    text = text_of(model, length)
+    text = text_of(model.folder, length)
     alone: list[Measured] = []
     by_clients: dict[int, list[Measured]] = {count: [] for count in clients}
     # The first use of a batch's shape is slow.

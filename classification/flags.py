@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from encoder_task import define_optimizer, define_text_flags
+from encoder_flags import define_optimizer, define_text_flags
 from runtime.flags import (
     DATA,
     TRAINING,

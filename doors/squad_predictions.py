@@ -14,7 +14,7 @@ from squad.predictions import (
     NO_ANSWER,
     FindSpans,
     RawResult,
-    add_spans,
+    Spans,
     by_example,
     nbest_of,
     spans_v1,
@@ -228,7 +228,12 @@ def _accumulate(
 ) -> None:
     results, features = _by_id(all_results), by_example(map(_prediction_feature, all_features))
     for index in range(len(all_examples)):
-        add_spans(result_dict.setdefault(index, {}), features[index], results, find_spans)
+        of_example = result_dict.setdefault(index, {})
+        for feature in features[index]:
+            of_feature = of_example.setdefault(feature.unique_id, {})
+            columns = map(np.ndarray.tolist, find_spans(feature, results[feature.unique_id]))
+            for first, last, *scores in zip(*columns, strict=True):
+                of_feature.setdefault((first, last), []).append(tuple(scores))
 
 
 def _by_id(results: Iterable[RawResult | RawResultV2]) -> dict:
@@ -246,10 +251,23 @@ def _nbest_predictions(
     features = by_example(map(_prediction_feature, all_features))
     return {
         example.qas_id: nbest_of(
-            example, features[index], result_dict[index], n_best_size, no_answer
+            example,
+            [(f, _mean_spans(result_dict[index][f.unique_id])) for f in features[index]],
+            n_best_size,
+            no_answer,
         )
         for index, example in enumerate(all_examples)
     }
+
+
+def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> Spans:
+    """Returns a feature's spans with the means of the models' scores."""
+    places = np.array(list(of_feature), np.int64).reshape(-1, 2)
+    means = [
+        [sum(column) / len(scores) for column in zip(*scores, strict=True)]
+        for scores in of_feature.values()
+    ]
+    return Spans(*places.T, *np.array(means, np.float64).reshape(-1, 2).T)
 
 
 def _prediction_feature(feature: InputFeatures | PredictionFeature) -> PredictionFeature:

@@ -13,8 +13,6 @@ from tokenization import FullTokenizer
 
 # Around and between the two texts of a pair, and around a single text.
 _PAIR_SPECIAL_TOKENS, _SINGLE_SPECIAL_TOKENS = 3, 2
-# The shortest feature: [CLS], a token, [SEP], a token, [SEP].
-SHORTEST = _PAIR_SPECIAL_TOKENS + 2
 
 
 class Feature(NamedTuple):

@@ -13,7 +13,7 @@ from encoder_task import Head
 from glue.custom import TsvProcessor
 from glue.examples import DataProcessor
 from glue.feature_files import GlueFeatures
-from glue.flags import CUSTOM, TASKS, define_glue_flags
+from glue.flags import CUSTOM, TASKS
 from glue.head import make_head
 from glue.tasks import PROCESSORS
 from runtime import distributed
@@ -31,7 +31,6 @@ class GlueTask(ClassificationTask):
     """A task of GLUE, or one's own, under the flags."""
 
     kind = "glue"
-    define_flags = staticmethod(define_glue_flags)
 
     def __init__(self, settings: Settings):
         processor = load_processor(settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from encoder_task import define_optimizer
+from encoder_flags import define_optimizer
 from runtime.flags import (
     ANSWERS,
     DATA,

@@ -11,7 +11,6 @@ import tokenization
 from encoder_task import CONFIG_FLAGS, EncoderTask, Head, check_vocabulary
 from modeling import BertConfig, EncoderConfig
 from optimization import OptimizerOptions
-from pretraining.flags import define_pretraining_flags
 from pretraining.head import make_head
 from pretraining.input_pipeline import RecordOptions, check_files, drawing_masks, record_files
 from pretraining.masking import Masker, MaskingOptions
@@ -38,7 +37,6 @@ class PretrainingTask(EncoderTask):
     kind = "pretraining"
     required = (CONFIG_FLAGS, "output_dir")
     trims = False
-    define_flags = staticmethod(define_pretraining_flags)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)

@@ -10,7 +10,7 @@ from classification.features import LabelledFeatures
 from encoder_task import Head, check_room
 from race.examples import LABELS, RaceProcessor
 from race.features import SPECIAL_TOKENS, make_records
-from race.flags import FEATURE_FLAGS, define_race_flags
+from race.flags import FEATURE_FLAGS
 from race.head import make_race_head
 from runtime.errors import FlagError
 from runtime.flags import Settings
@@ -23,7 +23,6 @@ class RaceTask(ClassificationTask):
     kind = "race"
     sequences = (len(LABELS),)
     input_name = "data_dir"
-    define_flags = staticmethod(define_race_flags)
 
     def __init__(self, settings: Settings):
         check_flags(settings)

@@ -30,6 +30,8 @@ CHECKPOINTS = "checkpoints and log"
 DEVICE = "device, workers and precision"
 WITHOUT_USE = "without use here, accepted for compatibility"
 _THEMES = (DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
+# What --device may say.
+DEVICES = ["auto", "hpu", "gpu", "cpu"]
 NO_UTF8 = (
     "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
     "locale is to blame"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from encoder_task import define_optimizer, define_text_flags
+from encoder_flags import define_optimizer, define_text_flags
 from runtime.flags import (
     ANSWERS,
     DATA,

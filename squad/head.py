@@ -27,12 +27,14 @@ def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return scores[:, :, 0], scores[:, :, 1]
 
 
-def make_v1_head(mask_padding_in_loss: bool) -> Head:
+def make_v1_head(mask_padding_in_loss: bool, num_best: int | None = None) -> Head:
     """Returns the head of SQuAD 1.1.
 
     The loss is the mean cross-entropy of start and end. As in the reference the softmax runs over
     all positions, so that the loss depends on how far a batch is padded, unless
-    `mask_padding_in_loss` takes padding out of it.
+    `mask_padding_in_loss` takes padding out of it. With `num_best`, K or the length if that is
+    less, predictions are the best starts and ends alone, with their positions, [B, K] each; of
+    equals the first. An exported model gives all.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
@@ -43,11 +45,11 @@ def make_v1_head(mask_padding_in_loss: bool) -> Head:
             end_logits += padding * _PADDING_SCORE
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
-        predictions = {"start_log_prob": start_logits, "end_log_prob": end_logits}
-        if "unique_ids" in features:
-            predictions["unique_ids"] = features["unique_ids"]
+        given = {key: features[key] for key in ("unique_ids",) if key in features}
+        predictions = {"start_log_prob": start_logits, "end_log_prob": end_logits, **given}
         if not is_training:
-            return HeadOutput(None, predictions)
+            best = {**_best(predictions, num_best), **given} if num_best else predictions
+            return HeadOutput(None, best, predictions)
         loss = 0.5 * (
             _cross_entropy(start_logits, features["start_positions"])
             + _cross_entropy(end_logits, features["end_positions"])
@@ -55,6 +57,16 @@ def make_v1_head(mask_padding_in_loss: bool) -> Head:
         return HeadOutput(loss, predictions)
 
     return head
+
+
+def _best(scores: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
+    """Returns the best positions of scores [B, S], as SQuAD 2.0's head names them."""
+    outputs = {}
+    for name in ("start", "end"):
+        of_all = scores[f"{name}_log_prob"]
+        values, positions = tf.nn.top_k(of_all, tf.minimum(count, tf.shape(of_all)[1]))
+        outputs |= {f"{name}_top_log_probs": values, f"{name}_top_index": positions}
+    return outputs
 
 
 def _cross_entropy(logits: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:

@@ -18,28 +18,30 @@ from runtime.files import open_atomically
 from squad.examples import SquadExample
 from squad.token_places import PredictionFeature
 
-# A candidate span of a window, by its first and last token, and its start and end score.
-Span = tuple[tuple[int, int], tuple[float, float]]
-# From a feature and the model's output for it to the candidates, likelier starts first.
-FindSpans = Callable[[PredictionFeature, Any], Iterable[Span]]
 # What stands in an n-best list without candidates.
 NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
 
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
+# As much of it as answers are made of: the likeliest positions, and their scores.
+BestPositions = collections.namedtuple("BestPositions", ["unique_id", "starts", "ends"])
 
 
-class _Candidate(NamedTuple):
-    """A span of tokens of one feature, by its scores."""
+class Spans(NamedTuple):
+    """Candidate spans of a window, likelier starts first; arrays [N].
 
-    feature: PredictionFeature
-    start: int
-    end: int
-    start_log_prob: float
-    end_log_prob: float
+    Attributes:
+      first, last: numbers of the first and the last token in the window.
+      start_scores, end_scores: the spans' scores.
+    """
 
-    @property
-    def score(self) -> float:
-        return self.start_log_prob + self.end_log_prob
+    first: np.ndarray
+    last: np.ndarray
+    start_scores: np.ndarray
+    end_scores: np.ndarray
+
+
+# From a feature and the model's output for it to the candidates.
+FindSpans = Callable[[PredictionFeature, Any], Spans]
 
 
 class Answer(NamedTuple):
@@ -70,6 +72,16 @@ def raw_results(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResult]:
     return {result.unique_id: result for result in results}
 
 
+def best_positions(outputs: Iterable[Mapping[str, Any]]) -> dict[int, BestPositions]:
+    """Returns likewise what `squad.head.make_v1_head` gives where it is told how many to give."""
+    keys = [(f"{name}_top_index", f"{name}_top_log_probs") for name in ("start", "end")]
+    results = (
+        BestPositions(int(o["unique_ids"]), *((o[index], o[scores]) for index, scores in keys))
+        for o in outputs
+    )
+    return {result.unique_id: result for result in results}
+
+
 def answer_questions(
     examples: Sequence[SquadExample],
     features: Iterable[PredictionFeature],
@@ -94,15 +106,23 @@ def answer_questions(
     Returns:
       Question id to answer.
     """
-    of_examples = by_example(features)
-    answers = {}
+    of_examples, answers = by_example(features), {}
     for index, example in enumerate(examples):
-        own, spans = of_examples[index], {}
-        add_spans(spans, own, results, find_spans)
-        entries = nbest_of(example, own, spans, nbest.size, no_answer)
+        found = spans_in(of_examples[index], results, find_spans)
+        entries = nbest_of(example, found, nbest.size, no_answer)
         nbest.add(example.qas_id, entries)
         answers[example.qas_id] = entries[0]["text"]
     return answers
+
+
+def _as_json(entries: Sequence[Mapping[str, str | float]]) -> str:
+    """Returns entries as JSON, as `json.dumps` with an indent writes them; that takes a while."""
+    names = [f"            {json.dumps(name)}: " for name in entries[0]]
+    values = [value for entry in entries for value in entry.values()]
+    # A line each: JSON has no line break in a value.
+    lines = iter(json.dumps(values, separators=("\n", ":"))[1:-1].split("\n"))
+    texts = [",\n".join(name + next(lines) for name in names) for _ in entries]
+    return ",\n".join(f"        {{\n{text}\n        }}" for text in texts)
 
 
 class NbestLists:
@@ -116,7 +136,7 @@ class NbestLists:
         """Keeps them in a file without a name in that folder."""
         self.size = size
         self._folder = folder
-        self._count = 0
+        self._lengths: list[int] = []
         with self._writing():
             # Gone with this object.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -129,23 +149,22 @@ class NbestLists:
         """
         with self._writing():
             # JSON would take as long as finding the answers.
-            marshal.dump({qas_id: entries}, self._file)
-        self._count += 1
+            self._lengths.append(self._file.write(marshal.dumps((qas_id, entries))))
 
     def __iter__(self) -> Iterator[tuple[str, list[dict]]]:
         """Yields the id and the list of each question."""
         with self._writing():
             self._file.seek(0)
-        for _ in range(self._count):
-            yield from marshal.load(self._file).items()
+        for length in self._lengths:
+            # From the file itself `marshal` reads byte by byte.
+            yield marshal.loads(self._file.read(length))
 
     def write(self, path: str) -> None:
         """Writes them as `write_predictions_v1` does."""
         with open_atomically(path) as file:
             for number, (qas_id, entries) in enumerate(self):
                 file.write("," if number else "{")
-                # What is in the braces.
-                file.write(json.dumps({qas_id: entries}, indent=4)[1:-2])
+                file.write(f"\n    {json.dumps(qas_id)}: [\n{_as_json(entries)}\n    ]")
             file.write("\n}\n")
 
     @contextlib.contextmanager
@@ -156,31 +175,31 @@ class NbestLists:
             raise UserError(f"n-best lists cannot be kept in {self._folder}: {e.strerror}") from e
 
 
-def add_spans(
-    of_example: dict,
-    features: Iterable[PredictionFeature],
-    results: Mapping[int, Any],
-    find_spans: FindSpans,
-) -> None:
-    """Adds the candidate spans of an example's features to unique id -> span -> list of scores.
-
-    Results of several models may be added up.
-    """
-    for feature in features:
-        spans = of_example.setdefault(feature.unique_id, {})
-        for span, scores in find_spans(feature, results[feature.unique_id]):
-            spans.setdefault(span, []).append(scores)
+def spans_in(
+    features: Iterable[PredictionFeature], results: Mapping[int, Any], find_spans: FindSpans
+) -> list[tuple[PredictionFeature, Spans]]:
+    """Returns a question's features with the candidates in them, see `answer_questions`."""
+    return [(feature, find_spans(feature, results[feature.unique_id])) for feature in features]
 
 
 def spans_v1(n_best_size: int, max_answer_length: int) -> FindSpans:
     """Returns what finds candidates in a `RawResult`: of the `n_best_size` best starts and ends."""
+    of_best = spans_of_best(max_answer_length)
 
-    def find_spans(feature: PredictionFeature, result: RawResult) -> Iterable[Span]:
-        starts, start_scores = _best(result.start_log_prob, n_best_size)
-        ends, end_scores = _best(result.end_log_prob, n_best_size)
-        return likely_spans(
-            feature, (starts, start_scores), (ends[None], end_scores[None]), max_answer_length
-        )
+    def find_spans(feature: PredictionFeature, result: RawResult) -> Spans:
+        of_both = (_best(scores, n_best_size) for scores in result[1:])
+        return of_best(feature, BestPositions(result.unique_id, *of_both))
+
+    return find_spans
+
+
+def spans_of_best(max_answer_length: int) -> FindSpans:
+    """Returns what finds candidates in `BestPositions`: pairs of any start and any end."""
+
+    def find_spans(feature: PredictionFeature, result: BestPositions) -> Spans:
+        ends, end_scores = result.ends
+        of_every_start = ends[None], end_scores[None]
+        return likely_spans(feature, result.starts, of_every_start, max_answer_length)
 
     return find_spans
 
@@ -190,7 +209,7 @@ def likely_spans(
     starts: tuple[np.ndarray, np.ndarray],
     ends: tuple[np.ndarray, np.ndarray],
     max_answer_length: int,
-) -> Iterable[Span]:
+) -> Spans:
     """Returns the pairs of a start and an end that may be answers.
 
     Such a pair lies in the paragraph, begins where the feature gives its token the maximum
@@ -214,9 +233,7 @@ def likely_spans(
     valid = usable[:, None] & (last < count) & (lengths > 0) & (lengths <= max_answer_length)
     rows, columns = np.nonzero(valid)
     of_end = (rows if len(last) > 1 else np.zeros_like(rows)), columns
-    spans = zip(first[rows].tolist(), last[of_end].tolist(), strict=True)
-    scores = zip(first_scores[rows].tolist(), last_scores[of_end].tolist(), strict=True)
-    return zip(spans, scores, strict=True)
+    return Spans(first[rows], last[of_end], first_scores[rows], last_scores[of_end])
 
 
 def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -228,8 +245,7 @@ def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def nbest_of(
     example: SquadExample,
-    features: Iterable[PredictionFeature],
-    of_example: dict,
+    found: Sequence[tuple[PredictionFeature, Spans]],
     n_best_size: int,
     no_answer: dict,
 ) -> list[dict]:
@@ -237,12 +253,11 @@ def nbest_of(
 
     Args:
       example: the question.
-      features: its features.
-      of_example: what `add_spans` has filled.
+      found: its features and the candidates in them.
       n_best_size: how many answers are kept.
       no_answer: the entry that stands for none.
     """
-    answers = best_answers(example, features, of_example, n_best_size)
+    answers = best_answers(example, found, n_best_size)
     shares = softmax([answer.score for answer in answers])
     return [
         {
@@ -256,45 +271,39 @@ def nbest_of(
 
 
 def best_answers(
-    example: SquadExample,
-    features: Iterable[PredictionFeature],
-    of_example: dict,
-    n_best_size: int,
+    example: SquadExample, found: Sequence[tuple[PredictionFeature, Spans]], n_best_size: int
 ) -> list[Answer]:
     """Returns the best answers of a question with different texts, best first; maybe none.
 
     Arguments are as in `nbest_of`.
     """
-    candidates = [
-        _mean_candidate(feature, span, scores)
-        for feature in features
-        for span, scores in of_example[feature.unique_id].items()
+    if not found:
+        return []
+    columns = [
+        (feature.starts[spans.first], feature.ends[spans.last], *spans[2:])
+        for feature, spans in found
     ]
-    candidates.sort(key=lambda c: c.score, reverse=True)
-    return _different(candidates, example.paragraph_text, n_best_size)
+    first, last, starts, ends = map(np.concatenate, zip(*columns, strict=True))
+    # As they are written: their sum in float32 would have other equals.
+    starts, ends = starts.astype(np.float64), ends.astype(np.float64)
+    order = np.argsort(-(starts + ends), kind="stable")
+    ranked = (column[order].tolist() for column in (first, last, starts, ends))
+    return _different(zip(*ranked, strict=True), example.paragraph_text, n_best_size)
 
 
-def _mean_candidate(
-    feature: PredictionFeature, span: tuple[int, int], scores: list[tuple[float, float]]
-) -> _Candidate:
-    start, end = (sum(column) / len(scores) for column in zip(*scores, strict=True))
-    return _Candidate(feature, *span, start, end)
-
-
-def _different(candidates: list[_Candidate], paragraph_text: str, n_best_size: int) -> list[Answer]:
-    """Returns the first candidates with different texts."""
-    texts = {}
-    for candidate in candidates:
-        if len(texts) >= n_best_size:
-            break
-        first = int(candidate.feature.starts[candidate.start])
-        last = int(candidate.feature.ends[candidate.end])
+def _different(
+    candidates: Iterable[tuple[int, int, float, float]], paragraph_text: str, n_best_size: int
+) -> list[Answer]:
+    """Returns the first candidates with different texts, of characters and scores."""
+    answers = {}
+    for first, last, *scores in candidates:
         text = paragraph_text[first : last + 1]
         place = first + len(text) - len(text.lstrip())
-        if (text := text.strip()) not in texts:
-            scores = candidate.start_log_prob, candidate.end_log_prob
-            texts[text] = Answer(text, place, *scores)
-    return list(texts.values())
+        if (text := text.strip()) not in answers:
+            answers[text] = Answer(text, place, *scores)
+            if len(answers) == n_best_size:
+                break
+    return list(answers.values())
 
 
 def softmax(scores: Sequence[float]) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from squad.predictions import FindSpans, Span, likely_spans
+from squad.predictions import FindSpans, Spans, likely_spans
 from squad.token_places import PredictionFeature
 
 # As `squad.predictions.NO_ANSWER`, with the reference's scores.
@@ -41,7 +41,7 @@ def raw_results_v2(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResultV
 def spans_v2(max_answer_length: int) -> FindSpans:
     """Returns what finds candidates in a `RawResultV2`: its starts, with the ends of each."""
 
-    def find_spans(feature: PredictionFeature, result: RawResultV2) -> Iterable[Span]:
+    def find_spans(feature: PredictionFeature, result: RawResultV2) -> Spans:
         starts = np.asarray(result.start_top_index), np.asarray(result.start_top_log_probs)
         ends = (
             np.asarray(of_pairs).reshape(len(starts[0]), -1)

@@ -11,9 +11,8 @@ from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN
 from squad.examples import check_all_answerable
 from squad.feature_files import Questions
-from squad.flags import define_v1_flags
 from squad.head import make_v1_head
-from squad.predictions import NbestLists, answer_questions, raw_results, spans_v1
+from squad.predictions import NbestLists, answer_questions, best_positions, spans_of_best
 from squad.scoring import evaluate_v1, get_raw_scores_v1
 from squad.task import PREDICTIONS, SquadTask
 
@@ -24,7 +23,6 @@ class SquadV1Task(SquadTask):
     version = "1.1"
     raw_scores = staticmethod(get_raw_scores_v1)
     kind = "squad-1.1"
-    define_flags = staticmethod(define_v1_flags)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -36,7 +34,8 @@ class SquadV1Task(SquadTask):
                 check_all_answerable(getattr(settings, name), f"--{name}")
 
     def head(self) -> Head:
-        return make_v1_head(self.settings.mask_padding_in_loss)
+        settings = self.settings
+        return make_v1_head(settings.mask_padding_in_loss, settings.n_best_size)
 
     def assets(self) -> Assets:
         description, files = super().assets()
@@ -50,6 +49,6 @@ class SquadV1Task(SquadTask):
         self, questions: Questions, outputs: list[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
-        find_spans = spans_v1(self.settings.n_best_size, self.settings.max_answer_length)
-        answers = answer_questions(examples, features, raw_results(outputs), find_spans, nbest)
+        find_spans = spans_of_best(self.settings.max_answer_length)
+        answers = answer_questions(examples, features, best_positions(outputs), find_spans, nbest)
         return evaluate_v1(articles, answers), {PREDICTIONS: answers}

@@ -12,7 +12,6 @@ from runtime.json_input import read_json
 from runtime.training.assets import Assets
 from runtime.training.prediction import Output
 from squad.feature_files import Questions, SquadV2Features
-from squad.flags import define_v2_flags
 from squad.head_v2 import V2Options, make_v2_head
 from squad.predictions import NbestLists, answer_questions
 from squad.predictions_v2 import NO_ANSWER_V2, no_answer_odds, raw_results_v2, spans_v2
@@ -33,7 +32,6 @@ class SquadV2Task(SquadTask):
     raw_scores = staticmethod(get_raw_scores)
     kind = "squad-2.0"
     features = SquadV2Features
-    define_flags = staticmethod(define_v2_flags)
 
     def __init__(self, settings: Settings):
         super().__init__(settings)

@@ -13,7 +13,8 @@ from modeling import AlbertConfig, EncoderConfig, read_config
 from runtime import distributed
 from runtime.distributed import Worker
 from runtime.flags import Settings
-from runtime.training.run import define_flags
+from runtime.training.run_flags import define_flags
+from squad.flags import define_v1_flags, define_v2_flags
 from squad.v1 import SquadV1Task
 from squad.v2 import SquadV2Task
 from tests.conftest import ROOT, run, squad_command
@@ -264,11 +265,11 @@ def test_every_preset_of_squad_has_its_steps():
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_of_a_preset(name, squad_dir, tmp_path, set_flags, monkeypatch):
     _, program, *job = squad_job(name, squad_dir, tmp_path)
-    task_class = SquadV2Task if program.endswith("v2.py") else SquadV1Task
-    set_flags([lambda: define_flags(task_class)], *job)
+    is_v2 = program.endswith("v2.py")
+    set_flags([lambda: define_flags(define_v2_flags if is_v2 else define_v1_flags)], *job)
     workers, *expected = STEPS[name]
     monkeypatch.setattr(distributed, "_worker", Worker(0, workers))
-    task = task_class(Settings())
+    task = (SquadV2Task if is_v2 else SquadV1Task)(Settings())
     assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
 
 

@@ -24,6 +24,7 @@ MODEL = (
     "wordpiece_text",
     "token_offsets",
     "tokenization",
+    "encoder_flags",
     "encoder_task",
     "weights",
     "classification",

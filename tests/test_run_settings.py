@@ -239,7 +239,7 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
 
     def found(*arguments: str) -> dict:
         given = [a.format(files) for a in (*BASE, *ARGUMENTS[program], *arguments)]
-        definers = [functools.partial(run_module.define_flags, task_class)]
+        definers = [functools.partial(define_flags_of, program)]
         set_flags(definers, f"--output_dir={tmp_path}", *given)
         try:
             run = Run(task_class(Settings()))
@@ -256,11 +256,17 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
     return found
 
 
+def define_flags_of(program: str) -> None:
+    """Defines the flags of a program, as its start does."""
+    sys.modules.pop(program, None)
+    importlib.import_module(program)
+
+
 def task_of(program: str) -> type:
     """The task of a program, whose flags are not left behind."""
     before = set(flags.FLAGS)
     try:
-        return importlib.import_module(program).TASK
+        return importlib.import_module(program).task()
     finally:
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)

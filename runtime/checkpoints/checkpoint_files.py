@@ -290,21 +290,6 @@ def keep_last(folder: str, count: int) -> None:
         remove_checkpoint(prefix)
 
 
-class FitsModel(tf.train.SessionRunHook):
-    """Checks, before a session restores a checkpoint, that it has the model's variables.
-
-    TensorFlow itself gives a variable whatever shape the checkpoint's has.
-    """
-
-    def __init__(self, checkpoint: str):
-        """Takes the prefix of the checkpoint to compare with."""
-        self._checkpoint = checkpoint
-
-    def begin(self) -> None:
-        """Raises a `UserError` if a variable of the graph is missing or has another shape."""
-        check_fits(self._checkpoint, tf.global_variables())
-
-
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
     """Raises a `UserError` unless a checkpoint has all the variables, in their shapes."""
     shapes = load_checkpoint(checkpoint).get_variable_to_shape_map()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.data.cached_file import Snapshot
-from runtime.data.records import parsed_batches
+from runtime.data.records import longest_first, parsed_batches
 from runtime.devices import device
 
 
@@ -42,7 +43,11 @@ class Data(NamedTuple):
     source: Any = None
 
     def input_fn(
-        self, batch_size: int, shuffle_seed: int | None = None, start_batch: int = 0
+        self,
+        batch_size: int,
+        shuffle_seed: int | None = None,
+        start_batch: int = 0,
+        order: np.ndarray | None = None,
     ) -> Callable[[], tf.data.Dataset]:
         """Returns an `input_fn` of this worker's share of the batches.
 
@@ -50,6 +55,7 @@ class Data(NamedTuple):
           batch_size: records in a batch.
           shuffle_seed: of the order, without end; None for one pass in file order.
           start_batch: number of the first batch of all workers together.
+          order: numbers of the records, for a pass in another order than that of the file.
         """
 
         def input_fn() -> tf.data.Dataset:
@@ -61,6 +67,7 @@ class Data(NamedTuple):
                 shuffle_seed=shuffle_seed,
                 start_batch=start_batch,
                 max_batches=self.max_batches if is_pass else None,
+                order=order,
                 pad_remainder=is_pass and device.is_hpu(),
                 trim_padding=self.trims and not device.is_hpu(),
                 rank=distributed.rank(),
@@ -73,6 +80,18 @@ class Data(NamedTuple):
             return self.transform(batches, start_batch + distributed.rank(), distributed.size())
 
         return input_fn
+
+    def order(self) -> np.ndarray | None:
+        """Returns an order of the records in which batches have the least padding.
+
+        None for file order, where batches are not cut to their longest row.
+
+        Raises:
+          UserError: a record is damaged.
+        """
+        if not self.trims or device.is_hpu() or self.max_batches is not None:
+            return None
+        return longest_first(self.files, self.spec)
 
 
 def batch_spec(

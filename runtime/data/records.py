@@ -236,6 +236,7 @@ def parsed_batches(
     max_batches: int | None = None,
     drop_remainder: bool = False,
     pad_remainder: bool = False,
+    order: np.ndarray | None = None,
     trim_padding: bool = False,
     rank: int = 0,
     num_workers: int = 1,
@@ -255,6 +256,7 @@ def parsed_batches(
       start_batch: number of the first batch of all workers together.
       max_batches: in file order, the most batches to take, evenly spread; None for all.
       drop_remainder: in file order, leave out a last batch that is not full.
+      order: numbers of the records, in the order in which they come instead of file order.
       pad_remainder: in file order, repeat the last record until the last batch is full.
       trim_padding: cut features of the shape of `input_mask` to the longest row of the batch.
       rank, num_workers: which of how many workers this is.
@@ -264,7 +266,7 @@ def parsed_batches(
     """
     records = RecordFile(files)
     if shuffle_seed is None:
-        numbers = functools.partial(_numbers_in_order, len(records), batch_size)
+        numbers = functools.partial(_numbers_in_order, len(records), batch_size, order)
         end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
@@ -322,8 +324,29 @@ def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.n
     )
 
 
-def _numbers_in_order(count: int, batch_size: int, batch: int) -> np.ndarray:
-    return np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
+def _numbers_in_order(
+    count: int, batch_size: int, order: np.ndarray | None, batch: int
+) -> np.ndarray:
+    places = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
+    return places if order is None else order[places]
+
+
+def longest_first(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
+    """Returns the numbers of records by length, long ones first, equal ones in file order.
+
+    Batches in this order have the least padding, and the first one needs the most memory. The
+    length of a record with several sequences is that of its longest.
+
+    Raises:
+      UserError: a record is damaged.
+    """
+    records, shape = RecordFile(files), spec["input_mask"].shape
+    lengths = np.zeros(len(records), np.int64)
+    for number in range(len(records)):
+        (record,) = records.read([number])
+        mask = tf.train.Example.FromString(record).features.feature["input_mask"].int64_list.value
+        lengths[number] = np.array(mask[:]).reshape(shape).sum(axis=-1).max()
+    return np.argsort(-lengths, kind="stable")
 
 
 @functools.lru_cache(maxsize=4)

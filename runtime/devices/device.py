@@ -15,7 +15,6 @@ from runtime import distributed
 from runtime.devices import habana
 from runtime.errors import UserError
 
-KINDS = ("auto", "hpu", "gpu", "cpu")
 _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
 _GPU_INSTALL = "install requirements-gpu.txt and NVIDIA's driver"
 _INSIST = "--device=cpu insists on the CPU"

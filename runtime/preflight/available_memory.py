@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
+from runtime import cgroup
+
 _UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
 # How a card's total memory is asked for; both print a line such as "32768 MiB" for each card.
@@ -55,7 +57,7 @@ def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
 
 def _free_memory(in_use: int, root: str) -> Memory | None:
     kilobytes = re.search(
-        r"^MemAvailable: +(\d+) kB$", _read(os.path.join(root, "proc/meminfo")), re.MULTILINE
+        r"^MemAvailable: +(\d+) kB$", cgroup.read(os.path.join(root, "proc/meminfo")), re.MULTILINE
     )
     if kilobytes is None:
         return None
@@ -63,36 +65,10 @@ def _free_memory(in_use: int, root: str) -> Memory | None:
 
 
 def _limits(root: str) -> list[Memory]:
-    """Returns the limits of this process's cgroup and of all above it.
-
-    In a container the path may be that on the host, of which only the container's own root is seen.
-    """
-    groups = os.path.join(root, "sys/fs/cgroup")
-    found = []
-    for line in _read(os.path.join(root, "proc/self/cgroup")).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top, name = (
-            (os.path.join(groups, "memory"), "memory.limit_in_bytes")
-            if controllers
-            else (groups, "memory.max")
-        )
-        parts = os.path.normpath(path).strip("/").split("/")
-        for depth in range(len(parts) + 1):
-            file = os.path.join(top, *parts[:depth], name)
-            # "max" is no limit; version 1 has a number beyond all memory for it.
-            if (limit := _read(file).strip()).isdecimal():
-                found.append(Memory(int(limit), f"allowed by {file}"))
-    return found
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    """Returns the limits of this process's cgroups."""
+    found = cgroup.settings("memory", "memory.limit_in_bytes", "memory.max", root)
+    # "max" is no limit; version 1 has a number beyond all memory for it.
+    return [Memory(int(limit), f"allowed by {file}") for file, limit in found if limit.isdecimal()]
 
 
 def card_memory(kind: str) -> Memory | None:

@@ -143,9 +143,10 @@ def _training_pace(run: Run, data: Data) -> Pace:
 
 def _prediction_pace(run: Run, data: Data) -> Pace:
     seconds, began = [], time.perf_counter()
-    batches = contextlib.closing(run.predictor(data).batches(None))
-    with reading_records(data.files), batches as outputs:
-        for _ in outputs:
+    # In the file's order: the longest records would say nothing of the others.
+    predictor = run.predictor(data, by_length=False)
+    with reading_records(data.files), contextlib.closing(predictor):
+        for _ in predictor.batches(None):
             now = time.perf_counter()
             seconds.append(now - began)
             began = now

@@ -3,9 +3,9 @@ device is chosen, and when everything is prepared the workers find each other.""
 
 from __future__ import annotations
 
-from runtime import app, distributed, heartbeats
+from runtime import distributed, ending, heartbeats
 from runtime.bf16 import configuration
-from runtime.devices import device
+from runtime.devices import device, threads
 from runtime.errors import FlagError
 from runtime.flags import Settings
 
@@ -29,6 +29,7 @@ def start(settings: Settings) -> None:
             "TensorFlow elsewhere; use float16 or float32"
         )
     distributed.start(settings.use_horovod)
+    threads.limit()
     # A fault of it is to show before any work.
     configuration.from_environment()
 
@@ -75,7 +76,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
     distributed.check_alike(facts)
     heartbeats.start(
         stall_seconds,
-        lambda worker: app.fail(
+        lambda worker: ending.fail(
             f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
             "anew to resume",
             1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +11,59 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators
-from runtime.checkpoints.checkpoint_files import FitsModel, as_files, restoring
+from runtime.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from runtime.data.records import reading_records
 from runtime.progress import progress
 from runtime.training.hooks import format_seconds, log_statistics, peak_memory_gb
 
 Output = dict[str, np.ndarray]
+
+
+class _Model:
+    """A model's graph and its session, for the values of one checkpoint after the other.
+
+    `Estimator.predict` has new ones for each.
+    """
+
+    def __init__(self, estimator: estimators.Estimator, input_fn: Callable):
+        """Builds the graph as `predict` does, which Habana's estimator changes."""
+        mode, config = estimators.ModeKeys.PREDICT, estimator.config
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(config.tf_random_seed)
+            features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
+            self._outputs = estimator.model_fn(features, None, mode, config).predictions
+            self._variables = tf.global_variables()
+            self._initial = tf.global_variables_initializer()
+            self._saver = tf.train.Saver(self._variables)
+            self._hooks = [*hooks, *distributed.starting_hooks()]
+            for hook in self._hooks:
+                hook.begin()
+        self._session = tf.Session(graph=graph, config=estimator._session_config)
+
+    def begin(self, checkpoint: str | None) -> None:
+        """Takes the values of a checkpoint, or initial ones, and begins with the first batch.
+
+        Raises:
+          UserError: the checkpoint has not the model's variables.
+        """
+        # Where another host lacks the file, its variables come from rank 0 all the same.
+        is_here = checkpoint and (distributed.is_chief() or os.path.exists(checkpoint + ".index"))
+        with self._session.graph.as_default():
+            if is_here:
+                check_fits(checkpoint, self._variables)
+                self._saver.restore(self._session, checkpoint)
+            else:
+                self._session.run(self._initial)
+            for hook in self._hooks:
+                hook.after_create_session(self._session, None)
+
+    def next(self) -> Output:
+        """Returns the outputs for the next batch; raises `tf.errors.OutOfRangeError` at the end."""
+        return self._session.run(self._outputs)
+
+    def close(self) -> None:
+        """Gives back what the session holds."""
+        self._session.close()
 
 
 class Predictor:
@@ -32,18 +80,24 @@ class Predictor:
         input_fn: Callable,
         batch_size: int,
         num_examples: int,
+        order: np.ndarray | None = None,
     ):
         """Sets up; `input_fn` gives this worker's share of the batches of `num_examples` examples.
 
-        The last batch may be filled up; what comes after the last example is not looked at.
+        The last batch may be filled up; what comes after the last example is not looked at. With
+        an `order`, the numbers of the examples as they come, what the model gives for them is put
+        into their own.
         """
         self._estimator = estimator
         self._input_fn = input_fn
         self._batch_size = batch_size
         self._num_examples = num_examples
+        # The place of each example among those that come.
+        self._places = None if order is None else np.argsort(order)
         workers = np.arange(num_examples) // batch_size % distributed.size()
         self._num_own = int(np.sum(workers == distributed.rank()))
         self._seconds = []
+        self._model: _Model | None = None
 
     def outputs(self, checkpoint: str) -> list[Output]:
         """Returns what the model gives for every example with the values of a checkpoint.
@@ -69,10 +123,18 @@ class Predictor:
         """Does this worker's share for every checkpoint that rank 0 names, until it is done."""
         while (checkpoint := distributed.share(None)) is not None:
             self._outputs(checkpoint)
+        self.close()
 
     def finish(self) -> None:
         """Lets the other workers go."""
         distributed.share(None)
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what the model holds; it is there again when it is needed."""
+        if self._model:
+            self._model.close()
+        self._model = None
 
     def log_statistics(self) -> None:
         """Logs how fast it went, if there was anything to predict."""
@@ -95,21 +157,21 @@ class Predictor:
     def _outputs(self, checkpoint: str) -> list[Output]:
         rows = self._predict(checkpoint)
         rows = list(progress(rows, self._num_own, "prediction", "examples"))[: self._num_own]
-        return rows if distributed.size() == 1 else self._merged(rows)
+        if distributed.size() > 1:
+            rows = self._merged(rows)
+        return rows if self._places is None else [rows[place] for place in self._places]
 
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
         """Yields this worker's batches of outputs, with the values of a checkpoint.
 
         Without one the model has its initial values.
         """
-        # Where another host lacks the file, its variables come from rank 0 all the same.
-        here = checkpoint and (distributed.is_chief() or os.path.exists(checkpoint + ".index"))
-        yield from self._estimator.predict(
-            self._input_fn,
-            checkpoint_path=checkpoint if here else None,
-            hooks=[*([FitsModel(checkpoint)] if here else []), *distributed.starting_hooks()],
-            yield_single_examples=False,
-        )
+        if self._model is None:
+            self._model = _Model(self._estimator, self._input_fn)
+        self._model.begin(checkpoint)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                yield self._model.next()
 
     def _predict(self, checkpoint: str) -> Iterator[Output]:
         with restoring(checkpoint), reading_records(), as_files(checkpoint) as files:

@@ -42,16 +42,8 @@ from runtime.training.output_folder import (
 )
 from runtime.training.prediction import Predictor
 from runtime.training.pretrained import fetch_missing
-from runtime.training.run_flags import define_ignored_flags, define_run_flags
 from runtime.training.run_record import begin_run, clear_litter_of_runs
 from runtime.training.task import DEV, TEST, TRAIN, Task
-
-
-def define_flags(task_class: type[Task]) -> None:
-    """Defines the flags of the program of a task."""
-    define_run_flags()
-    task_class.define_flags()
-    define_ignored_flags()
 
 
 def run(task_class: type[Task]) -> None:
@@ -304,10 +296,16 @@ class Run:
                 self.task.assets(),
             )
 
-    def predictor(self, data: Data) -> Predictor:
-        """Returns what gives the model's outputs for a part, with any checkpoint."""
-        size = self._settings.predict_batch_size
-        return Predictor(self._estimator(None), data.input_fn(size), size, data.num_records)
+    def predictor(self, data: Data, by_length: bool = True) -> Predictor:
+        """Returns what gives the model's outputs for a part, with any checkpoint.
+
+        Args:
+          data: the part.
+          by_length: long records come first, instead of the first ones of the file.
+        """
+        size, order = self._settings.predict_batch_size, data.order() if by_length else None
+        input_fn = data.input_fn(size, order=order)
+        return Predictor(self._estimator(None), input_fn, size, data.num_records, order)
 
     def _estimator(self, steps: tuple[int, int] | None) -> estimators.Estimator:
         model_fn = self.task.model_fn(steps)

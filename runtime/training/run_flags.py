@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from absl import flags
 
-from runtime.devices import device
 from runtime.flags import (
     CHECKPOINTS,
     DATA,
     DEVICE,
+    DEVICES,
     LARGEST_BATCH,
     MODEL,
     TRAINING,
@@ -19,6 +20,13 @@ from runtime.flags import (
     define,
     define_alias,
 )
+
+
+def define_flags(define_flags_of_task: Callable[[], None]) -> None:
+    """Defines the flags of the program of a task."""
+    define_run_flags()
+    define_flags_of_task()
+    define_ignored_flags()
 
 
 def define_run_flags() -> None:
@@ -166,7 +174,7 @@ def _define_device() -> None:
     define(DEVICE, Shapes.NOTHING).choice(
         "device",
         "auto",
-        list(device.KINDS),
+        DEVICES,
         "What to compute on; auto takes an HPU (Gaudi) if there is one, else a GPU, else the CPU.",
     )
     define(DEVICE, Shapes.NOTHING).switch(

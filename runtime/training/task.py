@@ -76,11 +76,6 @@ class Task(abc.ABC):
         """
         self.settings = settings
 
-    @staticmethod
-    @abc.abstractmethod
-    def define_flags() -> None:
-        """Defines the flags of the task; those that all programs have are defined."""
-
     @abc.abstractmethod
     def wanted(self) -> Sequence[str]:
         """Returns the parts that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.

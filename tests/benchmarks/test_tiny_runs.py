@@ -12,6 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from benchmarks import (
+    answers,
     ask,
     features,
     memory,
@@ -19,10 +20,14 @@ from benchmarks import (
     pretraining_data,
     scaling,
     serve,
+    squad_size,
+    start,
     step,
 )
 from modeling import BertConfig, read_config
 from runtime import distributed
+from squad.examples import check_all_answerable
+from tests import conftest
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +78,20 @@ def test_ask(give, squad_dir, capsys):
     assert later[1] > 1
 
 
+def test_start(give, squad_dir, monkeypatch, capsys):
+    """Whole programs are forked here; the first answer is that of `ask`."""
+    monkeypatch.setattr(start, "run", conftest.run)
+    monkeypatch.setattr(start, "first_answer", lambda folder, text: (2.0, 5.0))
+    give(f"--config={squad_dir / 'albert.json'}", "--rounds=1", "--steps=2")
+    assert start.main() in (0, 1)
+    rows = rows_of(capsys.readouterr().out)
+    assert rows.keys() == {"--help", "nothing left to do", "first answer", "first step"}
+    for seconds, times, most in rows.values():
+        assert seconds > 0 and times > 0 and most > 0
+    # A share of a later step.
+    assert rows["first step"][2] >= start.MOST_FIRST_STEP
+
+
 def test_memory(give, tiny, monkeypatch, capsys):
     """Both trainings in this process, whose peak is that of all tests before."""
     give(*tiny)
@@ -115,7 +134,7 @@ def test_scaling(give, tiny, monkeypatch, capsys):
     give(*tiny, "--steps=1", "--rounds=1")
     monkeypatch.setattr(distributed, "_started", distributed.Worker())
 
-    def run_job(size: int) -> scaling.Measured:
+    def run_job(job: scaling.Job) -> scaling.Measured:
         scaling.work(scaling.parse_flags())
         line = capsys.readouterr().out.splitlines()[-1]
         return scaling.Measured(*json.loads(line.removeprefix(scaling._MARK)))
@@ -123,14 +142,18 @@ def test_scaling(give, tiny, monkeypatch, capsys):
     monkeypatch.setattr(scaling, "run_job", run_job)
     scaling.main()
     output = capsys.readouterr().out
-    assert rows_of(output).keys() >= {"1 worker, 1 core", "2 workers, 2 cores"}
+    assert rows_of(output).keys() >= scaling.JOBS.keys()
     assert "64 workers: all-reduce" in output
 
 
+OWN_FEATURES = [way for way in features.WAYS if "fast tok" not in way and "threads" not in way]
+
+
 # The others need requirements-bench.txt; CI runs them.
-@pytest.mark.parametrize("way", ["one process", "the same, WordPiece", "all cores", "plain LCS"])
+@pytest.mark.parametrize("way", OWN_FEATURES)
 def test_features(give, squad_dir, way):
     give(
+        f"--large_file={squad_dir / 'train-v1.1.json'}",
         f"--input_file={squad_dir / 'train-v1.1.json'}",
         f"--spm_model_file={squad_dir / 'spm.model'}",
         f"--vocab_file={squad_dir / 'vocab.txt'}",
@@ -146,10 +169,51 @@ def test_features(give, squad_dir, way):
 def test_the_table_of_features(give, monkeypatch, capsys):
     names = ("input_file", "spm_model_file", "vocab_file")
     give(*(f"--{name}={__file__}" for name in names))
-    monkeypatch.setattr(features, "measured", lambda way: {"ms": 1.0, "examples": 2, "mb": 3})
+    monkeypatch.setattr(features, "write_questions", lambda source, path, count: None)
+    monkeypatch.setattr(
+        features, "measured", lambda way, large: {"ms": 1.0, "examples": 2, "mb": 3}
+    )
     features.main()
     rows = rows_of(capsys.readouterr().out)
     assert rows == dict.fromkeys(features.WAYS, [1, 1, 2, 3])
+
+
+def test_a_file_of_the_size_of_squad(squad_dir, tmp_path):
+    """Nothing occurs twice, and answers are in their places."""
+    path = tmp_path / "large.json"
+    squad_size.write_questions(str(squad_dir / "train-v1.1.json"), str(path), 100)
+    articles = json.loads(path.read_text())["data"]
+    paragraphs = [p for article in articles for p in article["paragraphs"]]
+    questions = [q for p in paragraphs for q in p["qas"]]
+    assert 100 <= len(questions) < 150
+    for values in (
+        [p["context"] for p in paragraphs],
+        [q["question"] for q in questions],
+        [q["id"] for q in questions],
+    ):
+        assert len(set(values)) == len(values)
+    check_all_answerable(str(path), "the file")
+    assert all(
+        p["context"].startswith(answer["text"], answer["answer_start"])
+        for p in paragraphs
+        for q in p["qas"]
+        for answer in q["answers"]
+    )
+
+
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+def test_answers(give, squad_dir, tmp_path, set_flags, monkeypatch, version):
+    shutil.copy(squad_dir / "train-v1.1.json", tmp_path / f"train-v{version}.json")
+    model = f"--spm_model_file={squad_dir / 'spm.model'}"
+    monkeypatch.setattr(answers, "_LONGEST", 128)
+    config = f"--config={squad_dir / 'albert.json'}"
+    give(f"--data={tmp_path}", model, config, f"--version={version}", "--questions=60")
+    flags = answers.parse_flags()
+    flags.rounds = 1
+    measured = []
+    set_flags([lambda: measured.append(answers.measure(flags))])
+    ((count, scored, written),) = measured
+    assert 60 <= count < 120 and scored > 0 and written > 0
 
 
 @pytest.mark.parametrize("way", pretraining_data.WAYS)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from glue.flags import define_glue_flags
 from glue.task import GlueTask, _feature_path
 from runtime import estimators
 from runtime.data.batches import Data
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
-from runtime.training.run import define_flags
+from runtime.training.run_flags import define_flags
 from runtime.training.task import DEV, TEST, TRAIN
 
 
@@ -36,7 +37,7 @@ def make(set_flags, squad_dir, tmp_path):
 
     def make(name, *flags):
         set_flags(
-            [lambda: define_flags(GlueTask)],
+            [lambda: define_flags(define_glue_flags)],
             f"--task_name={name}",
             f"--data_dir={tmp_path}",
             f"--albert_config_file={squad_dir / 'albert.json'}",

@@ -10,12 +10,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from pretraining import task as task_module
+from pretraining.flags import define_pretraining_flags
 from pretraining.task import PretrainingTask
 from runtime import distributed
 from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
-from runtime.training.run import define_flags
+from runtime.training.run_flags import define_flags
 
 CONFIG = {
     "embedding_size": 8,
@@ -36,7 +37,7 @@ def make(set_flags, files, encoder, tmp_path):
         config = tmp_path / "albert.json"
         config.write_text(json.dumps({**CONFIG, "vocab_size": encoder.tokenizer.size}))
         set_flags(
-            [lambda: define_flags(PretrainingTask)],
+            [lambda: define_flags(define_pretraining_flags)],
             f"--albert_config_file={config}",
             f"--input_file={files['masked']}",
             f"--output_dir={tmp_path / 'out'}",

@@ -24,7 +24,7 @@ import modeling
 from encoder_task import ModelOptions, make_model_fn
 from optimization import OptimizerOptions
 from runtime import distributed
-from runtime.app import quieten_tensorflow
+from runtime.ending import quieten_tensorflow
 from runtime.training.loop import TrainingPlan, make_estimator, train
 from squad.head import make_v1_head
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from runtime import app
+from runtime import ending
 from runtime.version import VERSION
 from tests.conftest import ROOT, run
 
@@ -39,6 +39,18 @@ def test_help_explains_every_flag(command, flags):
     assert f"python {program}" in result.stdout
     # An example's lines go on with a backslash.
     assert not re.search(r"\S {3,}--", result.stdout)
+
+
+PROGRAMS_OF_TASKS = sorted(path.stem for path in ROOT.glob("run_*.py"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS_OF_TASKS)
+def test_help_does_without_tensorflow(program):
+    """Whose import takes many times as long as all else."""
+    code = f"import sys, {program}; print(*sys.modules)"
+    result = run([sys.executable, "-c", code], cwd=ROOT)
+    assert "runtime.flags" in result.stdout.split(), result.stderr
+    assert "tensorflow" not in result.stdout.split()
 
 
 def test_help_that_nobody_reads_ends_quietly():
@@ -84,7 +96,7 @@ def test_names_that_no_flag_has_given():
     def main(argv):
         os.fsdecode(b"text/\xff").encode()
 
-    message, code = app._failure_of(main, ["program"])
+    message, code = ending._failure_of(main, ["program"])
     assert code == 1
     assert message.startswith(r"'text/\udcff' is not UTF-8 text")
 

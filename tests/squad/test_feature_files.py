@@ -32,7 +32,7 @@ from tests.conftest import ROOT, change_header, run, squad_command
 OPTIONS = FeatureOptions(64, 16, 20)
 MAKE = """
 import sys
-from runtime.app import quieten_tensorflow
+from runtime.ending import quieten_tensorflow
 from squad.feature_files import FeatureOptions, SquadFeatures
 from tokenization import FullTokenizer
 quieten_tensorflow()

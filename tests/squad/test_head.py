@@ -221,6 +221,28 @@ def train_golden(folder, figures):
 
 
 class TestModes:
+    @pytest.mark.parametrize("count", [1, 5, 50])
+    def test_the_best_positions_alone(self, count):
+        """As they are found in all, of equals the first; an exported model gives all."""
+        head = make_v1_head(mask_padding_in_loss=True, num_best=count)
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(3)
+            features = placeholders((*SEQUENCES, "unique_ids"))
+            spec = make_model_fn(CONFIG, head, ModelOptions())(features, None, PREDICT, {})
+            (exported,) = (output.outputs for output in spec.export_outputs.values())
+            session.run(tf.global_variables_initializer())
+            batch = make_batch(32)
+            # Padding has equal scores.
+            fed = {features[key]: batch[key] for key in features}
+            best, whole = session.run([spec.predictions, exported], fed)
+        assert best["unique_ids"].tolist() == whole["unique_ids"].tolist() == [100, 101, 102, 103]
+        for name in ("start", "end"):
+            scores = whole[f"{name}_log_prob"]
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+            np.testing.assert_array_equal(best[f"{name}_top_index"], order)
+            expected = np.take_along_axis(scores, order, axis=1)
+            np.testing.assert_array_equal(best[f"{name}_top_log_probs"], expected)
+
     @pytest.mark.parametrize("mask", [True, False])
     def test_prediction(self, mask):
         with tf.Graph().as_default(), tf.Session() as session:

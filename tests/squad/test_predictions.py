@@ -14,11 +14,27 @@ import squad_utils
 import tokenization
 from doors.squad_predictions import _nbest_predictions
 from runtime.errors import UserError
-from squad.predictions import NO_ANSWER, NbestLists, answer_questions, spans_v1
+from squad.predictions import (
+    NO_ANSWER,
+    NbestLists,
+    answer_questions,
+    best_positions,
+    spans_of_best,
+    spans_v1,
+)
 from squad.token_places import PredictionFeature
 from squad_utils import InputFeatures, RawResult, SquadExample
 
 LETTERS = "ab cd ef  gh ij"
+
+
+def best_of(result, count):
+    """What the head gives of a result, if it is to give the best positions alone."""
+    output = {"unique_ids": result.unique_id}
+    for name, scores in (("start", result.start_log_prob), ("end", result.end_log_prob)):
+        order = np.argsort(-scores, kind="stable")[:count]
+        output |= {f"{name}_top_index": order, f"{name}_top_log_probs": scores[order]}
+    return output
 
 
 class TestGolden:
@@ -112,6 +128,11 @@ class TestAQuestionAtATime:
         by_id = {result.unique_id: result for result in results}
         given = answer_questions(case.examples, features, by_id, spans_v1(3, 2), nbest)
         assert given == expected
+        outputs = [best_of(result, 3) for result in results]
+        again = NbestLists(str(tmp_path), 3)
+        by_id = best_positions(outputs)
+        assert answer_questions(case.examples, features, by_id, spans_of_best(2), again) == given
+        assert list(again) == list(nbest)
         nbest.write(paths[2])
         assert open_text(paths[2]) == open_text(paths[1])
         assert sorted(path.name for path in tmp_path.iterdir()) == ["answers", "nbest", "nbest2"]
@@ -244,15 +265,15 @@ def ranked(case, index, text, n_best, max_length):
 
 def candidates(feature, result, n_best, max_length):
     """Allowed spans in the order of their starts' and then their ends' scores."""
-    for start in best_positions(result.start_log_prob, n_best):
-        for end in best_positions(result.end_log_prob, n_best):
+    for start in likeliest(result.start_log_prob, n_best):
+        for end in likeliest(result.end_log_prob, n_best):
             first, last = start - feature.doc_offset, end - feature.doc_offset
             inside = 0 <= first <= last < len(feature.starts)
             if inside and feature.max_context[first] and last - first + 1 <= max_length:
                 yield first, last, (result.start_log_prob[start], result.end_log_prob[end])
 
 
-def best_positions(scores, count):
+def likeliest(scores, count):
     return sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:count]
 
 

@@ -16,10 +16,12 @@ from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
 from runtime.training import run as run_module
-from runtime.training.run import Run, define_flags
+from runtime.training.run import Run
+from runtime.training.run_flags import define_flags
 from runtime.training.task import DEV, TRAIN
 from squad.examples import SquadExample
 from squad.feature_files import Questions
+from squad.flags import define_v1_flags, define_v2_flags
 from squad.scoring import evaluate_v2
 from squad.token_places import PredictionFeature
 from squad.v1 import SquadV1Task
@@ -31,8 +33,9 @@ def make(set_flags, squad_dir, tmp_path):
     """Makes the task of some flags."""
 
     def make(*flags, task_class=SquadV1Task):
+        of_task = define_v1_flags if task_class is SquadV1Task else define_v2_flags
         set_flags(
-            [lambda: define_flags(task_class)],
+            [lambda: define_flags(of_task)],
             f"--albert_config_file={squad_dir / 'albert.json'}",
             f"--spm_model_file={squad_dir / 'spm.model'}",
             f"--train_file={squad_dir / 'train-v1.1.json'}",

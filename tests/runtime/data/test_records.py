@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from runtime import estimators
-from runtime.data.records import RecordFile, parsed_batches, reading_records
+from runtime.data.records import RecordFile, longest_first, parsed_batches, reading_records
 from runtime.data.tf_example import serialize
 from runtime.errors import UserError
 from runtime.training import graph_keys
@@ -27,6 +27,32 @@ def records():
     """Contents of records of many lengths, 0 among them."""
     rng = np.random.default_rng(1)
     return [rng.bytes(int(length)) for length in [5, 0, 1, 300, 70000, 12, 16, *range(2, 30)]]
+
+
+def test_long_records_come_first(tmp_path):
+    """Equal ones in file order; of several sequences the longest counts."""
+    rng = np.random.default_rng(3)
+    masks = (np.arange(8) < rng.integers(0, 9, (60, 2, 1))).astype(np.int64)
+    records = [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={
+                    "input_mask": tf.train.Feature(
+                        int64_list=tf.train.Int64List(value=mask.ravel().tolist())
+                    )
+                }
+            )
+        ).SerializeToString()
+        for mask in masks
+    ]
+    paths = [
+        write_records(tmp_path / "a", records[:25]),
+        write_records(tmp_path / "b", records[25:]),
+    ]
+    lengths = [max(row.sum() for row in mask) for mask in masks]
+    expected = sorted(range(60), key=lambda number: (-lengths[number], number))
+    spec = {"input_mask": tf.io.FixedLenFeature([2, 8], tf.int64)}
+    assert longest_first(paths, spec).tolist() == expected
 
 
 class TestRecordFile:

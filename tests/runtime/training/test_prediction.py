@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators
 from runtime.distributed import Worker
+from runtime.errors import UserError
 from runtime.training import prediction
 from runtime.training.prediction import Predictor
 
@@ -79,6 +80,31 @@ def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):
     }
 
 
+def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints):
+    for checkpoint in checkpoints:
+        predictor.outputs(checkpoint)
+        model = predictor._model
+    assert predictor.outputs(checkpoints[0])[9]["product"] == 18
+    assert predictor._model is model
+    predictor.finish()
+    assert predictor._model is None
+    with pytest.raises(RuntimeError, match="closed"):
+        model.next()
+    # As after a training that goes on.
+    assert predictor.outputs(checkpoints[1])[9]["product"] == 27
+
+
+def test_a_checkpoint_of_another_model(predictor, checkpoints, tmp_path):
+    """Not only the first is looked at."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.get_variable("weight", initializer=[1.0, 2.0])
+        session.run(tf.global_variables_initializer())
+        other = tf.train.Saver().save(session, str(tmp_path / "model.ckpt-9"))
+    predictor.outputs(checkpoints[0])
+    with pytest.raises(UserError, match=r"model.ckpt-9 does not fit the model.*weight \[2\]"):
+        predictor.outputs(other)
+
+
 def test_without_predictions_there_is_nothing_to_say(predictor, log):
     predictor.log_statistics()
     assert log() == []
@@ -93,9 +119,15 @@ def row(number: int) -> dict[str, np.ndarray]:
     ("workers", "batch_size", "count"),
     [(1, 4, 10), (2, 4, 10), (2, 3, 12), (3, 2, 11), (3, 1, 7), (3, 8, 5)],
 )
-def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size, count):
+@pytest.mark.parametrize(
+    "placed",
+    [None, lambda count: np.arange(count)[::-1], np.random.default_rng(1).permutation],
+    ids=["in order", "backwards", "mixed"],
+)
+def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size, count, placed):
     """The last batch is filled up; a worker may have no batch at all."""
-    numbers = [n if n < count else -1 for n in range(count + -count % batch_size)]
+    order = range(count) if placed is None else placed(count).tolist()
+    numbers = [*order, *[-1] * (-count % batch_size)]
     batches = [numbers[n : n + batch_size] for n in range(0, len(numbers), batch_size)]
     shares = [[n for batch in batches[rank::workers] for n in batch] for rank in range(workers)]
     keys = iter(row(0))
@@ -111,7 +143,8 @@ def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size,
     monkeypatch.setattr(distributed, "_worker", Worker(0, workers, 0, workers, "mpirun"))
     monkeypatch.setattr(distributed, "share", lambda value: value)
     monkeypatch.setattr(distributed, "gather", gather)
-    predictor = Predictor(None, None, batch_size, count)
+    order = None if placed is None else np.array(order)
+    predictor = Predictor(None, None, batch_size, count, order)
     monkeypatch.setattr(predictor, "_predict", lambda checkpoint: map(row, shares[0]))
     outputs = predictor.outputs("model.ckpt-5")
     assert [output["id"] for output in outputs] == list(range(count))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -25,15 +26,16 @@ from runtime.training.task import DEV, TRAIN, Task
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
 
 
+def flags_of_task() -> None:
+    """Defines what runs ask for."""
+    define_keep_checkpoint_max()
+    define_scoring_while_training()
+
+
 class NoTask(Task):
     """A task of which only the outside is looked at."""
 
     outputs = ("answers.txt",)
-
-    @staticmethod
-    def define_flags() -> None:
-        define_keep_checkpoint_max()
-        define_scoring_while_training()
 
     def wanted(self):
         return [TRAIN]
@@ -71,7 +73,7 @@ def begin(set_flags, tmp_path):
     """Makes a run in a folder, with flags."""
 
     def begin(*flags: str) -> Run:
-        definers = [define_run_flags, NoTask.define_flags, define_ignored_flags]
+        definers = [define_run_flags, flags_of_task, define_ignored_flags]
         set_flags(definers, f"--output_dir={tmp_path}", *flags)
         return Run(NoTask(Settings()))
 
@@ -127,9 +129,22 @@ def test_the_input_is_read_once_however_often_it_is_scored(begin, monkeypatch):
     assert read == [DEV]
 
 
+@pytest.mark.parametrize("by_length", [True, False])
+def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch, by_length):
+    read = []
+    monkeypatch.setattr(Data, "order", lambda self: np.arange(8)[::-1])
+    monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
+    predictor = begin().predictor(DATA, by_length)
+    (order,) = read
+    if by_length:
+        assert order.tolist() == predictor._places.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
+    else:
+        assert order is None and predictor._places is None
+
+
 @pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
 def test_scoring_while_training_needs_what_is_scored(begin, tmp_path, flag, set_flags):
-    definers = [define_run_flags, NoTask.define_flags, define_ignored_flags]
+    definers = [define_run_flags, flags_of_task, define_ignored_flags]
     set_flags(definers, f"--output_dir={tmp_path}", "--device=cpu", flag)
     with pytest.raises(FlagError, match="--evaluate_while_training and --patience need data"):
         run.run(NoTask)

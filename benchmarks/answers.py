@@ -1,0 +1,134 @@
+"""Times what comes after SQuAD's predictions: answers, scores, and the files of the best ones.
+
+  make bench-answers     or: python -m benchmarks.answers [--questions 10000] [--data FOLDER] ...
+
+The questions are those of the training files, with others like them (`squad_size.py`); what the
+model would give is drawn at random, so that there are more likely answers than a trained model
+leaves. Each version of SQuAD is a process of its own; the fastest round counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+
+# isort: split
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from benchmarks.features import DATA, ROOT
+from benchmarks.squad_size import write_questions
+from runtime.data.batches import Data
+from runtime.flags import FLAGS, Settings
+from runtime.training.prediction import Output
+from runtime.training.run_flags import define_flags
+from runtime.training.task import DEV
+from squad.flags import define_v1_flags, define_v2_flags
+from squad.task import SquadTask
+from squad.v1 import SquadV1Task
+from squad.v2 import SquadV2Task
+from tokenization import FullTokenizer
+
+# What is promised of 10,000 questions, in seconds.
+MOST, OF_QUESTIONS = 5.0, 10000
+_SIZES = {"1.1": (define_v1_flags, SquadV1Task), "2.0": (define_v2_flags, SquadV2Task)}
+_LONGEST = 384
+
+
+def main() -> int:
+    """Prints the table, and tells by the exit code whether the promise holds; or is a version."""
+    flags = parse_flags()
+    if flags.version:
+        tf.logging.set_verbosity(tf.logging.ERROR)
+        print(json.dumps(measure(flags)))
+        return 0
+    holds = True
+    print(f"{'SQuAD':<8}{'questions':>10}{'answers, scores':>18}{'files':>8}{'of 10,000':>12}  s")
+    for version in _SIZES:
+        count, scored, written = measured(version)
+        of_many = (scored + written) * OF_QUESTIONS / count
+        print(f"{version:<8}{count:>10}{scored:>18.2f}{written:>8.2f}{of_many:>12.2f}")
+        holds = holds and of_many <= MOST
+    return 0 if holds else 1
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", default=os.path.join(DATA, "squad"), help="of train-v*.json")
+    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
+    parser.add_argument("--config", default="configs/albert_base_v2.json")
+    parser.add_argument("--questions", type=int, default=OF_QUESTIONS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--version", choices=_SIZES, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measured(version: str) -> list[float]:
+    """Returns what a process of its own has measured, see `measure`."""
+    command = [sys.executable, "-m", "benchmarks.answers", f"--version={version}", *sys.argv[1:]]
+    result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def measure(flags: argparse.Namespace) -> tuple[int, float, float]:
+    """Returns the number of questions, the seconds of answers and scores, and those of files."""
+    with tempfile.TemporaryDirectory() as folder:
+        task = make_task(flags, folder)
+        data = task.part(DEV).prepared()
+        outputs = drawn_outputs(flags.version, data)
+        rounds = []
+        for _ in range(flags.rounds):
+            start = time.perf_counter()
+            scored = task.score(data, outputs)
+            middle = time.perf_counter()
+            scored.write_outputs()
+            rounds.append((middle - start, time.perf_counter() - middle))
+        return len(data.source.examples), *min(rounds, key=sum)
+
+
+def make_task(flags: argparse.Namespace, folder: str) -> SquadTask:
+    """Returns the task of a file with as many questions as wanted."""
+    questions, config = (os.path.join(folder, name) for name in ("questions", "config"))
+    source = os.path.join(flags.data, f"train-v{flags.version}.json")
+    write_questions(source, questions, flags.questions)
+    with open(flags.config, encoding="utf-8") as file:
+        sizes = json.load(file)
+    sizes["vocab_size"] = FullTokenizer(None, True, flags.spm_model_file).size
+    with open(config, "w", encoding="utf-8") as file:
+        json.dump(sizes, file)
+    define, task_class = _SIZES[flags.version]
+    define_flags(define)
+    job = [f"--predict_file={questions}", f"--albert_config_file={config}", "--do_train=false"]
+    job += [f"--spm_model_file={flags.spm_model_file}", f"--output_dir={folder}"]
+    job += [f"--max_seq_length={_LONGEST}", f"--max_query_length={_LONGEST // 6}"]
+    FLAGS(["answers", *job, f"--doc_stride={_LONGEST // 3}"])
+    return task_class(Settings())
+
+
+def drawn_outputs(version: str, data: Data) -> list[Output]:
+    """Returns random outputs of a head for every feature."""
+    rng = np.random.default_rng(0)
+
+    def best(count: int, of_each: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        scores = rng.normal(size=(of_each, _LONGEST)).astype(np.float32)
+        order = np.argsort(-scores, axis=1)[:, :count]
+        return order.ravel(), np.take_along_axis(scores, order, 1).ravel()
+
+    outputs = []
+    for feature in data.source.features:
+        starts, ends = (best(5), best(5, 5)) if version == "2.0" else (best(20), best(20))
+        names = ("start_top_index", "start_top_log_probs", "end_top_index", "end_top_log_probs")
+        output = dict(zip(names, (*starts, *ends), strict=True))
+        outputs.append({"unique_ids": feature.unique_id, "cls_logits": rng.normal(), **output})
+    return outputs
+
+
+if __name__ == "__main__":
+    sys.exit(main())
