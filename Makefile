@@ -25,7 +25,7 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-gaudi test-multihost lint \
-	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-step \
+	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-train \
 	bench-memory bench-serve bench-start bench-answers clean
 
 help:
@@ -36,7 +36,7 @@ help:
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
-	@echo "make bench-step  time a training step and a prediction beside transformers (needs torch)"
+	@echo "make bench-train  time training and prediction beside transformers on real batches (30 minutes; needs torch)"
 	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
 	@echo "make bench-serve  answers a second of ALBERT-base behind serve.py, beside one by one"
 	@echo "make bench-answers  answers and scores of 10,000 questions of SQuAD, after prediction"
@@ -155,8 +155,8 @@ bench-start: install
 bench-memory: install
 	$(RUN) -m benchmarks.memory $(FLAGS)
 
-bench-step: install-dev
-	$(RUN) -m benchmarks.step $(FLAGS)
+bench-train: $(VENV)/installed-bench
+	$(RUN) -m benchmarks.train $(FLAGS)
 
 # What is locked stays as long as it fits; UPGRADE=--upgrade takes the newest that fits.
 UV = $(RUN) -m uv pip compile --quiet --no-header --generate-hashes --python-version 3.10.2 \
