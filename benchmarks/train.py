@@ -103,6 +103,8 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--predict_file", default=os.path.join(DATA, "squad", "dev-v1.1.json"))
     parser.add_argument("--mrpc_dir", default=os.path.join(DATA, "mrpc"))
     parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
+    parser.add_argument("--max_seq_length", type=int, default=MAX_SEQ_LENGTH, help="of SQuAD")
+    parser.add_argument("--matrix_size", type=int, default=4096, help="of the large product")
     flags = parser.parse_args()
     for name in ("train_file", "predict_file", "mrpc_dir", "spm_model_file"):
         if not os.path.exists(getattr(flags, name)):
@@ -166,7 +168,7 @@ def source(data: str, flags: argparse.Namespace, folder: str):
         processor = PROCESSORS["mrpc"](use_spm=True, do_lower_case=True)
         file = os.path.join(flags.mrpc_dir, "msr_paraphrase_train.txt")
         return GlueFeatures(processor, tokenizer, MRPC_LENGTH, "train", file, path)
-    options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH)
+    options = FeatureOptions(flags.max_seq_length, DOC_STRIDE, MAX_QUERY_LENGTH)
     if data == "train":
         return SquadFeatures(flags.train_file, [path], tokenizer, options)
     left = os.path.join(folder, f"{data}_left.npz")
@@ -189,7 +191,7 @@ def environment() -> dict[str, str]:
 class Program:
     """One of the programs, in a process that waits for its turns."""
 
-    def __init__(self, name: str, row: Row, model: str, batches: str):
+    def __init__(self, name: str, row: Row, model: str, batches: str, matrix_size: int):
         arguments = {
             "--model": model,
             "--config": config_path(row),
@@ -198,6 +200,7 @@ class Program:
             "--batch_size": str(row.batch_size),
             "--work": row.work,
             "--dtype": row.dtype,
+            "--matrix_size": str(matrix_size),
         }
         self._process = subprocess.Popen(
             [*program_command(name), *(word for pair in arguments.items() for word in pair)],
@@ -226,7 +229,7 @@ def take_turns(
     row: Row, model: str, batches: str, flags: argparse.Namespace
 ) -> dict[str, Measured]:
     """Returns what the programs have done, the first turns left out but for their losses."""
-    programs = {name: Program(name, row, model, batches) for name in PROGRAMS}
+    programs = {name: Program(name, row, model, batches, flags.matrix_size) for name in PROGRAMS}
     try:
         turns = {name: [] for name in PROGRAMS}
         for number in range(flags.turns):

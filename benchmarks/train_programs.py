@@ -19,7 +19,6 @@ import numpy as np
 Batch = dict[str, np.ndarray]
 # Of training; small, so that random weights do not run away.
 _RATE, _EPSILON, _DECAY = 1e-5, 1e-6, 0.01
-_SIZE_OF_PRODUCT = 4096
 # In the folder of a model.
 _BEST, _THEIRS = "model.ckpt-best", "transformers"
 _MASKED = -1e30
@@ -60,6 +59,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--work", help="training or prediction")
     parser.add_argument("--dtype", help="of matrix products")
     parser.add_argument("--batch_size", type=int)
+    parser.add_argument("--matrix_size", type=int, help="of the product that is timed")
     return parser.parse_args()
 
 
@@ -74,14 +74,14 @@ def batch_of(records: Batch, number: int, size: int, cuts: bool) -> Batch:
     }
 
 
-def fastest_product(product: Callable[[], object]) -> float:
-    """Returns operations a second of a product of two large matrices, the best of three."""
+def fastest_product(product: Callable[[], object], size: int) -> float:
+    """Returns operations a second of a product of two matrices of that size, the best of three."""
     seconds = []
     for _ in range(3):
         began = time.perf_counter()
         product()
         seconds.append(time.perf_counter() - began)
-    return 2.0 * _SIZE_OF_PRODUCT**3 / min(seconds)
+    return 2.0 * size**3 / min(seconds)
 
 
 def config_of(flags: argparse.Namespace):
@@ -150,12 +150,12 @@ def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
 
     products = tf.Session(graph=tf.Graph())
     with products.graph.as_default():
-        shape, ones = [_SIZE_OF_PRODUCT, _SIZE_OF_PRODUCT], tf.ones_initializer()
+        shape, ones = [flags.matrix_size] * 2, tf.ones_initializer()
         dtype = tf.as_dtype(flags.dtype)
         a, b = (tf.get_variable(name, shape, dtype, ones, use_resource=True) for name in "ab")
         product = tf.matmul(a, b).op
         products.run(tf.global_variables_initializer())
-    return step, lambda: fastest_product(lambda: products.run(product))
+    return step, lambda: fastest_product(lambda: products.run(product), flags.matrix_size)
 
 
 def transformers(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], Callable[[], float]]:
@@ -195,7 +195,7 @@ def transformers(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
             for logits, positions in pairs
         )
 
-    size = _SIZE_OF_PRODUCT
+    size = flags.matrix_size
     a, b = torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)
 
     def product() -> object:
@@ -203,7 +203,7 @@ def transformers(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
             return a @ b
 
     step = trainer(model, loss) if flags.work == "training" else predictor(model, scores)
-    return step, lambda: fastest_product(product)
+    return step, lambda: fastest_product(product, size)
 
 
 def trainer(model, loss: Callable) -> Callable[[Batch], float]:

@@ -22,7 +22,7 @@ from benchmarks import (
     serve,
     squad_size,
     start,
-    step,
+    train,
 )
 from modeling import BertConfig, read_config
 from runtime import distributed
@@ -46,7 +46,7 @@ def give(monkeypatch):
 
 @pytest.fixture
 def tiny(squad_dir):
-    """Flags of `step` and `scaling`."""
+    """Flags of `memory` and `scaling`."""
     return [f"--config={squad_dir / 'albert.json'}", "--batch_size=2", "--seq_length=32"]
 
 
@@ -56,15 +56,21 @@ def rows_of(output: str) -> dict[str, list[float]]:
     return {name: [float(n) for n in re.findall(r"\d+\.?\d*", rest)] for name, rest in found}
 
 
-def test_step(give, tiny, capsys):
-    give(*tiny, "--rounds=1")
-    step.main()
+def test_train(give, squad_dir, monkeypatch, capsys):
+    """Each program in a process of its own; all have the same losses."""
+    pytest.importorskip("torch")
+    config = str(squad_dir / "albert.json")
+    row = train.Row("training", "train", config, "float32", 2, (1.0, 1.0), 0.5)
+    monkeypatch.setattr(train, "ROWS", {"SQuAD": row})
+    files = {"train_file": "train-v1.1.json", "predict_file": "dev-v1.1.json"}
+    files |= {"mrpc_dir": "", "spm_model_file": "spm.model"}
+    sizes = ["--max_seq_length=64", "--matrix_size=64", "--batches=1", "--turns=2"]
+    give(*(f"--{name}={squad_dir / file}" for name, file in files.items()), *sizes)
+    assert train.main() == 0
     output = capsys.readouterr().out
-    rows = rows_of(output)
-    assert rows.keys() >= {"training step", "prediction"}
-    assert all(number > 0 for numbers in rows.values() for number in numbers)
-    if "no comparison" not in output:
-        assert "transformers" in output
+    assert re.search(r"losses of the first 2 steps: [\d.e-]+ apart", output)
+    for program in train.PROGRAMS:
+        assert all(float(n) > 0 for n in re.search(rf"{program} +(\S+) +(\S+)", output).groups())
 
 
 def test_ask(give, squad_dir, capsys):
