@@ -28,6 +28,11 @@ def start(settings: Settings) -> None:
             "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
             "TensorFlow elsewhere; use float16 or float32"
         )
+    if settings.shard_optimizer != "none" and not settings.use_horovod:
+        raise FlagError(
+            f"--shard_optimizer={settings.shard_optimizer} shares out over several workers: start "
+            "them with mpirun, and add --use_horovod=true"
+        )
     distributed.start(settings.use_horovod)
     # A fault of it is to show before any work.
     configuration.from_environment()
