@@ -256,7 +256,8 @@ def share_of_mean(
             vector = tf.cast(vector, dtype)
         # Not their average: Habana's Horovod would not divide on the card.
         sums = _horovod.reducescatter(vector, op=_horovod.Sum, name=name)
-        return tf.cast(tf.ensure_shape(sums, [share]), tensors[0].dtype) / size()
+        sums.set_shape([share])
+        return tf.cast(sums, tensors[0].dtype) / size()
 
 
 def joined(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor:
@@ -269,7 +270,8 @@ def joined(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor
 def whole(share: tf.Tensor, name: str) -> tf.Tensor:
     """Returns all workers' shares of a vector, one after the other."""
     vector = _horovod.allgather(share, name=name)
-    return tf.ensure_shape(vector, [share.shape[0] * size()])
+    vector.set_shape([share.shape[0] * size()])
+    return vector
 
 
 def from_rank_0(tensor: tf.Tensor, name: str) -> tf.Tensor:
