@@ -1,6 +1,6 @@
 """Measures a training step of two workers with the optimizer shared out, and without.
 
-  make bench-zero      or: python -m benchmarks.zero [--rounds 5] [--batch_size 2] ...
+  make bench-zero      or: python -m benchmarks.zero [--rounds 5] [--batch_size 8] ...
 
 Of every model and way a job of two workers, a core each, trains two steps: that gives the bytes of
 the optimizer's state that a worker has, and the peak of its resident memory. Another job times the
@@ -49,7 +49,7 @@ def main() -> None:
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", action="append", help="of configs/, or a path; may be repeated")
-    parser.add_argument("--batch_size", type=int, default=2, help="examples of each worker")
+    parser.add_argument("--batch_size", type=int, default=8, help="examples of each worker")
     parser.add_argument("--seq_length", type=int, default=128)
     parser.add_argument("--accumulation", type=int, default=1, help="batches of a step")
     parser.add_argument("--rounds", type=int, default=5, help="measured steps of each way")
