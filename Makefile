@@ -26,7 +26,7 @@ PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-gaudi test-multihost lint \
 	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-train \
-	bench-memory bench-serve bench-start bench-answers clean
+	bench-memory bench-serve bench-start bench-zero bench-answers clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -46,6 +46,7 @@ help:
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench-scaling  time one worker beside two"
+	@echo "make bench-zero  memory and time of two workers with the optimizer shared out, and without"
 	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
 	@echo "make bench-pretraining-data  time pretraining data beside a plain way, FLAGS=--mb=100"
 	@echo "make lock        renew the exact versions in requirements/lock-*.txt"
@@ -133,6 +134,9 @@ test-multihost: install-dev horovod
 
 bench-scaling: horovod
 	$(RUN) -m benchmarks.scaling $(FLAGS)
+
+bench-zero: horovod
+	$(RUN) -m benchmarks.zero $(FLAGS)
 
 bench-pretraining-data: install
 	$(RUN) -m benchmarks.pretraining_data $(FLAGS)

@@ -180,6 +180,7 @@ class EncoderTask(Task):
             optimizer=settings.optimizer,
             gradient_accumulation_steps=settings.gradient_accumulation_steps,
             allreduce_dtype=None if wire == "float32" else tf.as_dtype(wire),
+            shard_optimizer=settings.shard_optimizer,
             epsilon=settings.adam_epsilon,
             weight_decay=settings.weight_decay,
         )

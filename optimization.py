@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from gradients import Facts, Gradients, compute_gradients
 from runtime import distributed, estimators
 from runtime.checkpoints.initialization import initialize_from_checkpoint
 from runtime.devices import mask_seeds
 from runtime.errors import NOT_FINITE
 from runtime.training import graph_keys
+from runtime.zeros import local_zeros, zeros_of
+from sharded_optimizer import GRADIENTS, NONE, Shares
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -30,6 +34,7 @@ class OptimizerOptions(NamedTuple):
       gradient_accumulation_steps: runs of the training op for one optimizer step: gradients of this
         many batches are added up, then sent, clipped and applied as the mean of one large batch.
       allreduce_dtype: type of the gradients on the wire, if not float32.
+      shard_optimizer: what is shared out over the workers, see `sharded_optimizer`.
       epsilon: what the optimizer adds to the root of the second moment.
       weight_decay: the rate of decay, of all weights but biases and layer norms.
     """
@@ -42,6 +47,7 @@ class OptimizerOptions(NamedTuple):
     start_warmup_step: int = 0
     gradient_accumulation_steps: int = 1
     allreduce_dtype: tf.DType | None = None
+    shard_optimizer: str = NONE
     epsilon: float = 1e-6
     weight_decay: float = 0.01
 
@@ -107,34 +113,6 @@ def create_optimizer(
     )
 
 
-class Facts(NamedTuple):
-    """What is known of a batch besides its gradients; sums or means over batches, scalars.
-
-    They travel as one vector, `tf.stack(facts)`; `Facts(*tf.unstack(vector))` gives them back.
-    """
-
-    loss: tf.Tensor
-    tokens: tf.Tensor
-    # Of the rows of embedding tables' gradients, the sum of their elements' squares.
-    row_squares: tf.Tensor
-
-
-class Gradients(NamedTuple):
-    """The gradients of one batch, or their means over several.
-
-    Attributes:
-      variables: the variables that have one.
-      values: the gradients, dense, in the variables' shapes.
-      of_rows: for each, whether it counts in the norm by `Facts.row_squares`.
-      facts: a vector of `Facts`.
-    """
-
-    variables: Sequence[tf.Variable]
-    values: Sequence[tf.Tensor]
-    of_rows: Sequence[bool]
-    facts: tf.Tensor
-
-
 def training_op(
     loss: tf.Tensor,
     options: OptimizerOptions,
@@ -167,13 +145,29 @@ def training_op(
     optimizer = _make_optimizer(options, learning_rate)
     variables = _without(excluded_tvars or (), tf.trainable_variables())
     batch = compute_gradients(loss, variables, num_tokens, colocate_gradients_with_ops)
-    optimizer.create_slots(batch.variables)
     num_batches = options.gradient_accumulation_steps * distributed.size()
+    # A worker by itself has nobody to share with.
+    shares = None
+    if options.shard_optimizer != NONE and distributed.size() > 1:
+        shares = Shares(batch.variables, options.allreduce_dtype)
+    else:
+        optimizer.create_slots(batch.variables)
+    scatters_each = shares and options.shard_optimizer == GRADIENTS
+    if scatters_each:
+        batch = batch._replace(values=shares.scatter(batch.values))
 
     def finish(batch: Gradients) -> tf.Tensor:
-        batch = reduce_over_workers(batch, options.allreduce_dtype)
-        update = apply(optimizer, batch, clipping_factor(batch, num_batches), step)
-        with tf.control_dependencies([update]):
+        if shares is None:
+            batch = reduce_over_workers(batch, options.allreduce_dtype)
+            squares = sum_of_squares(batch)
+            update = functools.partial(apply, optimizer, batch)
+        else:
+            own = batch.values if scatters_each else shares.scatter(batch.values)
+            facts, squares = shares.facts_and_squares(batch.facts, own, batch.of_rows)
+            batch = batch._replace(facts=facts)
+            update = functools.partial(shares.apply, optimizer, own)
+        factor = clipping_factor(squares, batch.facts, num_batches)
+        with tf.control_dependencies([update(factor, step)]):
             counted = tf.assign_add(global_step, 1)
         with tf.control_dependencies([counted]):
             return tf.identity(batch.facts)
@@ -185,31 +179,6 @@ def training_op(
     return tf.group(vector, name="train_op")
 
 
-def compute_gradients(
-    loss: tf.Tensor,
-    variables: Sequence[tf.Variable],
-    num_tokens: tf.Tensor | None = None,
-    colocate_gradients_with_ops: bool = False,
-) -> Gradients:
-    """Returns the gradients of a batch, of the variables that its loss depends on."""
-    gradients = tf.gradients(
-        loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
-    )
-    pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
-    # As in the reference, each row of an embedding table's gradient counts in the norm by itself,
-    # even where several tokens share a row; so the squares are taken before rows are added up.
-    of_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
-    rows = [gradient.values for (gradient, _), by_row in zip(pairs, of_rows, strict=True) if by_row]
-    squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
-    tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
-    return Gradients(
-        variables=[variable for _, variable in pairs],
-        values=[_dense(gradient, variable) for gradient, variable in pairs],
-        of_rows=of_rows,
-        facts=tf.stack(Facts(loss, tokens, squares)),
-    )
-
-
 def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
     """Returns the means over the workers, whose gradients are sent as `dtype`, float32 if None."""
     values = distributed.mean(batch.values, dtype)
@@ -217,11 +186,22 @@ def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Grad
     return batch._replace(values=values, facts=facts)
 
 
-def clipping_factor(batch: Gradients, num_batches: int) -> tf.Tensor:
-    """Returns what clips gradients, the means over `num_batches`, to a global norm of 1."""
+def sum_of_squares(batch: Gradients) -> tf.Tensor:
+    """Returns the sum of the squares of what counts in the norm by its own values."""
     others = [g for g, by_row in zip(batch.values, batch.of_rows, strict=True) if not by_row]
-    row_squares = Facts(*tf.unstack(batch.facts)).row_squares / num_batches
-    norm = tf.sqrt(tf.square(tf.global_norm(others)) + row_squares)
+    return tf.square(tf.global_norm(others))
+
+
+def clipping_factor(squares: tf.Tensor, facts: tf.Tensor, num_batches: int) -> tf.Tensor:
+    """Returns what clips gradients, the means over `num_batches`, to a global norm of 1.
+
+    Args:
+      squares: see `sum_of_squares`.
+      facts: a vector of `Facts`, with the squares of the rest.
+      num_batches: of all workers.
+    """
+    row_squares = Facts(*tf.unstack(facts)).row_squares / num_batches
+    norm = tf.sqrt(squares + row_squares)
     # Everything that follows depends on the check, so that no NaN ever reaches a variable.
     return 1.0 / tf.maximum(tf.debugging.check_numerics(norm, NOT_FINITE), 1.0)
 
@@ -251,7 +231,10 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
         return finish(batch)
 
     values = [batch.facts, *batch.values]
-    sums = [_zeros(f"accumulated/{number}", value) for number, value in enumerate(values)]
+    sums = [
+        local_zeros(f"accumulated/{number}", value.shape, value.dtype)
+        for number, value in enumerate(values)
+    ]
     count = mask_seeds.micro_batch()
     # Means, not sums to be divided at the end: that would take memory for both.
     added = [total.assign_add(value / runs) for total, value in zip(sums, values, strict=True)]
@@ -278,33 +261,6 @@ def _without(excluded: Iterable, variables: Sequence[tf.Variable]) -> list[tf.Va
     if unknown := left_out - {variable.op.name for variable in variables}:
         raise ValueError(f"excluded_tvars: no trainable variable is {', '.join(sorted(unknown))}")
     return [variable for variable in variables if variable.op.name not in left_out]
-
-
-def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.Tensor:
-    """Returns a gradient in the static shape of its variable."""
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
-    return gradient
-
-
-def _zeros(name: str, like: tf.Tensor) -> tf.Variable:
-    return tf.get_variable(
-        name,
-        like.shape,
-        like.dtype,
-        _zeros_of,
-        trainable=False,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES],
-        use_resource=True,
-    )
-
-
-def _zeros_of(shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """Returns zeros that TensorFlow does not take for a constant.
-
-    As one the session would keep them for as long as it lives, beside the variable.
-    """
-    return tf.fill(shape, tf.placeholder_with_default(tf.zeros([], dtype), []))
 
 
 def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
@@ -401,19 +357,35 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     ) -> list:
         """Returns the ops that give a variable and its moments their new values."""
         m, v = self._moments_of(variable)
+        next_m, next_v, update = self.next_state(gradient, m, v, step)
+        if decay := self.decay_of(variable.op.name):
+            with tf.control_dependencies([update]):
+                update += decay * variable
+        rate = self._rate(variable, update)
+        return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
+
+    def next_state(
+        self,
+        gradient: tf.Tensor,
+        m: tf.Tensor,
+        v: tf.Tensor,
+        step: tf.Tensor | tf.Variable | None,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns the moments after a step, and what it subtracts at a rate of 1 without decay."""
         # One after the other, as the variables are: each of these has copies of the variable.
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         with tf.control_dependencies([next_m]):
             next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
         with tf.control_dependencies([next_v]):
-            update = self._update(next_m, next_v, step)
-        if self.weight_decay_rate and not _matches(
-            variable.op.name, self.exclude_from_weight_decay
-        ):
-            with tf.control_dependencies([update]):
-                update += self.weight_decay_rate * variable
-        rate = self._rate(variable, update)
-        return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
+            return next_m, next_v, self._update(next_m, next_v, step)
+
+    def decay_of(self, name: str) -> float:
+        """Returns the rate of decay of the variable of a name."""
+        return 0.0 if _matches(name, self.exclude_from_weight_decay) else self.weight_decay_rate
+
+    def adapts(self, name: str) -> bool:
+        """Tells whether the rate of the variable of a name is scaled, by `trust_ratio`."""
+        return False
 
     def _update(
         self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
@@ -443,7 +415,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
             shape=variable.shape.as_list(),
             dtype=tf.float32,
             trainable=False,
-            initializer=_zeros_of,
+            initializer=zeros_of,
         )
 
 
@@ -477,11 +449,17 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
         """Returns the rate times |variable| / |update|; times 1 where a norm is 0, or excluded."""
-        if _matches(variable.op.name, self.exclude_from_layer_adaptation):
+        if not self.adapts(variable.op.name):
             return self.learning_rate
-        weight_norm, update_norm = tf.norm(variable), tf.norm(update)
-        ratio = tf.where((weight_norm > 0) & (update_norm > 0), weight_norm / update_norm, 1.0)
-        return ratio * self.learning_rate
+        return self.trust_ratio(tf.norm(variable), tf.norm(update)) * self.learning_rate
+
+    def adapts(self, name: str) -> bool:
+        return not _matches(name, self.exclude_from_layer_adaptation)
+
+    def trust_ratio(self, weight_norm: tf.Tensor, update_norm: tf.Tensor) -> tf.Tensor:
+        """Returns what scales the rate of a variable, by its norm and the norm of its update."""
+        has_both = (weight_norm > 0) & (update_norm > 0)
+        return tf.where_v2(has_both, weight_norm / update_norm, 1.0)
 
 
 class RAdamOptimizer(AdamWeightDecayOptimizer):

@@ -26,7 +26,7 @@ import numpy as np
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from runtime.devices import threads
-from runtime.preflight.scaling import Link, scale
+from runtime.preflight.scaling import Link, scale, sent_in_a_step
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MARK = "measured: "
@@ -174,7 +174,7 @@ def print_model(one: Measured, flags: argparse.Namespace) -> None:
     link = Link(flags.gbit, flags.microseconds)
     print(f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients, ring all-reduce, {link}")
     for size in (2, 8, 64):
-        scaled = scale(one.step, one.gradient_bytes, size, link)
+        scaled = scale(one.step, sent_in_a_step(one.gradient_bytes // 4, size), link)
         print(
             f"{size:>4} workers: all-reduce {1e3 * scaled.allreduce:.1f} ms, efficiency "
             f"{scaled.efficiency:.3f}, {size * flags.batch_size / scaled.step:.1f} examples/s"

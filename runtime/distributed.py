@@ -221,7 +221,7 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
     name = f"{tensors[0].op.name}_and_{len(tensors) - 1}".replace("/", "_")
     results = []
     with tf.name_scope("mean_over_workers"):
-        for number, group in enumerate(_groups(tensors)):
+        for number, group in enumerate(groups(tensors)):
             results += _mean_of_group(group, dtype, f"{name}_{number}")
     return results
 
@@ -234,13 +234,57 @@ def total(tensor: tf.Tensor) -> tf.Tensor:
         return _horovod.allreduce(tensor, op=_horovod.Sum, name=f"total_{tensor.op.name}")
 
 
+def share_of_mean(
+    tensors: Sequence[tf.Tensor], name: str, dtype: tf.DType | None = None
+) -> tf.Tensor:
+    """Returns this worker's share of the mean over the workers of float32 tensors.
+
+    They are joined to a vector, with zeros up to a multiple of the number N of workers, of which
+    worker r gets the r-th of N shares, from 0. Half of what `mean` sends is sent; `whole`, which
+    gives the vector from its shares, sends as much.
+
+    Args:
+      tensors: of known shapes, the same on every worker.
+      name: by which workers find each other's vectors.
+      dtype: what they are sent as, instead of float32.
+    """
+    with tf.name_scope("mean_over_workers"):
+        length = sum(tensor.shape.num_elements() for tensor in tensors)
+        share = -(-length // size())
+        vector = joined(tensors, share * size())
+        if dtype:
+            vector = tf.cast(vector, dtype)
+        # Not their average: Habana's Horovod would not divide on the card.
+        sums = _horovod.reducescatter(vector, op=_horovod.Sum, name=name)
+        sums.set_shape([share])
+        return tf.cast(sums, tensors[0].dtype) / size()
+
+
+def joined(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor:
+    """Returns the values of tensors one after the other, with zeros up to a length."""
+    flat = [tf.reshape(tensor, [tensor.shape.num_elements()]) for tensor in tensors]
+    missing = (length or 0) - sum(tensor.shape[0] for tensor in flat)
+    return tf.concat([*flat, tf.zeros([missing])] if missing > 0 else flat, axis=0)
+
+
+def whole(share: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns all workers' shares of a vector, one after the other."""
+    vector = _horovod.allgather(share, name=name)
+    vector.set_shape([share.shape[0] * size()])
+    return vector
+
+
+def from_rank_0(tensor: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns what a tensor is on rank 0."""
+    return _horovod.broadcast(tensor, 0, name=name)
+
+
 def _mean_of_group(
     tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
 ) -> list[tf.Tensor]:
     """Returns the means of tensors that are sent as one vector."""
     sizes = [tensor.shape.num_elements() for tensor in tensors]
-    flat = [tf.reshape(tensor, [size]) for tensor, size in zip(tensors, sizes, strict=True)]
-    vector = tf.concat(flat, axis=0)
+    vector = joined(tensors)
     if dtype:
         vector = tf.cast(vector, dtype)
     vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), tensors[0].dtype)
@@ -248,7 +292,7 @@ def _mean_of_group(
     return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
-def _groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
+def groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
     """Yields neighbours that fit into a vector's bytes together, or a single larger tensor."""
     group, used = [], 0
     for tensor in tensors:

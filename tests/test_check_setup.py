@@ -384,9 +384,11 @@ def test_every_rank_checks_its_host(squad_dir, tmp_path):
     result = run_as_workers(2, good, "--seed=7")
     assert result.returncode == 1
     assert re.search(r"rank 1 on \S+ differs from rank 0 on \S+ in seed", result.stdout)
-    result = run_as_workers(2, [*good, "--estimate", "--json"])
+    result = run_as_workers(2, [*good, "--estimate", "--json", "--shard_optimizer=state"])
     assert result.returncode == 0, result.stderr
     first, second = rows_of(result)
+    # Two moments, half of each.
+    assert first["optimizer state"] == first["parameters"]
     assert first["workers"] == second["workers"] == "2"
     assert ": 6 steps of 16 examples, " in first["training"]
     assert "training" not in second

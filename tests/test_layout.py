@@ -14,12 +14,14 @@ from tests.conftest import ROOT
 # A folder with a task is one.
 TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
 MODEL = (
+    "gradients",
     "modeling",
     "modeling_config",
     "modeling_layers",
     "modeling_recompute",
     "optimization",
     "sentencepiece_text",
+    "sharded_optimizer",
     "token_rows",
     "wordpiece_text",
     "token_offsets",

@@ -368,6 +368,7 @@ class TestBadInput:
             (["--from_scratch", "--init_checkpoint=x"], ["--from_scratch and --init_checkpoint"]),
             (["--albert_hub_module_handle=x"], ["--albert_hub_module_handle", "--init_checkpoint"]),
             (["--allreduce_dtype=bfloat16"], ["--allreduce_dtype", "HPU"]),
+            (["--shard_optimizer=state"], ["--shard_optimizer=state", "--use_horovod=true"]),
             (["--gradient_accumulation_steps=0"], ["gradient_accumulation_steps"]),
             (["--no_such_flag=1"], ["no_such_flag"]),
             (["--max_seq_length=abc"], ["max_seq_length"]),

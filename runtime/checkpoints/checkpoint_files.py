@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -233,10 +233,24 @@ def _point_to(prefix: str) -> None:
         file.write(content)
 
 
-def save_checkpoint(session: tf.Session, folder: str, name: str, step: int) -> str:
+def save_checkpoint(
+    session: tf.Session,
+    folder: str,
+    name: str,
+    step: int,
+    write_more: Callable[[tf.Session, str], list[str]] | None = None,
+) -> str:
     """Saves the session's variables as `folder/name-step`, which is there when it is whole.
 
     A checkpoint for resuming goes when there is a newer one of either kind.
+
+    Args:
+      session: of the variables.
+      folder: of the checkpoints.
+      name: what comes before the number.
+      step: the number.
+      write_more: writes, from a session into a folder, checkpoints of what belongs into this one,
+        too, and returns their prefixes.
 
     Returns:
       The prefix.
@@ -247,6 +261,8 @@ def save_checkpoint(session: tf.Session, folder: str, name: str, step: int) -> s
     os.makedirs(saving)
     # The file `checkpoint` is to name it under its own name.
     written = saver.save(session, os.path.join(saving, name), write_state=False)
+    if more := write_more(session, saving) if write_more else []:
+        written = _merged(written, more, os.path.join(saving, "merged"))
     files = _files_of(written)
     for file in files:
         flush(file)
@@ -259,6 +275,17 @@ def save_checkpoint(session: tf.Session, folder: str, name: str, step: int) -> s
     for prefix in list_checkpoints(folder, RESUME).values():
         if prefix != target:
             remove_checkpoint(prefix)
+    return target
+
+
+def _merged(first: str, more: Sequence[str], target: str) -> str:
+    """Makes one checkpoint of several, whose data files become its own; returns its prefix."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        merge = tf.raw_ops.MergeV2Checkpoints(
+            checkpoint_prefixes=[first, *more], destination_prefix=target, delete_old_dirs=False
+        )
+        session.run(merge)
+    os.replace(f"{first}.meta", f"{target}.meta")
     return target
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import shutil
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from runtime.preflight.step_memory import (
     format_bytes,
     on_the_cpu,
 )
+from runtime.training.elastic import as_begun, go_on
 from runtime.training.hooks import peak_memory_gb
 from runtime.training.output_folder import (
     check_output_dir,
@@ -52,6 +54,7 @@ class Checked:
 
     Attributes:
       task: the task.
+      trained: the task with the flags by which it is trained, if the run in the folder goes on.
       contents: of a part, see `Task.contents`; files are read once for it.
       part: of the data, see `Task.part`; its examples are read once.
       num_examples: to train on.
@@ -61,7 +64,7 @@ class Checked:
 
     def __init__(self, task: Task):
         """Starts with nothing looked at."""
-        self.task = task
+        self.task = self.trained = task
         self.contents = functools.cache(task.contents)
         self.part = functools.cache(task.part)
         self.num_examples = 0
@@ -70,7 +73,22 @@ class Checked:
 
     def model_fn(self) -> Callable:
         """Returns the model, as in training."""
-        return self.task.model_fn(self.steps or (1, 0))
+        return self.trained.model_fn(self.steps or (1, 0))
+
+    def go_on(self) -> None:
+        """Looks, from here on, at a training that goes on as the run in the folder was begun.
+
+        Raises:
+          UserError: there is another run in the folder, or these workers cannot go on with it.
+        """
+        settings = self.task.settings
+        shaping = training_settings(self.task, self.contents(TRAIN))
+        begun = as_begun(settings, shaping)
+        check_output_dir(settings, begun)
+        self.trained = copy.copy(self.task)
+        self.trained.settings = copy.copy(settings)
+        go_on(self.trained.settings, begun)
+        self.steps = self.trained.steps(self.num_examples)
 
     def batch(self, trims: bool) -> dict[str, tf.Tensor]:
         """Returns placeholders for a batch, with an open length if it is cut when it is read."""
@@ -138,12 +156,13 @@ def describe_training(report: Report, checked: Checked) -> None:
         if distributed.is_chief():
             report.add("model", checkpoint_to_use(settings))
         return
+    if distributed.is_chief():
+        checked.go_on()
     num_steps, num_warmup_steps = checked.steps
-    size = global_batch_size(settings)
+    size = global_batch_size(checked.trained.settings)
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
     if distributed.is_chief():
-        check_output_dir(settings, training_settings(checked.task, checked.contents(TRAIN)))
         done = max(_checkpoints_there(settings), default=0)
         report.add("output folder", f"this run, at step {done}" if done else "free")
 

@@ -18,7 +18,7 @@ from runtime.data.records import reading_records
 from runtime.flags import TOO_LARGE
 from runtime.preflight.checks import Checked
 from runtime.preflight.report import Report
-from runtime.preflight.scaling import Link, scale
+from runtime.preflight.scaling import Link, scale, sent_in_a_step
 from runtime.training.hooks import format_seconds
 from runtime.training.run import Run, wanted_parts
 from runtime.training.task import DEV, TEST, TRAIN, Task
@@ -198,7 +198,9 @@ def _describe_elsewhere(
         rate, whose = size / paces[TRAIN].each, "as on hosts like this one"
         each = {name: pace.each for name, pace in paces.items()}
     value_bytes = 4 if settings.allreduce_dtype == "float32" else 2
-    scaled = scale(count * size / rate, value_bytes * checked.num_weights, on.workers, on.link)
+    shard = settings.shard_optimizer
+    sent = sent_in_a_step(checked.num_weights, on.workers, value_bytes, shard, count)
+    scaled = scale(count * size / rate, sent, on.link)
     each[TRAIN] = scaled.step / count
     paces = {name: Pace(seconds, seconds, 0) for name, seconds in each.items()}
     who = f"{on.workers} worker{'s' * (on.workers > 1)}"

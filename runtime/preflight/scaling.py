@@ -2,7 +2,8 @@
 
 Nothing is overlapped, and every worker's batch has the same size. A ring all-reduce of N workers
 sends 2 (N - 1) / N times the gradients' bytes through every link, in 2 (N - 1) turns
-(https://andrew.gibiansky.com/blog/machine-learning/baidu-allreduce/).
+(https://andrew.gibiansky.com/blog/machine-learning/baidu-allreduce/). Half of both is its first
+part, the reduce-scatter, and half its second, the all-gather, which `--shard_optimizer` has apart.
 """
 
 from __future__ import annotations
@@ -25,11 +26,41 @@ class Link(NamedTuple):
         return f"links of {self.gbit:g} Gbit/s with {self.microseconds:g} us latency"
 
 
+class Sent(NamedTuple):
+    """What every worker sends in a step.
+
+    Attributes:
+      bytes: in all.
+      turns: one after the other.
+    """
+
+    bytes: float
+    turns: int
+
+
+def sent_in_a_step(
+    values: int, workers: int, value_bytes: int = 4, shard: str = "none", batches: int = 1
+) -> Sent:
+    """Returns what every worker sends in a step.
+
+    Args:
+      values: of the gradients, and of the weights.
+      workers: how many.
+      value_bytes: of a gradient's value on the way.
+      shard: as --shard_optimizer.
+      batches: that are accumulated.
+    """
+    times = batches if shard == "gradients" else 1
+    gathered = value_bytes if shard == "none" else 4
+    part = (workers - 1) / workers * values
+    return Sent(part * (times * value_bytes + gathered), (times + 1) * (workers - 1))
+
+
 class Scaled(NamedTuple):
     """A step of several workers.
 
     Attributes:
-      allreduce: seconds in which the gradients are averaged.
+      allreduce: seconds in which gradients are averaged, and updated weights gathered.
       step: seconds in all.
       efficiency: speed, as a part of what the workers would have one by one.
     """
@@ -39,16 +70,13 @@ class Scaled(NamedTuple):
     efficiency: float
 
 
-def scale(step: float, gradient_bytes: float, workers: int, link: Link) -> Scaled:
+def scale(step: float, sent: Sent, link: Link) -> Scaled:
     """Returns a step of several workers.
 
     Args:
-      step: seconds that it takes one worker, without any all-reduce.
-      gradient_bytes: what is averaged in a step.
-      workers: how many.
+      step: seconds that it takes one worker, without sending anything.
+      sent: by each.
       link: between two of them.
     """
-    sent = 2 * (workers - 1) / workers * gradient_bytes
-    latency = 2 * (workers - 1) * link.microseconds / 1e6
-    allreduce = sent * 8 / (link.gbit * 1e9) + latency
+    allreduce = sent.bytes * 8 / (link.gbit * 1e9) + sent.turns * link.microseconds / 1e6
     return Scaled(allreduce, step + allreduce, step / (step + allreduce))

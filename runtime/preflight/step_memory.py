@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from runtime.checkpoints.initialization import optimizer_slots
+from runtime.checkpoints.sharded_state import shares, whole_bytes
 
 # Where `tf.gradients` puts what it adds to a graph.
 _GRADIENTS = "gradients/"
@@ -39,12 +40,17 @@ def estimate_memory(train_op: tf.Operation) -> dict[str, int]:
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     slots = optimizer_slots(v.op.name for v in variables)
+    own_shares = shares(graph)
+    names_of_shares = {v.op.name for v in own_shares}
     local = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
     activations, gradients = _most_at_once(_in_order(train_op))
     parts = {
         "parameters": sum(map(_bytes, trainable)),
-        "optimizer state": sum(_bytes(v) for v in variables if v.op.name in slots),
-        "accumulated gradients": sum(_bytes(v) for v in local if v.dtype.is_floating),
+        "optimizer state": sum(_bytes(v) for v in variables if v.op.name in slots)
+        + sum(map(_bytes, own_shares)),
+        "accumulated gradients": sum(
+            _bytes(v) for v in local if v.dtype.is_floating and v.op.name not in names_of_shares
+        ),
         "activations": activations,
         "gradients and updates": gradients,
     }
@@ -128,7 +134,7 @@ def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
 def checkpoint_bytes(graph: tf.Graph) -> int:
     """Returns the size of a checkpoint of a graph's variables, and of the graph beside it."""
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-    return sum(map(_bytes, variables)) + graph.as_graph_def().ByteSize()
+    return sum(map(_bytes, variables)) + whole_bytes(graph) + graph.as_graph_def().ByteSize()
 
 
 def format_bytes(size: int) -> str:

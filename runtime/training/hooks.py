@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed, signals
 from runtime.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
+from runtime.checkpoints.sharded_state import ShardedState
 from runtime.training import graph_keys
 from runtime.training.curves import Curves
 
@@ -39,6 +40,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         micro_batches: int = 1,
         keep: int = 0,
         after_result: Callable[[], bool] | None = None,
+        state: ShardedState | None = None,
     ):
         """Saves into `folder` at every step that is a multiple of `every_steps`.
 
@@ -51,6 +53,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
           keep: how many `model.ckpt-N` stay, the last ones; 0 for all.
           after_result: called on all workers when a `model.ckpt-N` is written; returns, the same on
             all of them, whether the training is to end.
+          state: what is saved besides the session's variables.
         """
         self._folder = folder
         self._last_step = last_step
@@ -59,6 +62,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._micro_batches = micro_batches
         self._keep = keep
         self._after_result = after_result
+        self._state = state
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
@@ -118,9 +122,12 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
     def _save(self, session, name: str) -> None:
         if distributed.is_chief():
-            path = save_checkpoint(session, self._folder, name, self._step)
+            more = self._state.write if self._state else None
+            path = save_checkpoint(session, self._folder, name, self._step, more)
             tf.logging.info("Saved %s", path)
             keep_last(self._folder, self._keep)
+        elif self._state:
+            self._state.take_part(session)
         self._saved_at = time.perf_counter()
 
 

@@ -23,11 +23,7 @@ def start(settings: Settings) -> None:
     """
     _check(settings)
     device.choose(settings.device)
-    if settings.allreduce_dtype == "bfloat16" and not device.is_hpu():
-        raise FlagError(
-            "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
-            "TensorFlow elsewhere; use float16 or float32"
-        )
+    _check_workers(settings)
     distributed.start(settings.use_horovod)
     threads.limit()
     # A fault of it is to show before any work.
@@ -56,6 +52,28 @@ def _check(settings: Settings) -> None:
                 f"--{name} {path}: TensorFlow takes a path with {' '.join(found)} for a pattern of "
                 "names; give one without it, such as a symbolic link to the folder"
             )
+
+
+def _check_workers(settings: Settings) -> None:
+    """Raises a `FlagError` for what Horovod cannot do, or not on the device that is chosen."""
+    wire, shard = settings.allreduce_dtype, settings.shard_optimizer
+    if wire == "bfloat16" and not device.is_hpu():
+        raise FlagError(
+            "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
+            "TensorFlow elsewhere; use float16 or float32"
+        )
+    if shard == "none":
+        return
+    if not settings.use_horovod:
+        raise FlagError(
+            f"--shard_optimizer={shard} shares out over several workers: start them with mpirun, "
+            "and add --use_horovod=true"
+        )
+    if wire == "float16" and device.is_hpu():
+        raise FlagError(
+            f"--shard_optimizer={shard} with --allreduce_dtype=float16 does not work on the HPU: "
+            "habana-horovod's reduce-scatter has no float16 there; use bfloat16 or float32"
+        )
 
 
 def connect(facts: dict, stall_seconds: float) -> None:

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime import distributed, estimators, signals
 from runtime.checkpoints.checkpoint_files import newest_checkpoint
+from runtime.checkpoints.sharded_state import ShardedState
 from runtime.data.records import reading_records
 from runtime.devices import device, habana
 from runtime.errors import NOT_FINITE, UserError
@@ -129,6 +130,7 @@ def train(
         log.leave_out(time.perf_counter() - started)
         return wants_stop
 
+    state = ShardedState(folder)
     save = SaveCheckpoints(
         folder,
         plan.num_steps,
@@ -137,9 +139,10 @@ def train(
         plan.micro_batches,
         plan.keep_checkpoints,
         without_counting_its_time if after_checkpoint else None,
+        state,
     )
     try:
-        hooks = [*distributed.starting_hooks(), log, save, *more_hooks]
+        hooks = [*distributed.starting_hooks(), state, log, save, *more_hooks]
         with reading_records():
             estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
         _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")

@@ -29,6 +29,7 @@ from runtime.errors import FlagError, UserError
 from runtime.files import content_of, make_writable_folder
 from runtime.flags import Settings
 from runtime.training import assets, job
+from runtime.training.elastic import as_begun, go_on
 from runtime.training.evaluation import Evaluation
 from runtime.training.export import export_saved_model
 from runtime.training.loop import TrainingPlan, make_deterministic, make_estimator, train
@@ -138,7 +139,8 @@ class Run:
         if part == TRAIN:
             self._shaping = shaping
             if distributed.is_chief():
-                check_output_dir(self._settings, shaping)
+                self._shaping = as_begun(self._settings, shaping)
+                check_output_dir(self._settings, self._shaping)
                 warn_of_random_weights(self._settings)
         elif part == TEST and distributed.is_chief():
             check_labels(self.task)
@@ -158,9 +160,10 @@ class Run:
           more_hooks: see `loop.train`.
         """
         settings = self._settings
+        done = distributed.share(self._begin() if distributed.is_chief() else None)
+        go_on(settings, distributed.share(self._shaping))
         steps = self.task.steps(data.num_examples)
         plan = training_plan(settings, steps[0])
-        done = distributed.share(self._begin() if distributed.is_chief() else None)
         if done >= plan.num_steps:
             tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
             return

@@ -196,6 +196,22 @@ def _define_device() -> None:
         ["float32", "float16", "bfloat16"],
         "Type of the gradients on the way between workers; bfloat16 on the HPU only.",
     )
+    define(DEVICE, Shapes.NOTHING).switch(
+        "elastic_resume",
+        False,
+        "Go on with the run in --output_dir also with another number of workers, or another "
+        "--train_batch_size, where a step can be of as many examples as it was; "
+        "--gradient_accumulation_steps follows from that.",
+    )
+    # The weights are the same but for rounding: a run that needs less memory is resumed with it.
+    define(DEVICE, Shapes.JOB).choice(
+        "shard_optimizer",
+        "none",
+        ["none", "state", "gradients"],
+        "With --use_horovod: of N workers each keeps an N-th of the optimizer's state, or also of "
+        "the accumulated gradients, which are sent with every batch then. Same results but for "
+        "rounding.",
+    )
     define(DEVICE, Shapes.WEIGHTS).switch(
         "use_einsum", False, "Dense layers through tf.einsum instead of tf.matmul; same results."
     )

@@ -21,7 +21,7 @@ from runtime.version import VERSION
 
 # Version 1 did not list what the run writes.
 _VERSION = 2
-_WORKERS = "number of workers"
+WORKERS = "number of workers"
 # What their records do not say of themselves.
 _OF_EARLIER_VERSIONS = {"dropout masks": "by operation"}
 
@@ -92,7 +92,7 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
             f"{'--' if name.isidentifier() else ''}{name} (was {was}, is {now})"
             for name, (was, now) in differ.items()
         )
-        workers = differ.get(_WORKERS)
+        workers = differ.get(WORKERS)
         ways = _ways_out_of_workers(output_dir, *workers) if workers else _WAYS_OUT
         raise FlagError(f"--output_dir {output_dir} holds a run with other flags: {listed}; {ways}")
 
@@ -104,9 +104,9 @@ def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
     """Says what to do where the number of workers differs: mostly, one card came before all."""
     folder = os.path.normpath(output_dir)
     return (
-        f"start {was} to resume it, or give the run with {now} a folder of its own, for example "
-        f"--output_dir={folder}-{now}, or --overwrite_output_dir to remove what is there and start "
-        "anew"
+        f"start {was} to resume it, or go on with {now} by --elastic_resume, or give the run with "
+        f"{now} a folder of its own, for example --output_dir={folder}-{now}, or "
+        "--overwrite_output_dir to remove what is there and start anew"
     )
 
 

@@ -23,6 +23,7 @@ from benchmarks import (
     squad_size,
     start,
     train,
+    zero,
 )
 from modeling import BertConfig, read_config
 from runtime import distributed
@@ -150,6 +151,27 @@ def test_scaling(give, tiny, monkeypatch, capsys):
     output = capsys.readouterr().out
     assert rows_of(output).keys() >= scaling.JOBS.keys()
     assert "64 workers: all-reduce" in output
+
+
+def test_zero(give, squad_dir, monkeypatch, capsys):
+    """The worker's part as the only worker, who has nobody to share with."""
+    give("--batch_size=2", "--seq_length=32", "--rounds=1", f"--model={squad_dir / 'bert.json'}")
+    monkeypatch.setattr(distributed, "_started", distributed.Worker())
+
+    def run_job(model: str, ways: str, steps: int) -> dict:
+        flags = zero.parse_flags()
+        flags.ways, flags.rounds = ways, steps
+        zero.work(flags)
+        line = capsys.readouterr().out.splitlines()[-1]
+        return json.loads(line.removeprefix(zero._MARK))
+
+    monkeypatch.setattr(zero, "run_job", run_job)
+    zero.main()
+    rows = rows_of(capsys.readouterr().out)
+    assert rows["none"][:2] == [rows["state"][0], 1.0]
+    # Weights and half of the moments, and the sums of accumulated gradients.
+    assert zero.kept_bytes(10, 2, "gradients", 4) == 4 * 10 * (1 + 1 + 0.5)
+    assert zero.kept_bytes(10, 2, "state", 1) == 4 * 10 * (1 + 1)
 
 
 OWN_FEATURES = [way for way in features.WAYS if "fast tok" not in way and "threads" not in way]

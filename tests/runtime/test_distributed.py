@@ -167,7 +167,7 @@ def test_groups_are_bounded_and_in_order():
         tensors = [tf.zeros([n]) for n in (1, 2, 5, 40, 1, 1)]
         distributed_bytes, distributed._VECTOR_BYTES = distributed._VECTOR_BYTES, 4 * 8
         try:
-            groups = [[t.shape[0] for t in group] for group in distributed._groups(tensors)]
+            groups = [[t.shape[0] for t in group] for group in distributed.groups(tensors)]
         finally:
             distributed._VECTOR_BYTES = distributed_bytes
     assert groups == [[1, 2, 5], [40], [1, 1]]

@@ -409,3 +409,28 @@ def test_a_folder_called_checkpoint(folder):
     (folder / "checkpoint").mkdir()
     with pytest.raises(UserError, match="checkpoint cannot be written"):
         checkpoint_files.point_to_newest(str(folder))
+
+
+def test_what_is_written_besides_becomes_part_of_the_checkpoint(tmp_path):
+    """Under its name there is one checkpoint, with a data file for each that was written."""
+    given = {f"w/{slot}": np.full([3], number, "f4") for number, slot in enumerate("ab")}
+
+    def write_more(session, folder):
+        prefixes = [os.path.join(folder, str(number)) for number in range(len(given))]
+        for prefix, (name, value) in zip(prefixes, given.items(), strict=True):
+            with tf.Graph().as_default(), tf.Session() as other:
+                other.run(tf.get_variable(name, initializer=value).initializer)
+                tf.train.Saver().save(other, prefix, write_meta_graph=False, write_state=False)
+        return prefixes
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.get_variable("w", initializer=np.full(5, 7, "f4")).initializer)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver())
+        checkpoint_files.save_checkpoint(session, str(tmp_path), "model.ckpt", 3, write_more)
+    found = read(tmp_path / "model.ckpt-3")
+    assert found.keys() == {"w", *given}
+    for name, value in given.items():
+        np.testing.assert_array_equal(found[name], value)
+    data = [f"model.ckpt-3.data-0000{number}-of-00003" for number in range(3)]
+    assert names(tmp_path) == ["checkpoint", *data, "model.ckpt-3.index", "model.ckpt-3.meta"]
+    assert checkpoint_files.list_checkpoints(str(tmp_path)) == {3: str(tmp_path / "model.ckpt-3")}

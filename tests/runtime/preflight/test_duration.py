@@ -21,6 +21,7 @@ SETTINGS = {
     "predict_batch_size": 10,
     "save_checkpoints_steps": 20,
     "allreduce_dtype": "float32",
+    "shard_optimizer": "none",
     "output_dir": "none",
 }
 

@@ -148,9 +148,9 @@ class TestAnotherRun:
             begin(f"{tmp_path}/", **{"number of workers": 8})
         assert str(caught.value) == (
             f"--output_dir {tmp_path}/ holds a run with other flags: number of workers (was 1, is "
-            "8); start 1 to resume it, or give the run with 8 a folder of its own, for example "
-            f"--output_dir={tmp_path}-8, or --overwrite_output_dir to remove what is there and "
-            "start anew"
+            "8); start 1 to resume it, or go on with 8 by --elastic_resume, or give the run with 8 "
+            f"a folder of its own, for example --output_dir={tmp_path}-8, or "
+            "--overwrite_output_dir to remove what is there and start anew"
         )
 
     def test_inside_a_setting(self, full):

@@ -1,0 +1,202 @@
+"""Measures a training step of two workers with the optimizer shared out, and without.
+
+  make bench-zero      or: python -m benchmarks.zero [--rounds 5] [--batch_size 8] ...
+
+Of every model and way a job of two workers, a core each, trains two steps: that gives the bytes of
+the optimizer's state that a worker has, and the peak of its resident memory. Another job times the
+ways in turns, in one process, so that what else the machine does falls on all of them; printed are
+medians, and the median of a round's times next to its time without sharing. --shard_optimizer's
+"gradients" is "state" without accumulation, so that it has a row with --accumulation=2 only.
+
+With --table nothing is trained: it prints what workers keep and send by the formula of
+docs/workers.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from runtime.preflight.scaling import Link, scale, sent_in_a_step
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_MODELS = ("albert_xlarge_v2", "bert_base_uncased")
+_TABLE = ("albert_xxlarge_v2", "bert_large_uncased")
+# Ways and batches a step.
+_COLUMNS = (("none", 1), ("state", 1), ("none", 4), ("state", 4), ("gradients", 4))
+_MARK = "measured: "
+
+
+def main() -> None:
+    """Starts the jobs and prints the tables, or is one of their workers."""
+    flags = parse_flags()
+    if flags.ways:
+        work(flags)
+    elif flags.table:
+        print_table()
+    else:
+        for model in flags.model or _MODELS:
+            compare(model, flags)
+
+
+def parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", action="append", help="of configs/, or a path; may be repeated")
+    parser.add_argument("--batch_size", type=int, default=8, help="examples of each worker")
+    parser.add_argument("--seq_length", type=int, default=128)
+    parser.add_argument("--accumulation", type=int, default=1, help="batches of a step")
+    parser.add_argument("--rounds", type=int, default=5, help="measured steps of each way")
+    parser.add_argument("--optimizer", default="adamw")
+    parser.add_argument("--table", action="store_true", help="what many workers keep and send")
+    parser.add_argument("--ways", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def compare(model: str, flags: argparse.Namespace) -> None:
+    """Prints the table of a model."""
+    ways = ["none", "state", *(["gradients"] if flags.accumulation > 1 else [])]
+    alone = {way: run_job(model, way, 2) for way in ways}
+    seconds = run_job(model, ",".join(ways), flags.rounds + 1)["seconds"]
+    print(f"{model}, {flags.accumulation} x {flags.batch_size} x {flags.seq_length}, 2 workers")
+    print(f"{'':<12}{'optimizer, MB':>14}{'ratio':>8}{'peak, GB':>10}{'s a step':>10}{'ratio':>8}")
+    first = alone["none"]
+    for way, found in alone.items():
+        ratios = [a / b for a, b in zip(seconds[way][1:], seconds["none"][1:], strict=True)]
+        print(
+            f"{way:<12}{found['state'] / 1e6:>14.1f}{found['state'] / first['state']:>8.3f}"
+            f"{found['peak'] / 1e9:>10.2f}{statistics.median(seconds[way][1:]):>10.3f}"
+            f"{statistics.median(ratios):>8.3f}",
+            flush=True,
+        )
+
+
+def run_job(model: str, ways: str, steps: int) -> dict:
+    """Returns what rank 0 of a job of two workers has measured, see `work`."""
+    mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
+    command = [mpirun, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
+    command += ["-np", "2", sys.executable, "-m", "benchmarks.zero", *sys.argv[1:]]
+    command += [f"--model={model}", f"--ways={ways}", f"--rounds={steps}"]
+    result = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    line = next(line for line in result.stdout.splitlines() if line.startswith(_MARK))
+    return json.loads(line[len(_MARK) :])
+
+
+def work(flags: argparse.Namespace) -> None:
+    """Trains as a worker, by some ways in turns.
+
+    Rank 0 prints the seconds of every step by way, and of the process the bytes of the optimizer's
+    state and of the peak.
+    """
+    from runtime import distributed
+    from runtime.training.hooks import peak_memory_gb
+
+    distributed.start(use_horovod=True)
+    distributed.connect()
+    ways = {way: make_step(flags, way) for way in flags.ways.split(",")}
+    seconds = {way: [] for way in ways}
+    for _ in range(flags.rounds):
+        for way, (step, _) in ways.items():
+            # All begin together.
+            distributed.share(None)
+            start = time.perf_counter()
+            step()
+            seconds[way].append(time.perf_counter() - start)
+    if distributed.is_chief():
+        state = sum(state for _, state in ways.values())
+        found = {"seconds": seconds, "state": state, "peak": int(peak_memory_gb() * 1e9)}
+        print(_MARK + json.dumps(found), flush=True)
+
+
+def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], int]:
+    """Returns a training step with random weights, and the bytes of the optimizer's state."""
+    import tensorflow.compat.v1 as tf
+
+    import modeling
+    from benchmarks.step import make_batch
+    from encoder_task import ModelOptions, make_model_fn
+    from optimization import OptimizerOptions
+    from runtime import estimators
+    from squad.head import make_v1_head
+
+    config = modeling.read_config(path_of(flags.model[-1]))
+    batch = make_batch(config, flags.batch_size, flags.seq_length)
+    options = OptimizerOptions(
+        1e-5,
+        1000,
+        optimizer=flags.optimizer,
+        gradient_accumulation_steps=flags.accumulation,
+        shard_optimizer=way,
+    )
+    model_fn = make_model_fn(config, make_v1_head(True), ModelOptions(options))
+    session = tf.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        tf.set_random_seed(1)
+        features = {k: tf.placeholder(tf.int32, v.shape, k) for k, v in batch.items()}
+        train_op = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        kept = [*tf.global_variables(), *tf.local_variables()]
+    feed = {features[name]: value for name, value in batch.items()}
+
+    def step() -> None:
+        for _ in range(flags.accumulation):
+            session.run(train_op, feed)
+
+    moments = [v for v in kept if v.op.name.endswith(("/adam_m", "/adam_v"))]
+    return step, sum(v.shape.num_elements() * v.dtype.size for v in moments)
+
+
+def path_of(model: str) -> str:
+    """Returns the path of a model's configuration."""
+    return model if model.endswith(".json") else os.path.join(_ROOT, "configs", f"{model}.json")
+
+
+def print_table() -> None:
+    """Prints, in Markdown, what each of some workers keeps and sends, without and with sharing."""
+    link = Link()
+    heads = [way + f", {batches} batches" * (batches > 1) for way, batches in _COLUMNS]
+    print(cells(["model", "workers", *heads]), "|---" * (2 + len(heads)) + "|", sep="\n")
+    for model in _TABLE:
+        values = num_weights(path_of(model))
+        for workers in (2, 8, 64):
+            found = []
+            for way, batches in _COLUMNS:
+                sent = sent_in_a_step(values, workers, shard=way, batches=batches)
+                kept = kept_bytes(values, workers, way, batches)
+                seconds = scale(0.0, sent, link).allreduce
+                found.append(f"{kept / 1e9:.2f} GB, {1e3 * seconds:.0f} ms")
+            print(cells([model, str(workers), *found]), flush=True)
+
+
+def cells(values: list[str]) -> str:
+    """Returns a row of a table in Markdown."""
+    return f"| {' | '.join(values)} |"
+
+
+def kept_bytes(values: int, workers: int, shard: str, batches: int) -> float:
+    """Returns what a worker keeps between batches: weights, moments and accumulated gradients."""
+    moments = 2 / (1 if shard == "none" else workers)
+    gradients = (batches > 1) / (workers if shard == "gradients" else 1)
+    return 4 * values * (1 + moments + gradients)
+
+
+def num_weights(path: str) -> int:
+    """Returns the number of a model's weights."""
+    import tensorflow.compat.v1 as tf
+
+    import modeling
+
+    config = modeling.read_config(path)
+    with tf.Graph().as_default():
+        modeling.Encoder(config, False, *[tf.zeros([1, 8], tf.int32)] * 3)
+        return sum(v.shape.num_elements() for v in tf.trainable_variables())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The gradients of a batch, and what is known of it besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+
+class Facts(NamedTuple):
+    """What is known of a batch besides its gradients; sums or means over batches, scalars.
+
+    They travel as one vector, `tf.stack(facts)`; `Facts(*tf.unstack(vector))` gives them back.
+    """
+
+    loss: tf.Tensor
+    tokens: tf.Tensor
+    # Of the rows of embedding tables' gradients, the sum of their elements' squares.
+    row_squares: tf.Tensor
+
+
+class Gradients(NamedTuple):
+    """The gradients of one batch, or their means over several.
+
+    Attributes:
+      variables: the variables that have one.
+      values: the gradients, dense, in the variables' shapes.
+      of_rows: for each, whether it counts in the norm by `Facts.row_squares`.
+      facts: a vector of `Facts`.
+    """
+
+    variables: Sequence[tf.Variable]
+    values: Sequence[tf.Tensor]
+    of_rows: Sequence[bool]
+    facts: tf.Tensor
+
+
+def compute_gradients(
+    loss: tf.Tensor,
+    variables: Sequence[tf.Variable],
+    num_tokens: tf.Tensor | None = None,
+    colocate_gradients_with_ops: bool = False,
+) -> Gradients:
+    """Returns the gradients of a batch, of the variables that its loss depends on."""
+    gradients = tf.gradients(
+        loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
+    )
+    pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
+    # As in the reference, each row of an embedding table's gradient counts in the norm by itself,
+    # even where several tokens share a row; so the squares are taken before rows are added up.
+    of_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
+    rows = [gradient.values for (gradient, _), by_row in zip(pairs, of_rows, strict=True) if by_row]
+    squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
+    tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
+    return Gradients(
+        variables=[variable for _, variable in pairs],
+        values=[_dense(gradient, variable) for gradient, variable in pairs],
+        of_rows=of_rows,
+        facts=tf.stack(Facts(loss, tokens, squares)),
+    )
+
+
+def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.Tensor:
+    """Returns a gradient in the static shape of its variable."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
+    return gradient
