@@ -6,6 +6,7 @@ and to, E embedding size, H hidden size, N attention heads, D = H / N.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -205,24 +206,22 @@ def attend(
     # Scaling the query instead of the scores touches S / D times fewer numbers.
     query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
     scores = tf.matmul(query, key, transpose_b=True)
-    with scores.graph.gradient_override_map({"AddV2": _OF_SCORES}):
+    with scores.graph.gradient_override_map({"AddV2": _gradient_of_scores()}):
         scores += bias
     probabilities = tf.nn.softmax(scores, name="attention_probs")
     probabilities = dropout(probabilities, dropout_prob, place=place)
     return tf.matmul(probabilities, value)
 
 
-_OF_SCORES = "AddedToScores"
-
-
-@tf.RegisterGradient(_OF_SCORES)
-def _gradient_of_scores(operation: tf.Operation, gradient: tf.Tensor) -> tuple:
-    """Returns the gradient of scores that a mask was added to, and none of the mask.
+@functools.cache
+def _gradient_of_scores() -> str:
+    """Returns the registered name of the gradient of scores that a mask was added to.
 
     TensorFlow's own passes over all scores once more where it does not know the shapes.
     """
-    del operation
-    return gradient, None
+    name = "AddedToScores"
+    tf.RegisterGradient(name)(lambda _, gradient: (gradient, None))
+    return name
 
 
 def dense(

@@ -259,9 +259,10 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
 
 
 def define_flags_of(program: str) -> None:
-    """Defines the flags of a program, as its start does."""
+    """Defines the flags of a program, as its start does; it is imported, and forgotten."""
     sys.modules.pop(program, None)
     importlib.import_module(program)
+    del sys.modules[program]
 
 
 def task_of(program: str) -> type:

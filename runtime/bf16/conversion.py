@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,9 @@ from runtime.bf16.rules import ConversionPlan, borders, plan
 
 # Of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
+# By the graph that a converted one was imported into: the graph that it was built in, which keeps
+# what nodes call in Python.
+_built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDictionary()
 _HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
 
 
@@ -90,6 +94,7 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
         graph_def = built.as_graph_def()
         names = rewrite(graph_def, planned.plan)
         add_new(graph_def, built, names)
+        _built.setdefault(target, []).append(built)
         parts = {field: getattr(spec, field) for field in _PARTS}
         return estimators.EstimatorSpec(
             mode,

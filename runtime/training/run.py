@@ -160,10 +160,10 @@ class Run:
           more_hooks: see `loop.train`.
         """
         settings = self._settings
-        done = distributed.share(self._begin() if distributed.is_chief() else None)
         go_on(settings, distributed.share(self._shaping))
         steps = self.task.steps(data.num_examples)
         plan = training_plan(settings, steps[0])
+        done = distributed.share(self._begin() if distributed.is_chief() else None)
         if done >= plan.num_steps:
             tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
             return

@@ -69,7 +69,7 @@ def test_train(give, squad_dir, monkeypatch, capsys):
     give(*(f"--{name}={squad_dir / file}" for name, file in files.items()), *sizes)
     assert train.main() == 0
     output = capsys.readouterr().out
-    assert re.search(r"losses of the first 2 steps: [\d.e-]+ apart", output)
+    assert re.search(r"losses of the first 2 steps: [\d.e+-]+ apart", output)
     for program in train.PROGRAMS:
         assert all(float(n) > 0 for n in re.search(rf"{program} +(\S+) +(\S+)", output).groups())
 
