@@ -28,10 +28,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import modeling
-from benchmarks.step import make_batch
+from benchmarks.step import make_batch, training_step
 from encoder_task import ModelOptions, make_model_fn
 from optimization import OptimizerOptions
-from runtime import estimators
 from runtime.preflight.available_memory import host_memory
 from runtime.preflight.step_memory import estimate_memory, format_bytes, on_the_cpu
 from runtime.training.hooks import peak_memory_gb
@@ -148,9 +147,7 @@ def make_step(
     )
     tf.set_random_seed(1)
     batch = make_batch(config, batch_size, flags.seq_length)
-    features = {name: tf.placeholder(tf.int32, v.shape, name) for name, v in batch.items()}
-    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
-    return step, {features[name]: value for name, value in batch.items()}
+    return training_step(model_fn, batch)
 
 
 if __name__ == "__main__":

@@ -111,16 +111,26 @@ def work(flags: argparse.Namespace) -> None:
     import tensorflow.compat.v1 as tf
 
     import modeling
-    from benchmarks.step import albert_for_tensorflow, make_batch
+    from benchmarks.step import make_batch, training_step
+    from encoder_task import ModelOptions, make_model_fn
+    from optimization import OptimizerOptions
     from runtime import distributed
+    from runtime.bf16 import configuration, conversion
+    from squad.head import make_v1_head
 
     distributed.start(use_horovod=True)
     threads.limit()
     distributed.connect()
     config = modeling.AlbertConfig.from_json_file(flags.config)
     batch = make_batch(config, flags.batch_size, flags.seq_length)
-    step = albert_for_tensorflow(config, batch)["training step"]
-    step_seconds = median_seconds(step, flags.steps)
+    options = ModelOptions(OptimizerOptions(1e-5, 1000, 100))
+    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
+    if in_bf16 := configuration.from_environment():
+        model_fn = conversion.convert(model_fn, in_bf16)
+    with tf.Graph().as_default(), tf.Session() as session:
+        step, feed = training_step(model_fn, batch)
+        session.run(tf.global_variables_initializer())
+        step_seconds = median_seconds(lambda: session.run(step, feed), flags.steps)
     # Values like the gradients', without their computation.
     with tf.Graph().as_default():
         shapes = parameter_shapes(config)

@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -126,7 +126,8 @@ def measure_row(name: str, row: Row, flags: argparse.Namespace, folder: str) -> 
         np.savez(batches, **features(row.data, flags, folder, count))
     model = os.path.join(folder, f"{row.config}-{row.data}")
     if not os.path.exists(model):
-        run_quietly("make", ["--model", model, "--config", config_path(row), "--data", row.data])
+        command = program_command("make", model=model, config=config_path(row), data=row.data)
+        subprocess.run(command, cwd=ROOT, env=environment(), check=True)
     measured = take_turns(row, model, batches, flags)
     mask = np.load(batches)["input_mask"][row.batch_size * flags.batches :]
     print_row(name, row, measured, len(mask), int(mask.sum()))
@@ -175,12 +176,10 @@ def source(data: str, flags: argparse.Namespace, folder: str):
     return SquadFeatures(flags.predict_file, [path, left], tokenizer, options)
 
 
-def run_quietly(command: str, arguments: Sequence[str]) -> None:
-    subprocess.run([*program_command(command), *arguments], cwd=ROOT, env=environment(), check=True)
-
-
-def program_command(name: str) -> list[str]:
-    return [sys.executable, "-m", "benchmarks.train_programs", f"--program={name}"]
+def program_command(name: str, **arguments: object) -> list[str]:
+    given = {"program": name, **arguments}
+    module = [sys.executable, "-m", "benchmarks.train_programs"]
+    return [*module, *(f"--{flag}={value}" for flag, value in given.items())]
 
 
 def environment() -> dict[str, str]:
@@ -192,18 +191,19 @@ class Program:
     """One of the programs, in a process that waits for its turns."""
 
     def __init__(self, name: str, row: Row, model: str, batches: str, matrix_size: int):
-        arguments = {
-            "--model": model,
-            "--config": config_path(row),
-            "--data": row.data,
-            "--batches": batches,
-            "--batch_size": str(row.batch_size),
-            "--work": row.work,
-            "--dtype": row.dtype,
-            "--matrix_size": str(matrix_size),
-        }
+        command = program_command(
+            name,
+            model=model,
+            config=config_path(row),
+            data=row.data,
+            batches=batches,
+            batch_size=row.batch_size,
+            work=row.work,
+            dtype=row.dtype,
+            matrix_size=matrix_size,
+        )
         self._process = subprocess.Popen(
-            [*program_command(name), *(word for pair in arguments.items() for word in pair)],
+            command,
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,

@@ -119,10 +119,9 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
     import tensorflow.compat.v1 as tf
 
     import modeling
-    from benchmarks.step import make_batch
+    from benchmarks.step import make_batch, training_step
     from encoder_task import ModelOptions, make_model_fn
     from optimization import OptimizerOptions
-    from runtime import estimators
     from squad.head import make_v1_head
 
     config = modeling.read_config(path_of(flags.model[-1]))
@@ -138,11 +137,9 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
     session = tf.Session(graph=tf.Graph())
     with session.graph.as_default():
         tf.set_random_seed(1)
-        features = {k: tf.placeholder(tf.int32, v.shape, k) for k, v in batch.items()}
-        train_op = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+        train_op, feed = training_step(model_fn, batch)
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         kept = [*tf.global_variables(), *tf.local_variables()]
-    feed = {features[name]: value for name, value in batch.items()}
 
     def step() -> None:
         for _ in range(flags.accumulation):

@@ -24,10 +24,10 @@ from runtime.bf16.rules import ConversionPlan, borders, plan
 
 # Of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
+_HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
 # By the graph that a converted one was imported into: the graph that it was built in, which keeps
 # what nodes call in Python.
 _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDictionary()
-_HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
 
 
 def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:

@@ -49,13 +49,7 @@ def main() -> None:
     parser.add_argument("--shard", default="none")
     parser.add_argument("--until", type=int)
     flags = parser.parse_args()
-    # Steps are short.
-    os.environ["HOROVOD_CYCLE_TIME"] = "5"
-    quieten_tensorflow()
-    distributed.start(use_horovod=True)
-    distributed.connect()
-    # Several vectors, also of a small model.
-    distributed._VECTOR_BYTES = 100_000
+    start_worker()
     curve = np.load(f"{flags.golden}/squad_v1_adamw.npz")
     num_steps = int(curve["num_train_steps"])
     assert flags.batch_size * flags.accumulation * distributed.size() == GOLDEN_BATCH
@@ -86,6 +80,17 @@ def main() -> None:
     last = flags.until or num_steps
     plan = TrainingPlan(last, GOLDEN_BATCH, flags.accumulation, num_steps, 1, num_steps)
     train(make_estimator(model_fn, flags.output_dir, 1, False), input_fn, plan)
+
+
+def start_worker() -> None:
+    """Makes this process one of the workers."""
+    # Steps are short.
+    os.environ["HOROVOD_CYCLE_TIME"] = "5"
+    quieten_tensorflow()
+    distributed.start(use_horovod=True)
+    distributed.connect()
+    # Several vectors, also of a small model.
+    distributed._VECTOR_BYTES = 100_000
 
 
 def newest_step(folder: str) -> int:

@@ -28,9 +28,8 @@ import modeling
 from encoder_task import ModelOptions, make_model_fn
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
-from runtime.ending import quieten_tensorflow
 from squad.head import make_v1_head
-from tests.programs.golden_steps import GOLDEN_BATCH, NAMES
+from tests.programs.golden_steps import GOLDEN_BATCH, NAMES, start_worker
 
 WARMED = 2  # steps before bytes are counted
 
@@ -63,13 +62,7 @@ WAYS = {
 
 
 def main(golden: str, folder: pathlib.Path) -> None:
-    # Steps are short.
-    os.environ["HOROVOD_CYCLE_TIME"] = "5"
-    quieten_tensorflow()
-    distributed.start(use_horovod=True)
-    distributed.connect()
-    # Several vectors, also of a small model.
-    distributed._VECTOR_BYTES = 100_000
+    start_worker()
     curve = np.load(f"{golden}/squad_v1_adamw.npz")
     (path,) = glob.glob(f"{golden}/*_config.json")
     config, sent = modeling.read_config(path), {}
