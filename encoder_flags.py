@@ -34,6 +34,12 @@ def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
         lower_bound=shortest,
         upper_bound=LONGEST_SEQUENCE,
     )
+    define(TRAINING, Shapes.WEIGHTS).lengths(
+        "length_buckets",
+        "Lengths that batches are cut to, such as 128,192,256,384, the last of them "
+        "--max_seq_length. A training step is of features that fit into the same one: few shapes, "
+        "each known beforehand. Other examples meet in a batch than without.",
+    )
     define(FEATURES, Shapes.NOTHING).integer(
         "preprocess_workers",
         len(os.sched_getaffinity(0)),

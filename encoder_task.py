@@ -226,6 +226,7 @@ class TextTask(EncoderTask):
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
+        _check_buckets(settings)
         self.tokenizer = load_tokenizer(settings, self.config)
 
     def contents(self, part: str) -> dict[str, Any]:
@@ -286,6 +287,20 @@ def check_room(settings: Settings, name: str, special_tokens: int) -> int:
             f"{getattr(settings, name)} + {special_tokens}"
         )
     return room
+
+
+def _check_buckets(settings: Settings) -> None:
+    """Raises a `FlagError` if batches cannot be cut to --length_buckets."""
+    if not settings.length_buckets:
+        return
+    longest, length = settings.length_buckets[-1], settings.max_seq_length
+    if longest != length:
+        raise FlagError(
+            f"--length_buckets must end with --max_seq_length {length}, not with {longest}"
+        )
+    for name in ("trim_batches", "mask_padding_in_loss"):
+        if not settings.get(name, True):
+            raise FlagError(f"--length_buckets cuts batches, and --{name}=false wants them whole")
 
 
 def load_tokenizer(settings: Settings, config: EncoderConfig) -> FullTokenizer:

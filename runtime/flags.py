@@ -98,6 +98,11 @@ class define(NamedTuple):
         flags.DEFINE_enum(name, default, list(values), text, module_name=self.theme)
         self._keep(name)
 
+    def lengths(self, name: str, text: str) -> None:
+        """Defines a flag that is a list of ascending lengths, or None."""
+        flags.DEFINE(_LengthsParser(), name, None, text, module_name=self.theme)
+        self._keep(name)
+
     def path(self, name: str, default: str | None, text: str) -> None:
         """Defines a flag that is a file or a folder.
 
@@ -109,6 +114,17 @@ class define(NamedTuple):
     def _keep(self, name: str, is_path: bool = False) -> None:
         FLAGS[name].shapes = self.shapes
         FLAGS[name].is_path = is_path
+
+
+class _LengthsParser(flags.ArgumentParser):
+    """Takes ascending numbers of tokens, with commas between them."""
+
+    def parse(self, argument: str) -> list[int]:
+        numbers = argument.split(",")
+        lengths = [int(number) if number.isdecimal() else 0 for number in numbers]
+        if lengths != sorted(set(lengths)) or not lengths[0]:
+            raise ValueError("must be ascending numbers of tokens from 1 on, such as 128,256,384")
+        return lengths
 
 
 def define_alias(name: str, original: str) -> None:

@@ -249,12 +249,14 @@ OWN_OF_ALL_RUNS = {
 OWN = {
     "run_squad_v1.py": {
         **OWN_OF_ALL_RUNS,
+        "length_buckets": None,
         "mask_padding_in_loss": "true",
         "preprocess_workers": CORES,
         "trim_batches": "true",
     },
     "run_squad_v2.py": {
         **OWN_OF_ALL_RUNS,
+        "length_buckets": None,
         "null_score_diff_threshold": None,
         "optimizer": "adamw",
         "preprocess_workers": CORES,
@@ -262,6 +264,7 @@ OWN = {
     },
     "run_classifier.py": {
         **OWN_OF_ALL_RUNS,
+        "length_buckets": None,
         "num_train_epochs": "0.0",
         "preprocess_workers": CORES,
         "train_steps": "1000",
@@ -275,6 +278,7 @@ OWN = {
         "enable_scoped_allocator": "false",
         "export_dir": None,
         "keep_checkpoint_max": "5",
+        "length_buckets": None,
         "num_train_epochs": "0.0",
         "optimizer": "adamw",
         "preprocess_workers": CORES,

@@ -61,6 +61,7 @@ OTHER = {
     "init_from_group0": "true",
     "keep_checkpoint_max": "2",
     "learning_rate": "0.5",
+    "length_buckets": "16,32",
     "log_steps": "7",
     "mask_padding_in_loss": "false",
     "masked_lm_budget": "0.5",
@@ -132,6 +133,8 @@ NOT_CHANGED_IN = {
     },
 }
 OTHER_IN = {
+    "run_squad_v1": {"length_buckets": "16,64"},
+    "run_squad_v2": {"length_buckets": "16,64"},
     "run_pretraining": {"input_file": "{0}/other.records"},
     "run_race": {
         "eval_file": "{0}/elsewhere/dev.tf_record",

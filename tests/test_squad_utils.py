@@ -13,7 +13,7 @@ from encoder_task import ModelOptions, make_model_fn
 from modeling import AlbertConfig
 from optimization import OptimizerOptions
 from runtime import estimators
-from runtime.data.records import shuffled_numbers
+from runtime.data.order import shuffled_numbers
 from runtime.data.tf_example import serialize
 from squad.head import make_v1_head
 

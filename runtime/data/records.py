@@ -16,13 +16,14 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from runtime import distributed
+from runtime.data.order import BucketOrder, numbers_in_order, shuffled_numbers
 from runtime.errors import UserError, in_message, user_error_in
 
 # A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that. A
 # checksum is a CRC-32C, turned to the right by 15 bits, plus a constant.
 _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
-# Batches are trimmed to a multiple of this length, so that few different shapes occur.
+# Batches are cut to a multiple of this length, so that few different shapes occur.
 _TRIM_MULTIPLE = 16
 # What TensorFlow says of records that have other lengths, or values that nothing can be looked up
 # with.
@@ -236,8 +237,9 @@ def parsed_batches(
     max_batches: int | None = None,
     drop_remainder: bool = False,
     pad_remainder: bool = False,
-    order: np.ndarray | None = None,
+    order: np.ndarray | BucketOrder | None = None,
     trim_padding: bool = False,
+    lengths: Sequence[int] = (),
     rank: int = 0,
     num_workers: int = 1,
 ) -> tf.data.Dataset:
@@ -256,9 +258,12 @@ def parsed_batches(
       start_batch: number of the first batch of all workers together.
       max_batches: in file order, the most batches to take, evenly spread; None for all.
       drop_remainder: in file order, leave out a last batch that is not full.
-      order: numbers of the records, in the order in which they come instead of file order.
+      order: numbers of the records, in the order in which they come instead of file order; or the
+        order of buckets, in which they come instead of that of the seed.
       pad_remainder: in file order, repeat the last record until the last batch is full.
-      trim_padding: cut features of the shape of `input_mask` to the longest row of the batch.
+      trim_padding: cut features of the shape of `input_mask` to the longest row of the batch,
+        rounded up to a multiple of 16.
+      lengths: to one of which it is rounded up instead, ascending up to that of the records.
       rank, num_workers: which of how many workers this is.
 
     Returns:
@@ -266,10 +271,12 @@ def parsed_batches(
     """
     records = RecordFile(files)
     if shuffle_seed is None:
-        numbers = functools.partial(_numbers_in_order, len(records), batch_size, order)
+        numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
         end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
+        if order is not None:
+            numbers = functools.partial(order.numbers, batch_size)
         end = np.iinfo(np.int64).max
     count = end if max_batches is None else min(end, max_batches)
     full = shuffle_seed is not None or drop_remainder or pad_remainder
@@ -300,7 +307,7 @@ def parsed_batches(
             key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
             for key, value in tf.io.parse_example(content, spec).items()
         }
-        return _trim(features) if trim_padding else features
+        return _trim(features, lengths) if trim_padding else features
 
     num_batches = count if shuffle_seed is not None else count - start_batch
     batches = tf.data.Dataset.range(rank, num_batches, num_workers)
@@ -312,53 +319,29 @@ def parsed_batches(
     return parsed.prefetch(tf.data.AUTOTUNE)
 
 
-def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
-    """Returns the record numbers of a batch: the epochs' permutations one after the other."""
-    position = batch * batch_size + np.arange(batch_size)
-    epochs = position // count
-    return np.array(
-        [
-            _permutation(count, seed, int(e))[p]
-            for e, p in zip(epochs, position % count, strict=True)
-        ]
-    )
-
-
-def _numbers_in_order(
-    count: int, batch_size: int, order: np.ndarray | None, batch: int
-) -> np.ndarray:
-    places = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
-    return places if order is None else order[places]
-
-
-def longest_first(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
-    """Returns the numbers of records by length, long ones first, equal ones in file order.
-
-    Batches in this order have the least padding, and the first one needs the most memory. The
-    length of a record with several sequences is that of its longest.
+def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
+    """Returns the lengths of the sequences of every record, [N, sequences], without their padding.
 
     Raises:
       UserError: a record is damaged.
     """
-    records, shape = RecordFile(files), spec["input_mask"].shape
-    lengths = np.zeros(len(records), np.int64)
+    records, seq_length = RecordFile(files), spec["input_mask"].shape[-1]
+    lengths = np.zeros([len(records), math.prod(spec["input_mask"].shape[:-1])], np.int64)
+    positions = np.arange(1, seq_length + 1)
     for number in range(len(records)):
         (record,) = records.read([number])
         mask = tf.train.Example.FromString(record).features.feature["input_mask"].int64_list.value
-        lengths[number] = np.array(mask[:]).reshape(shape).sum(axis=-1).max()
-    return np.argsort(-lengths, kind="stable")
+        lengths[number] = (np.reshape(mask[:], [-1, seq_length]) * positions).max(axis=1)
+    return lengths
 
 
-@functools.lru_cache(maxsize=4)
-def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
-    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
-
-
-def _trim(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Cuts the padding that all rows of a batch have at their end."""
+def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:
+    """Cuts the padding that all rows of a batch have at their end, see `parsed_batches`."""
     mask = features["input_mask"]
-    used = tf.reduce_max(mask * (1 + tf.range(mask.shape[-1])))
-    length = tf.minimum(-(-used // _TRIM_MULTIPLE) * _TRIM_MULTIPLE, mask.shape[-1])
+    longest = mask.shape[-1]
+    lengths = tf.constant(lengths or [*range(_TRIM_MULTIPLE, longest, _TRIM_MULTIPLE), longest])
+    used = tf.reduce_max(mask * (1 + tf.range(longest)))
+    length = tf.gather(lengths, tf.searchsorted(lengths, [used])[0])
     return {
         key: value[..., :length] if value.shape[1:] == mask.shape[1:] else value
         for key, value in features.items()

@@ -92,7 +92,9 @@ class Checked:
 
     def batch(self, trims: bool) -> dict[str, tf.Tensor]:
         """Returns placeholders for a batch, with an open length if it is cut when it is read."""
-        specs = batch_spec(self.task.model_inputs(), self.task.settings.train_batch_size, trims)
+        settings = self.task.settings
+        size, buckets = settings.train_batch_size, settings.get("length_buckets") or ()
+        specs = batch_spec(self.task.model_inputs(), size, trims, buckets)
         return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
 
 

@@ -181,7 +181,11 @@ class Run:
             plan.global_batch_size,
         )
         start_batch = done * plan.micro_batches * distributed.size()
-        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch)
+        data = self._in_buckets(data)
+        order = data.bucket_order(plan.global_batch_size, settings.seed)
+        if order:
+            order.log(plan.num_steps)
+        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
         with reading_records(data.files):
             train(self._estimator(steps), input_fn, plan, after_checkpoint, more_hooks)
 
@@ -306,9 +310,14 @@ class Run:
           data: the part.
           by_length: long records come first, instead of the first ones of the file.
         """
+        data = self._in_buckets(data)
         size, order = self._settings.predict_batch_size, data.order() if by_length else None
         input_fn = data.input_fn(size, order=order)
         return Predictor(self._estimator(None), input_fn, size, data.num_records, order)
+
+    def _in_buckets(self, data: Data) -> Data:
+        """Returns the data with the lengths that the flags say its batches are cut to."""
+        return data._replace(buckets=self._settings.get("length_buckets") or ())
 
     def _estimator(self, steps: tuple[int, int] | None) -> estimators.Estimator:
         model_fn = self.task.model_fn(steps)

@@ -22,6 +22,7 @@ def parse(monkeypatch):
     flags.DEFINE_bool("switch", True, "On or off.", flag_values=values)
     flags.DEFINE_string("path", None, "Text.", flag_values=values)
     flags.DEFINE_list("paths", [], "Texts.", flag_values=values)
+    flags.DEFINE(run_flags._LengthsParser(), "lengths", None, "Ascending.", flag_values=values)
     flags.DEFINE_alias("other", "count", flag_values=values)
     monkeypatch.setattr(run_flags, "FLAGS", values)
     return lambda *arguments: run_flags.parse(["program", *arguments])
@@ -39,6 +40,10 @@ def parse(monkeypatch):
         (f"--other=-{2**31}", "--.* must be below"),
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
         ("--paths=a," + os.fsdecode(b"\xe4"), r"--paths='\\udce4' is not UTF-8 text"),
+        *(
+            (f"--lengths={bad}", f"--lengths={bad}: must be ascending numbers of tokens from 1")
+            for bad in ("0,64", "64,32", "32,32", "-1,64", "a,64", "32,,64", "32.5,64", "64,", "")
+        ),
         ("--no_such_flag=1", "Unknown command line flag 'no_such_flag'.*; see --help"),
         ("word", "'word' is not a flag"),
         ("--flagfile=/no/such/file", "--flagfile: no file of flags"),
@@ -52,6 +57,8 @@ def test_what_no_value_may_be(parse, flag, message):
 def test_what_values_may_be(parse):
     parse()
     parse("--number=-1e300", f"--count={2**31 - 1}", "--noswitch", "--path=ä/😀", "--paths=")
+    parse("--lengths=1,128,384")
+    assert run_flags.FLAGS.lengths == [1, 128, 384]
 
 
 def define_all() -> None:

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from looking.page import read_page
 from runtime import distributed
 from runtime.data.batches import Data
-from runtime.data.records import shuffled_numbers
+from runtime.data.order import shuffled_numbers
 from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
@@ -51,7 +51,8 @@ def make(set_flags, squad_dir, tmp_path):
     return make
 
 
-def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch):
+@pytest.mark.parametrize("flags", [(), ("--length_buckets=32,48,64",)])
+def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     """Every worker's first batch after a resumption, of a run from the flag to the batch."""
     read = []
 
@@ -63,11 +64,14 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "train", train)
     monkeypatch.setattr(Run, "_begin", lambda self: 3)
     for seed in (1, 77):
-        flags = (f"--output_dir={tmp_path / str(seed)}", "--train_batch_size=8", "--train_steps=9")
-        task = make(f"--seed={seed}", *flags)
+        own = (f"--output_dir={tmp_path / str(seed)}", "--train_batch_size=8", "--train_steps=9")
+        task = make(f"--seed={seed}", *own, "--gradient_accumulation_steps=2", *flags)
         data = task.part(TRAIN).prepared()
         Run(task).train(data, None)
-        assert read.pop().tolist() == shuffled_numbers(data.num_records, 8, seed, 3).tolist()
+        expected = shuffled_numbers(data.num_records, 8, seed, 6)
+        if flags:
+            expected = data._replace(buckets=[32, 48, 64]).bucket_order(16, seed).numbers(8, 6)
+        assert read.pop().tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
@@ -138,6 +142,10 @@ def test_there_are_scores_where_there_are_answers(make, squad_dir, tmp_path):
         (["--max_seq_length=23"], r"--max_seq_length 23 must be more than .* 20 \+ 3"),
         (["--doc_stride=42"], "--doc_stride 42 is more than the 41 tokens of a window beside"),
         (["--max_seq_length=256"], "--max_seq_length 256 is more than the 128 positions of"),
+        (["--length_buckets=32,48"], "must end with --max_seq_length 64, not with 48$"),
+        (["--length_buckets=64,128"], "must end with --max_seq_length 64, not with 128$"),
+        (["--length_buckets=64", "--trim_batches=false"], "cuts batches, and --trim_batches=false"),
+        (["--length_buckets=64", "--mask_padding_in_loss=false"], "--mask_padding_in_loss=false"),
         (["--train_feature_file=f", "--predict_feature_file=./f"], "must be different files: f, "),
     ],
 )

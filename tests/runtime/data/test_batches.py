@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed
 from runtime.data.batches import Data, batch_spec
 from runtime.data.cached_file import Snapshot
-from runtime.data.records import shuffled_numbers
+from runtime.data.order import shuffled_numbers
 from runtime.data.tf_example import serialize
 from runtime.devices import device
 from runtime.devices.device import Device
@@ -61,12 +61,12 @@ def data_of(paths, length=LENGTH, **options):
     return Data(files, spec_of(length), 0, 0, **options)
 
 
-def read(data, count, bsz, seed=None, start=0, graph_seed=None):
+def read(data, count, bsz, seed=None, start=0, graph_seed=None, order=None):
     """The first `count` batches."""
     result = []
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(graph_seed)
-        dataset = data.input_fn(bsz, seed, start)()
+        dataset = data.input_fn(bsz, seed, start, order)()
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
         assert all(tensor.dtype == tf.int32 for tensor in batch.values())
         with contextlib.suppress(tf.errors.OutOfRangeError):
@@ -311,6 +311,79 @@ class TestTrimming:
         assert batch_spec(spec, 2, trims=True) == expected
 
 
+class TestBuckets:
+    """32 records of 1 to 64 tokens in buckets of 16, 40 and 64, 12 of them a step."""
+
+    BUCKETS = (16, 40, 64)
+    STEPS = 8
+
+    @pytest.fixture
+    def data(self, write):
+        path = write(make_record(i, used=2 * i + 1 + i % 2) for i in range(32))
+        return data_of(path, trims=True, buckets=self.BUCKETS)
+
+    def trained(self, data, bsz=12, start=0):
+        order = data.bucket_order(12, 7)
+        return read(data, self.STEPS * 12 // bsz - start, bsz, 7, start, order=order)
+
+    def widths(self, got):
+        return [batch["input_ids"].shape[1] for batch in got]
+
+    def fits(self, batch):
+        """Every record of a batch is in the smallest bucket for it."""
+        fitting = np.array(self.BUCKETS).searchsorted(batch["input_mask"].sum(axis=1))
+        return {self.BUCKETS[number] for number in fitting} == {batch["input_ids"].shape[1]}
+
+    def test_a_step_is_of_one_length(self, data):
+        got = self.trained(data)
+        assert set(self.widths(got)) == {*self.BUCKETS} and all(map(self.fits, got))
+        plain = {i: (i + 1) * 100 for i in range(32)}
+        for batch in got:
+            assert batch["input_ids"][:, 0].tolist() == [plain[n] for n in batch["unique_ids"]]
+
+    @pytest.mark.parametrize("start", [1, 5])
+    def test_a_resumed_run_goes_on_with_the_same_batches(self, data, start):
+        assert same(self.trained(data, start=start), self.trained(data)[start:])
+
+    @pytest.mark.parametrize("num_workers", [2, 3])
+    def test_all_workers_are_in_the_same_bucket(self, data, be_worker, num_workers):
+        """Each has its share of the step, which is the same whoever takes part."""
+        whole, shares = self.trained(data), []
+        for rank in range(num_workers):
+            be_worker(rank, num_workers)
+            order = data.bucket_order(12, 7)
+            shares.append(read(data, self.STEPS, 12 // num_workers, 7, order=order))
+        for step, *parts in zip(whole, *shares, strict=True):
+            joined = {key: np.concatenate([part[key] for part in parts]) for key in step}
+            assert same([step], [joined])
+
+    def test_accumulated_batches_are_of_one_step(self, data):
+        cut = self.trained(data, bsz=4)
+        assert flat(cut) == flat(self.trained(data))
+        assert self.widths(cut) == [w for w in self.widths(self.trained(data)) for _ in range(3)]
+
+    def test_prediction_is_cut_to_the_same_lengths(self, data):
+        got = read(data, 99, 5, order=data.order())
+        assert self.widths(got) == [64, 64, 64, 40, 40, 16, 16]
+        assert flat(got) == list(range(31, -1, -1))
+
+    @pytest.mark.parametrize("buckets", [BUCKETS, (64,)])
+    def test_on_the_hpu(self, data, hpu, buckets):
+        """Lengths are those of the list too; of one alone the graph knows it."""
+        data = data._replace(buckets=buckets)
+        assert set(self.widths(self.trained(data))) == {*buckets}
+        order = data.order()
+        assert (order is None) == (len(buckets) == 1)
+        assert {*self.widths(read(data, 99, 5, order=order))} == {*buckets}
+        with tf.Graph().as_default():
+            specs = data.input_fn(12, 7, 0, data.bucket_order(12, 7))().element_spec
+        assert specs == batch_spec(data.spec, 12, True, buckets)
+        assert specs["input_ids"].shape.as_list() == [12, 64 if len(buckets) == 1 else None]
+
+    def test_off(self, write):
+        assert data_of(write([make_record(0)]), trims=True).bucket_order(4, 1) is None
+
+
 class TestBatchSpec:
     """What is said of batches before they are read is what is read."""
 
@@ -327,6 +400,15 @@ class TestBatchSpec:
     def test_numbers_that_are_no_integers(self):
         spec = {**spec_of(), "label": tf.io.FixedLenFeature([], tf.float32)}
         assert batch_spec(spec, 3, trims=False)["label"] == tf.TensorSpec([3], tf.float32)
+
+
+def test_long_records_come_first(write):
+    """Equal ones in file order; where nothing is cut they are as they lie in the file."""
+    used = [3, 20, 3, 64, 20, 1]
+    data = data_of(write(make_record(i, used=u) for i, u in enumerate(used)), trims=True)
+    assert data.order().tolist() == [3, 1, 4, 0, 2, 5]
+    assert data._replace(trims=False).order() is None
+    assert data._replace(max_batches=1).order() is None
 
 
 class TestTransform:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from runtime import estimators
-from runtime.data.records import RecordFile, longest_first, parsed_batches, reading_records
+from runtime.data.records import RecordFile, parsed_batches, reading_records, sequence_lengths
 from runtime.data.tf_example import serialize
 from runtime.errors import UserError
 from runtime.training import graph_keys
@@ -29,30 +29,20 @@ def records():
     return [rng.bytes(int(length)) for length in [5, 0, 1, 300, 70000, 12, 16, *range(2, 30)]]
 
 
-def test_long_records_come_first(tmp_path):
-    """Equal ones in file order; of several sequences the longest counts."""
+def test_lengths_of_sequences(tmp_path):
+    """Of every record, of all files; what is behind the last token is padding, holes are not."""
     rng = np.random.default_rng(3)
-    masks = (np.arange(8) < rng.integers(0, 9, (60, 2, 1))).astype(np.int64)
-    records = [
-        tf.train.Example(
-            features=tf.train.Features(
-                feature={
-                    "input_mask": tf.train.Feature(
-                        int64_list=tf.train.Int64List(value=mask.ravel().tolist())
-                    )
-                }
-            )
-        ).SerializeToString()
-        for mask in masks
-    ]
+    masks = rng.integers(0, 2, (60, 2, 8)) * (np.arange(8) < rng.integers(0, 9, (60, 2, 1)))
+    records = [serialize({"input_mask": mask.ravel().tolist()}) for mask in masks]
     paths = [
         write_records(tmp_path / "a", records[:25]),
         write_records(tmp_path / "b", records[25:]),
     ]
-    lengths = [max(row.sum() for row in mask) for mask in masks]
-    expected = sorted(range(60), key=lambda number: (-lengths[number], number))
+    expected = [["".join(map(str, row)).rstrip("0") for row in mask] for mask in masks]
     spec = {"input_mask": tf.io.FixedLenFeature([2, 8], tf.int64)}
-    assert longest_first(paths, spec).tolist() == expected
+    found = sequence_lengths(paths, spec)
+    assert found.tolist() == [list(map(len, rows)) for rows in expected]
+    assert found.min() == 0 and found.max() == 8
 
 
 class TestRecordFile:

@@ -87,10 +87,12 @@ def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulate
     done, starts = 5, []
     monkeypatch.setattr(run, "point_to_newest", lambda folder: done)
     monkeypatch.setattr(run, "train", lambda *args: None)
-    monkeypatch.setattr(Data, "input_fn", lambda self, size, seed, start: starts.append(start))
+    monkeypatch.setattr(
+        Data, "input_fn", lambda self, size, seed, start, order: starts.append((start, order))
+    )
     begun = begin(f"--gradient_accumulation_steps={accumulated}")
     begun.train(begun.prepare(TRAIN), None)
-    assert starts == [done * accumulated]
+    assert starts == [(done * accumulated, None)]
 
 
 def test_the_folder_is_its_own(begin, tmp_path):

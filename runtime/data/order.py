@@ -1,0 +1,131 @@
+"""Orders in which records come: the numbers of those of a batch, by the number of the batch."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+
+def numbers_in_order(
+    count: int, batch_size: int, order: np.ndarray | None, batch: int
+) -> np.ndarray:
+    """Returns the record numbers of a batch of a pass, in an order or else in that of the file."""
+    places = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
+    return places if order is None else order[places]
+
+
+def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
+    """Returns the record numbers of a batch: the epochs' permutations one after the other."""
+    position = batch * batch_size + np.arange(batch_size)
+    epochs = position // count
+    return np.array(
+        [
+            _permutation(count, seed, int(e))[p]
+            for e, p in zip(epochs, position % count, strict=True)
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
+
+
+class BucketOrder:
+    """The order of a training whose steps are each of one bucket: of records of like length.
+
+    Records come as they do without buckets, and wait in the smallest bucket that they fit into. As
+    soon as as many as a step takes wait in one, they are a step. Those that wait at the end of an
+    epoch go on waiting in the next. So no record is left out or comes twice before all others of
+    its bucket have come, and a step is a function of lengths, buckets, the step's size, seed and
+    number alone, however many workers share it.
+    """
+
+    def __init__(self, lengths: np.ndarray, buckets: Sequence[int], step_size: int, seed: int):
+        """Puts the records into buckets.
+
+        Args:
+          lengths: of the sequences of every record, [N, sequences]; the longest counts.
+          buckets: the greatest length in each, ascending; the last is that of any record.
+          step_size: records in a step, of all workers and accumulated batches together.
+          seed: of the order.
+        """
+        self._buckets, self._step_size, self._seed = list(buckets), step_size, seed
+        self._bucket_of = np.searchsorted(buckets, lengths.max(axis=1))
+        self._counts = np.bincount(self._bucket_of, minlength=len(buckets)).tolist()
+        self._tokens = lengths.mean(axis=1).sum()
+        self._epoch = functools.lru_cache(maxsize=4)(self._make_epoch)
+
+    def numbers(self, batch_size: int, batch: int) -> np.ndarray:
+        """Returns the record numbers of a batch, of which a step has a whole number."""
+        step, first = divmod(batch * batch_size, self._step_size)
+        epoch, place = self._locate(step)
+        buckets = self._epoch(epoch)[1]
+        bucket = buckets[place]
+        nth = self._steps_before(epoch)[bucket] + np.count_nonzero(buckets[:place] == bucket)
+        count, first = self._counts[bucket], int(nth) * self._step_size + first
+        epochs, places = np.divmod(first + np.arange(batch_size), count)
+        return np.array(
+            [self._epoch(int(e))[0][bucket][p] for e, p in zip(epochs, places, strict=True)]
+        )
+
+    def log(self, num_steps: int) -> None:
+        """Logs what is in the buckets, and how much of the positions of an epoch is padding.
+
+        Args:
+          num_steps: of the training; buckets that are in none of them get a warning.
+        """
+        counts = np.array(self._counts)
+        positions, longest = np.dot(counts, self._buckets), counts.sum() * self._buckets[-1]
+        pairs = list(zip(self._counts, self._buckets, strict=True))
+        tf.logging.info(
+            "--length_buckets: %s; padding is %.1f %% of the positions, %.1f %% if all had %d",
+            ", ".join(f"{count} features of up to {bucket} tokens" for count, bucket in pairs),
+            100 * (1 - self._tokens / positions),
+            100 * (1 - self._tokens / longest),
+            self._buckets[-1],
+        )
+        epoch, place = self._locate(num_steps)
+        steps = np.bincount(self._epoch(epoch)[1][:place], minlength=len(pairs))
+        steps += self._steps_before(epoch)
+        for (count, bucket), taken in zip(pairs, steps, strict=True):
+            if 0 < count < self._step_size and not taken:
+                tf.logging.warning(
+                    "--length_buckets: the %d features of up to %d tokens are not trained on: they "
+                    "are not enough for a step of %d; give fewer buckets",
+                    count,
+                    bucket,
+                    self._step_size,
+                )
+
+    def _steps_before(self, epoch: int) -> list[int]:
+        """Returns how many steps of each bucket are full before an epoch."""
+        return [epoch * count // self._step_size for count in self._counts]
+
+    def _locate(self, step: int) -> tuple[int, int]:
+        """Returns the epoch in which a step gets full, and its place among the steps of that."""
+        # By then even what waits in all other buckets is no more than a step for each of them.
+        most = (step + len(self._buckets)) * self._step_size // sum(self._counts) + 1
+
+        def done(epoch: int) -> int:
+            return sum(self._steps_before(epoch))
+
+        epoch = bisect.bisect_right(range(most + 1), step, key=done) - 1
+        return epoch, step - done(epoch)
+
+    def _make_epoch(self, epoch: int) -> tuple[list[np.ndarray], np.ndarray]:
+        """Returns the records of an epoch by bucket, and the buckets of its steps, in order."""
+        records = _permutation(len(self._bucket_of), self._seed, epoch)
+        by_bucket = np.argsort(self._bucket_of[records], kind="stable")
+        places = np.split(by_bucket, np.cumsum(self._counts)[:-1])
+        waiting = [epoch * count % self._step_size for count in self._counts]
+        full = [
+            own[self._step_size - 1 - before :: self._step_size]
+            for own, before in zip(places, waiting, strict=True)
+        ]
+        buckets = np.repeat(np.arange(len(full)), [len(own) for own in full])
+        return [records[own] for own in places], buckets[np.argsort(np.concatenate(full))]

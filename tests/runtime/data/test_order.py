@@ -1,0 +1,103 @@
+"""Orders of records: buckets of like length. Orders without buckets: `test_batches.py`."""
+
+import collections
+import itertools
+import logging
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from runtime.data.order import BucketOrder, shuffled_numbers
+
+NUM_STEPS = 30
+
+
+@st.composite
+def trainings(draw):
+    """Lengths of records, buckets, the size of a step, and a seed."""
+    buckets = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=5)))
+    lengths = draw(st.lists(st.integers(0, buckets[-1]), min_size=1, max_size=40))
+    return lengths, buckets, draw(st.integers(1, 12)), draw(st.integers(0, 3))
+
+
+def order_of(lengths, buckets, step_size, seed=1):
+    return BucketOrder(np.array(lengths)[:, np.newaxis], buckets, step_size, seed)
+
+
+def steps_of(lengths, buckets, step_size, seed):
+    """The steps, and the bucket of each: record by record as they come without buckets."""
+    waiting = collections.defaultdict(list)
+    for epoch in itertools.count():
+        for number in shuffled_numbers(len(lengths), len(lengths), seed, epoch).tolist():
+            bucket = min(b for b in buckets if lengths[number] <= b)
+            waiting[bucket].append(number)
+            if len(waiting[bucket]) == step_size:
+                yield bucket, waiting.pop(bucket)
+
+
+@hypothesis.given(trainings())
+def test_what_waits_in_a_bucket_becomes_a_step(training):
+    """Any step, without those before it: as a run that is resumed there."""
+    order, step_size = order_of(*training), training[2]
+    expected = list(itertools.islice(steps_of(*training), NUM_STEPS))
+    for number in reversed(range(NUM_STEPS)):
+        assert order.numbers(step_size, number).tolist() == expected[number][1]
+
+
+@hypothesis.given(trainings())
+def test_a_record_comes_again_when_all_of_its_bucket_have_come(training):
+    lengths, buckets, step_size, _ = training
+    order, came = order_of(*training), collections.defaultdict(list)
+    for step in range(NUM_STEPS):
+        numbers = order.numbers(step_size, step).tolist()
+        (bucket,) = {min(b for b in buckets if lengths[number] <= b) for number in numbers}
+        came[bucket] += numbers
+    for bucket, numbers in came.items():
+        below = max((b for b in buckets if b < bucket), default=-1)
+        own = [n for n, length in enumerate(lengths) if below < length <= bucket]
+        for begin in range(0, len(numbers) - len(own) + 1, len(own)):
+            assert sorted(numbers[begin : begin + len(own)]) == own
+
+
+@hypothesis.given(trainings(), st.integers(1, 4), st.integers(1, 3))
+def test_a_step_is_of_the_same_records_however_it_is_cut(training, workers, micro_batches):
+    lengths, buckets, batch_size, seed = training
+    parts = workers * micro_batches
+    order = order_of(lengths, buckets, batch_size * parts, seed)
+    for step in range(5):
+        whole = order.numbers(batch_size * parts, step)
+        batches = [order.numbers(batch_size, step * parts + part) for part in range(parts)]
+        assert np.array_equal(np.concatenate(batches), whole)
+
+
+def test_seeds_and_epochs_differ():
+    lengths = np.random.default_rng(1).integers(1, 65, 200)
+    orders = [order_of(lengths, [32, 64], 4, seed) for seed in (1, 1, 2)]
+    first, again, other = (np.array([o.numbers(4, s) for s in range(100)]) for o in orders)
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
+    assert not np.array_equal(first[:50], first[50:])
+
+
+def test_a_far_step():
+    order = order_of([1, 2, 60, 64, 64], [32, 64], 4)
+    assert set(order.numbers(4, 10**12).tolist()) in ({0, 1}, {2, 3, 4})
+
+
+@pytest.mark.parametrize(("num_steps", "left_out"), [(2, True), (20, False)])
+def test_the_log_counts_the_records(caplog, num_steps, left_out):
+    """7 x 20, 9 x 30 and 1 x 100 tokens: in places for 7 x 25, 9 x 50 and 1 x 100, or 17 x 100."""
+    lengths = [[20]] * 7 + [[30]] * 9 + [[100]]
+    order = BucketOrder(np.array(lengths), [25, 50, 75, 100], 4, seed=1)
+    with caplog.at_level(logging.INFO, logger="tensorflow"):
+        order.log(num_steps)
+    said, *warnings = [record.getMessage() for record in caplog.records]
+    counts = ", ".join(
+        f"{count} features of up to {bucket} tokens"
+        for count, bucket in ((7, 25), (9, 50), (0, 75), (1, 100))
+    )
+    padding = "padding is 29.7 % of the positions, 70.0 % if all had 100"
+    assert said == f"--length_buckets: {counts}; {padding}"
+    expected = "the 1 features of up to 100 tokens are not trained on: they are not enough for a"
+    assert [expected in warning for warning in warnings] == [True] * left_out
