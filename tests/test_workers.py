@@ -209,7 +209,12 @@ def two_workers(*commands: list[str]) -> list[str]:
 
 
 class TestFaults:
-    STEPS = ("--train_steps=100", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5")
+    """Of jobs with buckets, where each worker's batches depend on what a whole step is of."""
+
+    STEPS = (
+        *("--train_steps=100", "--save_checkpoints_steps=20", "--do_predict=False", "--seed=5"),
+        "--length_buckets=32,40,48,64",
+    )
 
     @pytest.fixture(scope="class")
     def whole(self, squad_dir, tmp_path_factory):
@@ -253,6 +258,7 @@ class TestFaults:
         result = run_as_workers(2, command)
         assert result.returncode == 0, result.stderr
         assert "Training from step 40 to 100" in result.stderr
+        assert "--length_buckets: " in result.stderr
         expected, actual = weights(whole, "model.ckpt-100"), weights(tmp_path, "model.ckpt-100")
         for name, value in expected.items():
             np.testing.assert_array_equal(actual[name], value, err_msg=name)

@@ -76,31 +76,33 @@ class BucketOrder:
     def log(self, num_steps: int) -> None:
         """Logs what is in the buckets, and how much of the positions of an epoch is padding.
 
-        Args:
-          num_steps: of the training; buckets that are in none of them get a warning.
+        A warning follows if a training of so many steps leaves out more of them than it would
+        without buckets.
         """
-        counts = np.array(self._counts)
-        positions, longest = np.dot(counts, self._buckets), counts.sum() * self._buckets[-1]
-        pairs = list(zip(self._counts, self._buckets, strict=True))
+        counts, buckets = np.array(self._counts), self._buckets
         tf.logging.info(
-            "--length_buckets: %s; padding is %.1f %% of the positions, %.1f %% if all had %d",
-            ", ".join(f"{count} features of up to {bucket} tokens" for count, bucket in pairs),
-            100 * (1 - self._tokens / positions),
-            100 * (1 - self._tokens / longest),
-            self._buckets[-1],
+            "--length_buckets: features of up to %s tokens; padding is %.1f %% of the positions, "
+            "%.1f %% if all had %d",
+            ", ".join(f"{bucket} ({count})" for count, bucket in zip(counts, buckets, strict=True)),
+            100 * (1 - self._tokens / np.dot(counts, buckets)),
+            100 * (1 - self._tokens / (counts.sum() * buckets[-1])),
+            buckets[-1],
         )
         epoch, place = self._locate(num_steps)
-        steps = np.bincount(self._epoch(epoch)[1][:place], minlength=len(pairs))
+        steps = np.bincount(self._epoch(epoch)[1][:place], minlength=len(counts))
         steps += self._steps_before(epoch)
-        for (count, bucket), taken in zip(pairs, steps, strict=True):
-            if 0 < count < self._step_size and not taken:
-                tf.logging.warning(
-                    "--length_buckets: the %d features of up to %d tokens are not trained on: they "
-                    "are not enough for a step of %d; give fewer buckets",
-                    count,
-                    bucket,
-                    self._step_size,
-                )
+        left = np.maximum(counts - steps * self._step_size, 0).sum()
+        without = max(counts.sum() - num_steps * self._step_size, 0)
+        if left > without:
+            tf.logging.warning(
+                "--length_buckets: %d features are in none of the %d steps of %d, without buckets "
+                "it would be %d: they wait for others of their length; fewer buckets or more "
+                "epochs take them in",
+                left,
+                num_steps,
+                self._step_size,
+                without,
+            )
 
     def _steps_before(self, epoch: int) -> list[int]:
         """Returns how many steps of each bucket are full before an epoch."""

@@ -85,19 +85,21 @@ def test_a_far_step():
     assert set(order.numbers(4, 10**12).tolist()) in ({0, 1}, {2, 3, 4})
 
 
-@pytest.mark.parametrize(("num_steps", "left_out"), [(2, True), (20, False)])
-def test_the_log_counts_the_records(caplog, num_steps, left_out):
+@pytest.mark.parametrize(("num_steps", "without"), [(2, 9), (5, 0), (20, 0)])
+def test_the_log_counts_the_records(caplog, num_steps, without):
     """7 x 20, 9 x 30 and 1 x 100 tokens: in places for 7 x 25, 9 x 50 and 1 x 100, or 17 x 100."""
     lengths = [[20]] * 7 + [[30]] * 9 + [[100]]
     order = BucketOrder(np.array(lengths), [25, 50, 75, 100], 4, seed=1)
     with caplog.at_level(logging.INFO, logger="tensorflow"):
         order.log(num_steps)
     said, *warnings = [record.getMessage() for record in caplog.records]
-    counts = ", ".join(
-        f"{count} features of up to {bucket} tokens"
-        for count, bucket in ((7, 25), (9, 50), (0, 75), (1, 100))
-    )
+    counts = "features of up to 25 (7), 50 (9), 75 (0), 100 (1) tokens"
     padding = "padding is 29.7 % of the positions, 70.0 % if all had 100"
     assert said == f"--length_buckets: {counts}; {padding}"
-    expected = "the 1 features of up to 100 tokens are not trained on: they are not enough for a"
-    assert [expected in warning for warning in warnings] == [True] * left_out
+    taken = {number for step in range(num_steps) for number in order.numbers(4, step).tolist()}
+    left = 17 - len(taken)
+    assert (num_steps, left > without) in {(2, False), (5, True), (20, False)}
+    expected = f"{left} features are in none of the {num_steps} steps of 4, without buckets it "
+    assert [f"{expected}would be {without}: " in said for said in warnings] == [True] * (
+        left > without
+    )
