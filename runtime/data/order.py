@@ -38,11 +38,11 @@ def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
 class BucketOrder:
     """The order of a training whose steps are each of one bucket: of records of like length.
 
-    Records come as they do without buckets, and wait in the smallest bucket that they fit into. As
-    soon as as many as a step takes wait in one, they are a step. Those that wait at the end of an
-    epoch go on waiting in the next. So no record is left out or comes twice before all others of
-    its bucket have come, and a step is a function of lengths, buckets, the step's size, seed and
-    number alone, however many workers share it.
+    Records come as they do without buckets, and wait in the smallest bucket that they fit into.
+    When there are enough in one for a step, they are the next step. Those that wait at the end of
+    an epoch go on waiting in the next, so that none comes again before all others of its bucket
+    have come. A step is a function of lengths, buckets, seed, its size and its number alone,
+    whichever workers share it.
     """
 
     def __init__(self, lengths: np.ndarray, buckets: Sequence[int], step_size: int, seed: int):
@@ -76,8 +76,8 @@ class BucketOrder:
     def log(self, num_steps: int) -> None:
         """Logs what is in the buckets, and how much of the positions of an epoch is padding.
 
-        A warning follows if a training of so many steps leaves out more of them than it would
-        without buckets.
+        A warning follows if a training of `num_steps` leaves out more records than it would without
+        buckets.
         """
         counts, buckets = np.array(self._counts), self._buckets
         tf.logging.info(
