@@ -45,8 +45,10 @@ def _gelu(x: tf.Tensor):
     tanh = tf.tanh(scale * (x + cubic * (x * x * x)))
 
     def gradient(dy: tf.Tensor) -> tf.Tensor:
-        slope = scale + (3 * scale * cubic) * tf.square(x)
-        return dy * (0.5 + 0.5 * tanh + (0.5 * x) * (1.0 - tf.square(tanh)) * slope)
+        # What does not need `dy` would be computed in the forward pass, and kept.
+        with tf.control_dependencies([dy]):
+            slope = scale + (3 * scale * cubic) * tf.square(x)
+            return dy * (0.5 + 0.5 * tanh + (0.5 * x) * (1.0 - tf.square(tanh)) * slope)
 
     return 0.5 * x * (1.0 + tanh), gradient
 
