@@ -28,8 +28,9 @@ from runtime.training.run import global_batch_size
 from runtime.training.task import TRAIN, Task
 from tokenization import FullTokenizer
 
-# From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name to an encoder of them.
-Encode = Callable[[Mapping[str, tf.Tensor]], Encoder]
+# From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name, and the `positions` of
+# the last layer that are wanted, see `modeling.Encoder`, to an encoder.
+Encode = Callable[..., Encoder]
 
 # Either names the configuration, of either model.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
@@ -86,7 +87,9 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         if not is_training and mode != estimators.ModeKeys.PREDICT:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
-        def encode(sequences: Mapping[str, tf.Tensor]) -> Encoder:
+        def encode(
+            sequences: Mapping[str, tf.Tensor], positions: tf.Tensor | None = None
+        ) -> Encoder:
             return Encoder(
                 config,
                 is_training,
@@ -95,6 +98,7 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
                 options.use_einsum,
                 gradient_checkpointing=options.gradient_checkpointing and is_training,
                 remove_padding=options.remove_padding and sequences["input_ids"].shape[1] is None,
+                positions=positions,
             )
 
         output = head(encode, features, is_training)
@@ -125,9 +129,11 @@ class EncoderTask(Task):
     Attributes:
       kind: of task, as `assets` call it.
       config: the encoder's sizes.
+      dropout_masks: how they are drawn, as a run's record says it.
     """
 
     kind: ClassVar[str]
+    dropout_masks: ClassVar[str] = "by place"
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -150,7 +156,7 @@ class EncoderTask(Task):
         masks = {}
         if part == TRAIN and self.has_dropout():
             rows = " of real tokens" if self._removes_padding() else ""
-            masks = {"dropout masks": f"by place{rows}"}
+            masks = {"dropout masks": f"{self.dropout_masks}{rows}"}
         return {"albert_config_file": self.config.to_dict(), **masks}
 
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:

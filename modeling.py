@@ -70,6 +70,7 @@ class Encoder:
         scope=None,
         gradient_checkpointing=False,
         remove_padding=False,
+        positions=None,
     ):
         """Builds the graph.
 
@@ -87,6 +88,8 @@ class Encoder:
             a third more time. The graph needs a seed.
           remove_padding: leave positions outside `input_mask` out of the layers: the same states
             of real tokens, 0 for the others, with other masks of dropout.
+          positions: int32 [B, P], or [1, P] for all sequences, of real tokens, the first one's
+            first: the last layer gives the states of these alone, [B, P, H]; None for all.
 
         Raises:
           UserError: the configuration or the sequence length is impossible.
@@ -107,6 +110,8 @@ class Encoder:
             input_mask = tf.ones([batch_size, seq_length], tf.int32)
         if token_type_ids is None:
             token_type_ids = tf.zeros([batch_size, seq_length], tf.int32)
+        if positions is not None:
+            positions = tf.convert_to_tensor(positions, tf.int32)
 
         if is_training:
             # Dropout depends on it. Made here, it does not end up in a scope of the model.
@@ -133,7 +138,9 @@ class Encoder:
                     use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
                 )
             with tf.variable_scope("encoder"):
-                self.all_encoder_layers = _encode(self.embedding_output, input_mask, building)
+                self.all_encoder_layers = _encode(
+                    self.embedding_output, input_mask, building, positions
+                )
             self.sequence_output = self.all_encoder_layers[-1]
             with tf.variable_scope("pooler"):
                 self.pooled_output = tf.tanh(
@@ -145,11 +152,11 @@ class Encoder:
         return self.pooled_output
 
     def get_sequence_output(self) -> tf.Tensor:
-        """Returns float32 [B, S, H]: the last layer's states."""
+        """Returns float32 [B, S, H], or [B, P, H]: the last layer's states."""
         return self.sequence_output
 
     def get_all_encoder_layers(self) -> list[tf.Tensor]:
-        """Returns the states after every block, float32 [B, S, H] each."""
+        """Returns the states after every block, float32 [B, S, H]; the last may be [B, P, H]."""
         return self.all_encoder_layers
 
     def get_word_embedding_output(self) -> tf.Tensor:
@@ -307,8 +314,16 @@ def _scope(name: str | None, number: int = 0, **options) -> contextlib.AbstractC
     return tf.variable_scope(name.format(number), **options) if name else contextlib.nullcontext()
 
 
-def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -> list[tf.Tensor]:
-    """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block."""
+def _encode(
+    embeddings: tf.Tensor,
+    input_mask: tf.Tensor,
+    building: _Building,
+    positions: tf.Tensor | None = None,
+) -> list[tf.Tensor]:
+    """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block.
+
+    With `positions`, see `Encoder`, those after the last block are [B, P, H].
+    """
     config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
     rows_of = PackedRows if building.remove_padding else PaddedRows
@@ -332,22 +347,32 @@ def _encode(embeddings: tf.Tensor, input_mask: tf.Tensor, building: _Building) -
             named = tf.name_scope(f"layer_{layer}") if scopes.inner else contextlib.nullcontext()
             with _scope(scopes.group, group), named:
                 for inner in range(config.inner_group_num):
+                    is_last = len(states) + 1 == config.num_hidden_layers * config.inner_group_num
+                    wanted = positions if is_last else None
                     with _scope(scopes.inner, inner):
                         block = functools.partial(
                             _block,
                             tokens=tokens,
                             building=building,
                             place=f"{scope}/layer_{layer}/inner_group_{inner}",
+                            positions=wanted,
                         )
                         state = recomputation.apply(block, state) if recomputation else block(state)
-                    states.append(tokens.sequences(state))
+                    states.append(tokens.sequences(state, wanted))
     return states
 
 
-def _block(state: tf.Tensor, tokens: TokenRows, building: _Building, place: str) -> tf.Tensor:
+def _block(
+    state: tf.Tensor,
+    tokens: TokenRows,
+    building: _Building,
+    place: str,
+    positions: tf.Tensor | None,
+) -> tf.Tensor:
     """Applies self-attention and feed-forward, each with residual and layer norm, to [M, H].
 
-    `place` begins the names of the dropouts' places.
+    `place` begins the names of the dropouts' places. With `positions`, all that comes after
+    attention is done for these, and the result is [B * P, H].
     """
     config, hidden_dropout, attention_dropout, use_einsum, *_ = building
     scopes = _scopes_of(config)
@@ -362,6 +387,8 @@ def _block(state: tf.Tensor, tokens: TokenRows, building: _Building, place: str)
                 attention_dropout,
                 f"{place}/attention_probabilities",
             )
+        if positions is not None:
+            context, state = tokens.at(positions, context), tokens.at(positions, state)
         with tf.variable_scope("output"):
             attention = layer(context, config.hidden_size)
             attention = dropout(attention, hidden_dropout, place=f"{place}/attention_output")

@@ -33,8 +33,18 @@ class TokenRows(abc.ABC):
         """Returns [M, W] of [B, S, W]."""
 
     @abc.abstractmethod
-    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
+    def all_sequences(self, rows: tf.Tensor) -> tf.Tensor:
         """Returns [B, S, W] of [M, W]; where a position has no row it is 0."""
+
+    @abc.abstractmethod
+    def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Returns [B * P, W] of [M, W]: the rows of int32 [B, P] or [1, P] positions."""
+
+    def sequences(self, rows: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
+        """Returns `all_sequences`, or [B, P, W] of the rows [B * P, W] of positions [B, P]."""
+        if positions is None:
+            return self.all_sequences(rows)
+        return tf.reshape(rows, [-1, *get_shape_list(positions)[1:], rows.shape[-1]])
 
     @abc.abstractmethod
     def self_attention(
@@ -65,8 +75,11 @@ class PaddedRows(TokenRows):
     def rows(self, sequences: tf.Tensor) -> tf.Tensor:
         return tf.reshape(sequences, [-1, sequences.shape[-1]])
 
-    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
+    def all_sequences(self, rows: tf.Tensor) -> tf.Tensor:
         return tf.reshape(rows, [*self._shape, rows.shape[-1]])
+
+    def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        return tf.gather(rows, _flat(positions, self._shape))
 
     def self_attention(self, projections, dropout_prob, place):
         heads = (split_heads(x, self._shape, self._num_heads) for x in projections)
@@ -161,7 +174,10 @@ class PackedRows(TokenRows):
         flat = tf.reshape(sequences, [-1, width])
         return _move(flat, self._position_of, self._row_of)
 
-    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
+    def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        return tf.gather(rows, tf.gather(self._row_of, _flat(positions, self._shape)))
+
+    def all_sequences(self, rows: tf.Tensor) -> tf.Tensor:
         real = tf.cast(self._is_real, rows.dtype)[:, tf.newaxis]
         # The idle row becomes 0, and its gradient too.
         flat = _move(rows * real, self._row_of, self._position_of)
@@ -179,6 +195,12 @@ class PackedRows(TokenRows):
             contexts.append(tf.reshape(context, [-1, size]))
         context = _move(tf.concat(contexts, axis=0), to_rows, to_groups)
         return tf.reshape(context, [-1, width])
+
+
+def _flat(positions: tf.Tensor, shape: list) -> tf.Tensor:
+    """Returns int32 [B * P]: where positions [B, P] or [1, P] of sequences are in [B * S]."""
+    first = tf.range(shape[0]) * shape[1]
+    return tf.reshape(positions + first[:, tf.newaxis], [-1])
 
 
 def _move(x: tf.Tensor, taken: tf.Tensor, back: tf.Tensor) -> tf.Tensor:

@@ -79,7 +79,8 @@ def make_head(classify: Classify, dropout: float, threshold: float | None = None
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        pooled = encode(features).get_pooled_output()
+        first = tf.zeros([1, 1], tf.int32)
+        pooled = encode(features, first).get_pooled_output()
         labels = features["label_ids"] if is_training else None
         found = classify(pooled, labels, dropout if is_training else 0.0)
         outputs = {

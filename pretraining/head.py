@@ -26,24 +26,22 @@ class Prediction(NamedTuple):
 
 def predict_masked_tokens(
     albert_config: modeling.EncoderConfig,
-    states: tf.Tensor,
+    masked: tf.Tensor,
     table: tf.Tensor,
-    positions: tf.Tensor,
     labels: tf.Tensor,
 ) -> Prediction:
     """Builds the masked language model, at the masked positions only.
 
     Args:
       albert_config: the sizes.
-      states: float32 [B, S, H], the encoder's last.
+      masked: float32 [B, P, H], the encoder's last states where to predict.
       table: float32 [V, E], the word embeddings, which are the output's weights too.
-      positions, labels: int32 [B, P], where to predict and what is right.
+      labels: int32 [B, P], what is right.
 
     Returns:
       Losses and hits [B, P].
     """
-    batch_size, max_predictions = modeling.get_shape_list(positions, expected_rank=2)
-    masked = tf.gather(states, positions, batch_dims=1)
+    batch_size, max_predictions = modeling.get_shape_list(labels, expected_rank=2)
     masked = tf.reshape(masked, [-1, albert_config.hidden_size])
     with tf.variable_scope("cls/predictions"):
         with tf.variable_scope("transform"):
@@ -109,12 +107,13 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
     relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        model = encode(features)
+        masked = features["masked_lm_positions"]
+        first = tf.zeros_like(masked[:, :1])
+        model = encode(features, tf.concat([first, masked], axis=1))
         tokens = predict_masked_tokens(
             albert_config,
-            model.get_sequence_output(),
+            model.get_sequence_output()[:, 1:],
             model.get_embedding_table(),
-            features["masked_lm_positions"],
             features["masked_lm_ids"],
         )
         weights = features["masked_lm_weights"]

@@ -32,6 +32,8 @@ def make_race_head(dropout: float, num_options: int) -> Head:
     choosing = make_head(functools.partial(choose, num_options=num_options), dropout)
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        return choosing(lambda f: encode(one_a_row(f, num_options)), features, is_training)
+        return choosing(
+            lambda f, positions: encode(one_a_row(f, num_options), positions), features, is_training
+        )
 
     return head

@@ -378,7 +378,7 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
     if with_dropout:
         with pytest.raises(
-            FlagError, match=r"dropout masks \(was by operation, is by place of real"
+            FlagError, match=r"dropout masks \(was by operation, is by place, in the last layer"
         ):
             found()
         assert found("--deterministic_run", "--overwrite_output_dir")

@@ -40,18 +40,25 @@ MASKS = {
 }
 
 
-def run(mask, **options):
-    """States of real tokens, and gradients of a function of them, by variable."""
+def run(mask, wanted=None, **options):
+    """States and gradients of a function of those of real tokens, by variable.
+
+    With `wanted`, positions [B, P], both are of these alone; so they are with `positions`.
+    """
     rng = np.random.RandomState(4)
     ids, segments = rng.randint(1, 50, mask.shape), rng.randint(0, 2, mask.shape)
-    factors = rng.randn(*mask.shape, 16)
+    factors = rng.randn(*mask.shape, 16) * mask[..., np.newaxis]
+    chosen = wanted if wanted is not None else options.get("positions")
+    if chosen is not None:
+        factors = np.take_along_axis(factors, chosen[..., np.newaxis], axis=1)
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(3)
         inputs = [tf.placeholder(tf.int32, [None, None]) for _ in range(3)]
         model = modeling.AlbertModel(CONFIG, True, *inputs, **options)
         states = model.get_sequence_output()
-        real = states * tf.cast(inputs[1], tf.float32)[..., tf.newaxis]
-        loss = tf.reduce_sum(tf.sin(real) * factors)
+        if wanted is not None:
+            states = tf.gather(states, wanted, batch_dims=1)
+        loss = tf.reduce_sum(tf.sin(states) * factors)
         variables = [v for v in tf.trainable_variables() if "pooler" not in v.op.name]
         gradients = [tf.convert_to_tensor(g) for g in tf.gradients(loss, variables)]
         for number, variable in enumerate(variables):
@@ -73,6 +80,10 @@ def test_equals_the_padded_form(mask, checkpointing):
     real = mask == 1
     np.testing.assert_allclose(states[real], expected[real], atol=1e-5)
     assert not states[~real].any()
+    assert_same_gradients(gradients, expected_gradients)
+
+
+def assert_same_gradients(gradients, expected_gradients):
     for name, gradient in expected_gradients.items():
         # The gradient of a key's bias is 0 but for rounding: that of the kernel is its measure.
         of_scope = (
@@ -80,6 +91,37 @@ def test_equals_the_padded_form(mask, checkpointing):
         )
         scale = max(np.abs(g).max() for g in of_scope) or 1.0
         np.testing.assert_allclose(gradients[name] / scale, gradient / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["", "recomputed"])
+@pytest.mark.parametrize("remove_padding", [False, True], ids=["padded", "packed"])
+@pytest.mark.parametrize(
+    "positions", [[(0,)] * 5, [(0, 4), (0, 0), (0, 3), (0, 4), (0, 0)]], ids=["first", "several"]
+)
+def test_the_last_layer_at_some_positions_alone(positions, remove_padding, checkpointing):
+    mask, positions = MASKS["lengths and holes"], np.int32(positions)
+    (states, gradients), (expected, expected_gradients) = (
+        run(
+            mask,
+            positions=positions,
+            remove_padding=remove_padding,
+            gradient_checkpointing=checkpointing,
+        ),
+        run(mask, wanted=positions),
+    )
+    np.testing.assert_allclose(states, expected, atol=1e-5)
+    assert_same_gradients(gradients, expected_gradients)
+
+
+def test_one_position_of_all_sequences():
+    """Has as many rows behind the last attention as there are sequences."""
+    with tf.Graph().as_default():
+        ids = tf.ones([6, 20], tf.int32)
+        model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
+        products = [o for o in tf.get_default_graph().get_operations() if o.type == "Einsum"]
+        rows = [o.outputs[0].shape[0] for o in products if "/layer_2/" in o.name]
+    assert model.get_sequence_output().shape == (6, 1, 16)
+    assert sorted(rows) == [6] * 3 + [6 * 20] * 3
 
 
 def test_the_number_of_rows_follows_the_tokens():

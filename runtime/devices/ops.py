@@ -31,8 +31,26 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     """Applies the Gaussian Error Linear Unit, the tanh form of https://arxiv.org/abs/1606.08415."""
     if device.is_hpu():
         return habana.gelu(x)
-    # x * x * x: a general power costs many times more, forward and backward.
-    return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+    return _gelu(x)
+
+
+@tf.custom_gradient
+def _gelu(x: tf.Tensor):
+    """Returns the tanh form, as TensorFlow's optimizer knows it, and its gradient.
+
+    The gradient needs `x` and the tanh alone, where TensorFlow's own keeps four more tensors.
+    """
+    scale, cubic = math.sqrt(2 / math.pi), 0.044715
+    # x * x * x: a general power costs many times more.
+    tanh = tf.tanh(scale * (x + cubic * (x * x * x)))
+
+    def gradient(dy: tf.Tensor) -> tf.Tensor:
+        # What does not need `dy` would be computed in the forward pass, and kept.
+        with tf.control_dependencies([dy]):
+            slope = scale + (3 * scale * cubic) * tf.square(x)
+            return dy * (0.5 + 0.5 * tanh + (0.5 * x) * (1.0 - tf.square(tanh)) * slope)
+
+    return 0.5 * x * (1.0 + tanh), gradient
 
 
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:

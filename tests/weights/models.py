@@ -57,9 +57,9 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
     model = modeling.AlbertModel(config, False, *map(tf.constant, make_inputs()))
     states, pooled = model.get_sequence_output(), model.get_pooled_output()
     if head == "ForPreTraining":
-        positions = tf.tile(tf.range(15)[tf.newaxis], [6, 1])
+        labels = tf.zeros([6, 15], tf.int32)
         table = model.get_embedding_table()
-        pretraining_head.predict_masked_tokens(config, states, table, positions, positions)
+        pretraining_head.predict_masked_tokens(config, states, table, labels)
         pretraining_head.predict_relation(config, pooled, tf.zeros([6], tf.int32))
         # They give losses; these are the scores below.
         words, order = (
