@@ -39,7 +39,7 @@ help:
 	@echo "make bench-train  time training and prediction beside transformers on real batches (30 minutes; needs torch)"
 	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
 	@echo "make bench-serve  answers a second of ALBERT-base behind serve.py, beside one by one"
-	@echo "make bench-answers  answers and scores of 10,000 questions of SQuAD, after prediction"
+	@echo "make bench-answers  what 10,000 questions of SQuAD take before and after prediction"
 	@echo "make bench-start  how soon programs begin, beside import tensorflow (6 minutes)"
 	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"

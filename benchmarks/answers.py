@@ -1,4 +1,5 @@
-"""Times what comes after SQuAD's predictions: answers, scores, and the files of the best ones.
+"""Times what comes before SQuAD's predictions, features and the order in which they are taken, and
+what comes after: answers, scores, and the files of the best ones.
 
   make bench-answers     or: python -m benchmarks.answers [--questions 10000] [--data FOLDER] ...
 
@@ -50,11 +51,13 @@ def main() -> int:
         print(json.dumps(measure(flags)))
         return 0
     holds = True
-    print(f"{'SQuAD':<8}{'questions':>10}{'answers, scores':>18}{'files':>8}{'of 10,000':>12}  s")
+    titles = ("questions", "windows", "before", "answers, scores", "files", "after, of 10,000")
+    print("SQuAD" + "".join(f"{title:>18}" for title in titles))
     for version in _SIZES:
-        count, scored, written = measured(version)
-        of_many = (scored + written) * OF_QUESTIONS / count
-        print(f"{version:<8}{count:>10}{scored:>18.2f}{written:>8.2f}{of_many:>12.2f}")
+        questions, windows, *seconds = measured(version)
+        of_many = sum(seconds[1:]) * OF_QUESTIONS / questions
+        times = "".join(f"{value:>16.2f} s" for value in (*seconds, of_many))
+        print(f"{version:<5}{questions:>18}{windows:>18}{times}")
         holds = holds and of_many <= MOST
     return 0 if holds else 1
 
@@ -77,11 +80,15 @@ def measured(version: str) -> list[float]:
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def measure(flags: argparse.Namespace) -> tuple[int, float, float]:
-    """Returns the number of questions, the seconds of answers and scores, and those of files."""
+def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
+    """Returns the numbers of questions and of windows; the seconds of what is before the
+    prediction, of answers and scores, and of files."""
     with tempfile.TemporaryDirectory() as folder:
         task = make_task(flags, folder)
+        start = time.perf_counter()
         data = task.part(DEV).prepared()
+        data.order()
+        before = time.perf_counter() - start
         outputs = drawn_outputs(flags.version, data)
         rounds = []
         for _ in range(flags.rounds):
@@ -90,7 +97,8 @@ def measure(flags: argparse.Namespace) -> tuple[int, float, float]:
             middle = time.perf_counter()
             scored.write_outputs()
             rounds.append((middle - start, time.perf_counter() - middle))
-        return len(data.source.examples), *min(rounds, key=sum)
+        counts = len(data.source.examples), data.num_records
+        return *counts, before, *min(rounds, key=sum)
 
 
 def make_task(flags: argparse.Namespace, folder: str) -> SquadTask:

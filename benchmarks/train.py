@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.features import DATA, DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH, ROOT
+from runtime.devices import processor
 
 PROGRAMS = ("this project", "padded", "dynamic")
 MRPC_LENGTH = 128
@@ -83,8 +84,9 @@ def main() -> int:
     names = flags.rows.split(",") if flags.rows else list(ROWS)
     if unknown := set(names) - set(ROWS):
         sys.exit(f"bench-train: error: no row is {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    if "avx512_bf16" not in processor_flags() and "amx_bf16" not in processor_flags():
-        print("without the rows in bfloat16: the processor has no instructions for it")
+    has_bfloat16, why = processor.find().bfloat16()
+    if not has_bfloat16:
+        print(f"without the rows in bfloat16: {why or 'the instructions are not known'}")
         names = [name for name in names if ROWS[name].dtype == "float32"]
     print(HEADER, flush=True)
     agree = True
@@ -110,12 +112,6 @@ def parse_flags() -> argparse.Namespace:
         if not os.path.exists(getattr(flags, name)):
             sys.exit(f"bench-train: error: {getattr(flags, name)} is missing; give --{name}")
     return flags
-
-
-def processor_flags() -> set[str]:
-    """Returns the names of the processor's sets of instructions, as Linux calls them."""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return next((set(line.split()) for line in file if line.startswith("flags")), set())
 
 
 def measure_row(name: str, row: Row, flags: argparse.Namespace, folder: str) -> bool:

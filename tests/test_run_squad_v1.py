@@ -104,6 +104,7 @@ class TestOutputs:
         training = scalars(trained)
         assert set(training["loss"]) == set(training["learning_rate"]) == set(range(1, 13))
         assert all(rate > 0 for rate in training["examples_per_second"].values())
+        assert all(0 < share < 1 for share in training["waiting_for_input"].values())
         scored = scalars(trained / "eval")
         history = {entry["global_step"]: entry for entry in results(trained)["history"]}
         for tag in ("exact_match", "f1"):

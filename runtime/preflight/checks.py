@@ -15,7 +15,7 @@ from runtime.bf16.conversion import plan_model
 from runtime.bf16.rules import ConversionPlan
 from runtime.checkpoints.checkpoint_files import list_checkpoints
 from runtime.data.batches import batch_spec
-from runtime.devices import device
+from runtime.devices import device, processor
 from runtime.files import check_can_be_written, existing_folder
 from runtime.flags import Settings
 from runtime.preflight.available_memory import Memory, card_memory, host_memory
@@ -252,8 +252,8 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
       UserError: the configuration is no good.
     """
     config = checked.task.bf16_config()
+    describe_choice(report, config)
     if config is None:
-        report.add(configuration.VARIABLE, "not set: the run is in float32")
         config = configuration.load("1", checked.task.bf16_list) if wanted else None
     if config is None:
         return None
@@ -266,3 +266,19 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
         )
     report.add("plan", planned.plan.summary())
     return planned.plan
+
+
+def describe_choice(report: Report, config: configuration.Bf16Config | None) -> None:
+    """Adds a row that says which type the run is in, and whether the CPU has a faster one."""
+    faster, why = processor.find().bfloat16() if device.kind() == "cpu" else (None, "")
+    if config is not None:
+        warns = faster is False
+        advice = f"; float32 is faster: {why}" if warns else ""
+        report.add(configuration.VARIABLE, config.source + advice, warns=warns)
+        return
+    advice = {
+        None: "",
+        True: f"; {configuration.VARIABLE}=1 is faster: {why}",
+        False: f"; bfloat16 would be slower: {why}",
+    }[faster]
+    report.add(configuration.VARIABLE, f"not set: the run is in float32{advice}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from runtime import distributed
-from runtime.devices import device, habana
+from runtime.devices import device, habana, processor
 from runtime.errors import UserError
 from runtime.flags import Settings
 from runtime.training import job
@@ -98,6 +98,7 @@ def _describe_programs(report: Report) -> None:
     tensorflow = tuple(map(int, tf.__version__.split(".")[:2]))
     report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
     report.add("host", socket.gethostname())
+    report.add("processor", processor.find())
     report.add("cores", len(os.sched_getaffinity(0)))
     mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
     report.add("mpirun", mpirun or "none; `make horovod` installs it")

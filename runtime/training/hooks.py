@@ -132,11 +132,12 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
 
 class Throughput(NamedTuple):
-    """How much was done in some time."""
+    """How much was done in some time; `waited` is how many of the seconds passed without input."""
 
     steps: int
     tokens: int
     seconds: float
+    waited: float
 
     def __sub__(self, other: Throughput) -> Throughput:
         return Throughput(*(a - b for a, b in zip(self, other, strict=True)))
@@ -144,6 +145,9 @@ class Throughput(NamedTuple):
     def per_second(self, batch_size: int) -> float:
         """Returns the examples per second."""
         return self.steps * batch_size / max(self.seconds, 1e-9)
+
+
+_NOTHING = Throughput(0, 0, 0.0, 0.0)
 
 
 class TrainingLog(tf.train.SessionRunHook):
@@ -178,20 +182,22 @@ class TrainingLog(tf.train.SessionRunHook):
         self._summary_every = summary_steps
         self._micro_batches = micro_batches
         # Where the training fails before its first step.
-        self._first_step, self._done = 0, Throughput(0, 0, 0.0)
+        self._first_step, self._done = 0, _NOTHING
 
     def begin(self) -> None:
         self._fetches = {
             name: tf.get_collection(name)[0]
             for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
         }
+        if waited := tf.get_collection(graph_keys.WAITED):
+            self._fetches[graph_keys.WAITED] = waited[0]
         self._global_step = tf.train.get_global_step()
         self._curves = Curves(self._folder) if self._folder else None
 
     def after_create_session(self, session, coord) -> None:
         self._first_step = session.run(self._global_step)
-        self._done = self._logged = self._after_first = Throughput(0, 0, 0.0)
-        self._runs = 0
+        self._done = self._logged = self._after_first = _NOTHING
+        self._runs, self._waited = 0, 0.0
         self._started = time.perf_counter()
 
     @property
@@ -207,14 +213,16 @@ class TrainingLog(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values) -> None:
+        values = run_values.results
         self._runs += 1
+        self._waited += values.get(graph_keys.WAITED, 0.0)
         if self._runs % self._micro_batches:
             return
-        values = run_values.results
         self._done = Throughput(
             self._done.steps + 1,
             self._done.tokens + int(values[graph_keys.TOKENS]),
             time.perf_counter() - self._started,
+            self._waited,
         )
         if self._done.steps == 1:
             self._after_first = self._done
@@ -246,6 +254,8 @@ class TrainingLog(tf.train.SessionRunHook):
             "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
             "peak memory": f"{peak_memory_gb():.2f} GB",
         }
+        if (waiting := self._waiting(later if later.steps else total)) is not None:
+            rows["waiting for input"] = f"{waiting:.1%}"
         log_statistics("Training statistics", rows)
 
     def _log(self, step: int, loss: float, learning_rate: float) -> None:
@@ -253,23 +263,33 @@ class TrainingLog(tf.train.SessionRunHook):
         steady = self._done - self._after_first
         mean = steady if steady.steps else self._done
         left = (self._total - step) * mean.seconds / mean.steps
-        rate = recent.per_second(self._batch_size)
+        curves = {"examples_per_second": recent.per_second(self._batch_size)}
+        waiting = self._waiting(recent)
+        if waiting is not None:
+            curves["waiting_for_input"] = waiting
         tf.logging.info(
             "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
-            "%.0f tokens/s  peak memory %.2f GB  %s left",
+            "%.0f tokens/s  %speak memory %.2f GB  %s left",
             step,
             self._total,
             100.0 * step / self._total,
             loss,
             learning_rate,
-            rate,
+            curves["examples_per_second"],
             mean.per_second(self._batch_size),
             recent.tokens / max(recent.seconds, 1e-9),
+            "" if waiting is None else f"waiting for input {waiting:.1%}  ",
             peak_memory_gb(),
             format_seconds(left),
         )
-        self._add_to_curves(step, examples_per_second=rate)
+        self._add_to_curves(step, **curves)
         self._logged = self._done
+
+    def _waiting(self, done: Throughput) -> float | None:
+        """Returns the share of the time in which input was waited for; None if nothing tells it."""
+        if graph_keys.WAITED not in self._fetches:
+            return None
+        return done.waited / max(done.seconds, 1e-9)
 
     def _add_to_curves(self, step: int, **values: float) -> None:
         if self._curves:

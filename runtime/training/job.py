@@ -3,9 +3,11 @@ device is chosen, and when everything is prepared the workers find each other.""
 
 from __future__ import annotations
 
+import tensorflow.compat.v1 as tf
+
 from runtime import distributed, ending, heartbeats
 from runtime.bf16 import configuration
-from runtime.devices import device, threads
+from runtime.devices import device, processor, threads
 from runtime.errors import FlagError
 from runtime.flags import Settings
 
@@ -25,6 +27,7 @@ def start(settings: Settings) -> None:
     device.choose(settings.device)
     _check_workers(settings)
     distributed.start(settings.use_horovod)
+    tf.logging.info("Processor: %s", processor.find())
     threads.limit()
     # A fault of it is to show before any work.
     configuration.from_environment()

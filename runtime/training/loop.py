@@ -17,6 +17,7 @@ from runtime.checkpoints.sharded_state import ShardedState
 from runtime.data.records import reading_records
 from runtime.devices import device, habana
 from runtime.errors import NOT_FINITE, UserError
+from runtime.training import graph_keys
 from runtime.training.hooks import SaveCheckpoints, TrainingLog
 
 # How the operating system's reasons read in TensorFlow's messages.
@@ -144,7 +145,7 @@ def train(
     try:
         hooks = [*distributed.starting_hooks(), state, log, save, *more_hooks]
         with reading_records():
-            estimator.train(input_fn, hooks=hooks, max_steps=plan.num_steps)
+            estimator.train(_timed(input_fn), hooks=hooks, max_steps=plan.num_steps)
         _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
     except tf.errors.OpError as e:
         reason = reason_for_people(e, folder, log.step)
@@ -153,6 +154,35 @@ def train(
         raise UserError(reason) from e
     finally:
         signals.raise_stopped()
+
+
+def _timed(input_fn: Callable) -> Callable:
+    """Returns an `input_fn` that leaves in `WAITED` how long a step waits for its batch.
+
+    On the HPU, where the iterator is the device's, it is `input_fn` itself.
+    """
+    if device.is_hpu():
+        return input_fn
+
+    def timed_input_fn() -> dict[str, tf.Tensor]:
+        batches = tf.data.make_initializable_iterator(input_fn())
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, batches.initializer)
+        asked = _now()
+        with tf.control_dependencies([asked]):
+            batch = batches.get_next()
+        with tf.control_dependencies(list(batch.values())):
+            came = _now()
+        tf.add_to_collection(graph_keys.WAITED, came - asked)
+        # The model begins when that time is taken: what it does is no waiting.
+        with tf.control_dependencies([came]):
+            return {name: tf.identity(value) for name, value in batch.items()}
+
+    return timed_input_fn
+
+
+def _now() -> tf.Tensor:
+    """Returns the clock in seconds; `tf.timestamp` refuses to work where bits are to be equal."""
+    return tf.numpy_function(time.perf_counter, [], tf.float64)
 
 
 def _stop_together(where: str) -> None:

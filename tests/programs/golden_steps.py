@@ -56,7 +56,7 @@ def main() -> None:
 
     done = distributed.share(newest_step(flags.output_dir))
 
-    def input_fn(params: dict) -> tf.data.Dataset:
+    def input_fn() -> tf.data.Dataset:
         data = tf.data.Dataset.from_tensor_slices({name: curve[name] for name in NAMES})
         parts = data.batch(flags.batch_size, drop_remainder=True)
         own = parts.shard(distributed.size(), distributed.rank())

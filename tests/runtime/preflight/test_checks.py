@@ -1,4 +1,4 @@
-"""What check_setup.py says of a step's memory, on machines with cards and workers."""
+"""What check_setup.py says of a step's memory and its type, by machine and workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from optimization import create_optimizer
 from runtime import distributed
+from runtime.bf16 import configuration
 from runtime.devices import device
+from runtime.devices.processor import Processor
 from runtime.preflight import checks
 from runtime.preflight.available_memory import Memory
 from runtime.preflight.report import Report
@@ -86,3 +88,52 @@ def test_another_machine_has_another_host(rows):
     assert all(row.ok for row in found.values())
     assert found["device memory"].value.endswith("32.00 GB given by --device_memory")
     assert "host memory" not in found
+
+
+WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
+
+
+@pytest.fixture
+def choice(monkeypatch):
+    """The row about the type of a job's products, on a machine."""
+
+    def describe(kind, instructions, config=None):
+        monkeypatch.setattr(device, "kind", lambda: kind)
+        monkeypatch.setattr(checks.processor, "find", lambda: Processor("", instructions))
+        report = Report()
+        checks.describe_choice(report, config)
+        (row,) = report.rows
+        return row.value, row.warns
+
+    return describe
+
+
+@pytest.mark.parametrize(
+    ("kind", "instructions", "advice"),
+    [
+        ("cpu", WITH, "; TF_BF16_CONVERSION=1 is faster: the processor has AVX512_BF16"),
+        ("cpu", WITHOUT, "; bfloat16 would be slower: the processor has neither AVX512_BF16 nor "),
+        ("cpu", UNKNOWN, ""),
+        ("gpu", WITH, ""),
+        ("gpu", WITHOUT, ""),
+    ],
+)
+def test_advice_on_float32(choice, kind, instructions, advice):
+    value, warns = choice(kind, instructions)
+    expected = f"not set: the run is in float32{advice}"
+    assert value.startswith(expected) if advice else value == expected
+    assert not warns
+
+
+@pytest.mark.parametrize(
+    ("kind", "instructions", "warns"),
+    [
+        ("cpu", WITH, False),
+        ("cpu", WITHOUT, True),
+        ("cpu", UNKNOWN, False),
+        ("hpu", WITHOUT, False),
+    ],
+)
+def test_advice_on_bfloat16(choice, kind, instructions, warns):
+    advice = "; float32 is faster: the processor has neither AVX512_BF16 nor AMX" if warns else ""
+    assert choice(kind, instructions, configuration.load("basic")) == (f"basic{advice}", warns)

@@ -48,11 +48,11 @@ def log(caplog, monkeypatch):
     return lines
 
 
-def train(folder, hook, clock, durations, fail_at=None):
+def train(folder, hook, clock, durations, fail_at=None, waits=None):
     """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
 
     The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
-    100 + k tokens.
+    100 + k tokens, and comes after `waits[k]` seconds if that is known.
     """
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
@@ -60,8 +60,12 @@ def train(folder, hook, clock, durations, fail_at=None):
         tf.add_to_collection(graph_keys.LOSS, 1 / (before + 1))
         tf.add_to_collection(graph_keys.LEARNING_RATE, before / 1000)
         tf.add_to_collection(graph_keys.TOKENS, 100 + tf.cast(before, tf.int32))
-        fetched = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
-        with tf.control_dependencies([*fetched, tf.get_collection(graph_keys.LEARNING_RATE)[0]]):
+        if waits:
+            wait = tf.gather(tf.constant(waits, tf.float64), tf.cast(before, tf.int32))
+            tf.add_to_collection(graph_keys.WAITED, wait)
+        keys = "LOSS", "TOKENS", "LEARNING_RATE", "WAITED"
+        fetched = [tf.get_collection(getattr(graph_keys, key)) for key in keys]
+        with tf.control_dependencies(sum(fetched, [])):
             increment = tf.assign_add(step, 1)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
         with tf.train.MonitoredTrainingSession(
@@ -286,6 +290,19 @@ class TestTrainingLog:
         assert curves["loss"] == pytest.approx({2: 1 / 2, 4: 1 / 4, 6: 1 / 6})
         assert curves["learning_rate"] == pytest.approx({2: 0.001, 4: 0.003, 6: 0.005})
 
+    def test_waiting_for_input(self, tmp_path, clock, log):
+        """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
+        hook = TrainingLog(str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2)
+        train(tmp_path, hook, clock, [3, 1] + [1] * 4, waits=[1, 0.5, 0, 0.25, 0.01, 0.04])
+        assert points(tmp_path)["waiting_for_input"] == pytest.approx(
+            {1: 0.375, 2: 0.125, 3: 0.025}
+        )
+        lines = log()
+        shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))
+        assert shares == ["37.5%", "12.5%", "2.5%"]
+        # Of all steps but the first.
+        assert statistics(lines)["waiting for input"] == "7.5%"
+
     def test_without_a_folder_there_are_no_curves(self, tmp_path, clock):
         train(tmp_path, TrainingLog(None, 2, 8, 1), clock, [1, 1])
         assert points(tmp_path) == {}
@@ -311,10 +328,10 @@ def points(folder):
 
 
 def test_throughput():
-    difference = Throughput(7, 1000, 10.0) - Throughput(3, 400, 2.0)
-    assert difference == (4, 600, 8.0)
+    difference = Throughput(7, 1000, 10.0, 2.5) - Throughput(3, 400, 2.0, 2.0)
+    assert difference == (4, 600, 8.0, 0.5)
     assert difference.per_second(16) == 8.0
-    assert Throughput(0, 0, 0.0).per_second(16) == 0
+    assert Throughput(0, 0, 0.0, 0.0).per_second(16) == 0
 
 
 def test_peak_memory():

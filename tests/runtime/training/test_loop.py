@@ -1,8 +1,10 @@
-"""What ends a training, in words for people; the training itself is tested by whole runs."""
+"""What a training waits for, and what ends it; the rest is tested by whole runs."""
 
 from __future__ import annotations
 
 import re
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from runtime import distributed, estimators
 from runtime.devices import ops
 from runtime.distributed import Worker
 from runtime.errors import NOT_FINITE
-from runtime.training.loop import make_estimator, reason_for_people
+from runtime.training import graph_keys
+from runtime.training.loop import TrainingPlan, make_estimator, reason_for_people, train
 
 
 def error_of(make_operation) -> tf.errors.OpError:
@@ -96,3 +99,67 @@ def test_every_worker_draws_dropout_of_its_own(monkeypatch, tmp_path):
     assert len(set(masks)) == 3
     assert mask_of(1, seed=5) == masks[1]
     assert mask_of(0, seed=7) != masks[0]
+
+
+def work() -> float:
+    """Returns the seconds that some work took."""
+    began = time.perf_counter()
+    np.sort(np.random.default_rng(1).random(500_000))
+    return time.perf_counter() - began
+
+
+class Waits(tf.train.SessionRunHook):
+    """Takes down for how many seconds each step waited for its batch."""
+
+    def begin(self) -> None:
+        (self._waited,) = tf.get_collection(graph_keys.WAITED)
+        self.seconds: list[float] = []
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._waited)
+
+    def after_run(self, run_context, run_values) -> None:
+        self.seconds.append(run_values.results)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_time_that_a_step_waits_for_its_batch(tmp_path, ahead):
+    """It is all of the making of batches, unless they are made ahead, and nothing of the step's."""
+    made = [threading.Event() for _ in range(6)]
+    making, training = [], []
+
+    def make(number: int) -> float:
+        making.append(work())
+        made[number].set()
+        return float(number)
+
+    def train_on(number: float) -> float:
+        training.append(work())
+        assert not ahead or made[int(number) + 1].wait(timeout=60)
+        return number
+
+    def input_fn() -> tf.data.Dataset:
+        batches = tf.data.Dataset.range(len(made))
+        batches = batches.map(lambda number: {"x": tf.numpy_function(make, [number], tf.float64)})
+        # Else TensorFlow adds it.
+        options = tf.data.Options()
+        options.experimental_optimization.inject_prefetch = False
+        return batches.prefetch(1) if ahead else batches.with_options(options)
+
+    def model_fn(features, labels, mode, params):
+        loss = tf.numpy_function(train_on, [features["x"]], tf.float64)
+        for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
+            tf.add_to_collection(key, loss)
+        with tf.control_dependencies([loss]):
+            step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        return estimators.EstimatorSpec(mode, loss=loss, train_op=step)
+
+    steps, waits = 5, Waits()
+    began = time.perf_counter()
+    plan = TrainingPlan(steps, 1, 1, 10, 10, 10)
+    train(make_estimator(model_fn, str(tmp_path), 1, False), input_fn, plan, more_hooks=[waits])
+    total = time.perf_counter() - began
+    assert len(waits.seconds) == len(training) == steps
+    assert waits.seconds[0] >= making[0]
+    assert (sum(waits.seconds) >= sum(making[:steps])) != ahead
+    assert sum(waits.seconds) + sum(training) <= total
