@@ -84,7 +84,10 @@ class NodePattern(NamedTuple):
 
 
 class Bf16Config(NamedTuple):
-    """What a configuration file says; `source` is its path, or "basic"."""
+    """What a configuration file says; `source` is its path, or "basic".
+
+    No file has `conditional_exceptions`: nodes that are converted if a neighbor is.
+    """
 
     source: str
     allowlist: frozenset[str] = frozenset()
@@ -92,6 +95,7 @@ class Bf16Config(NamedTuple):
     strict_conditional_list: frozenset[str] = frozenset()
     non_convertible_exceptions: tuple[NodePattern, ...] = ()
     convertible_exceptions: tuple[NodePattern, ...] = ()
+    conditional_exceptions: tuple[NodePattern, ...] = ()
 
     def digest(self) -> str:
         """Returns a hash of what the configuration says, wherever its file lies."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -17,11 +18,17 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from runtime import estimators
-from runtime.bf16.configuration import Bf16Config
+from runtime.bf16.configuration import Bf16Config, NodePattern
 from runtime.bf16.graph_copy import add_new, copy_of, counterpart
 from runtime.bf16.graph_defs import BFLOAT16, Body, bodies
 from runtime.bf16.rules import ConversionPlan, borders, plan
 
+# The nodes of GELU in an encoder, see `runtime.devices.ops`. Where they are of the type of the
+# product before them and no gradient needs what is between, TensorFlow makes one operation of all,
+# which computes in float32 inside.
+_GELU = tuple(
+    NodePattern(re.compile(r".*/intermediate/[^/]*"), op) for op in ("AddV2", "Mul", "Tanh")
+)
 # Of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
 _HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
@@ -134,6 +141,8 @@ def plan_model(
         here = functools.partial(counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
     _check(spec)
+    if mode == estimators.ModeKeys.PREDICT and device == "cpu":
+        config = config._replace(conditional_exceptions=_GELU)
     others, outputs = _names(current.as_graph_def()), _outputs(spec, built)
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
 

@@ -201,7 +201,7 @@ def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
         return FORCED
     if op in config.allowlist:
         return ALLOWED
-    if op in config.conditional_list:
+    if op in config.conditional_list or _matches(config.conditional_exceptions, names, op):
         return CONDITIONAL
     if op in config.strict_conditional_list:
         return STRICT
