@@ -2,8 +2,8 @@
 
 A share is a local variable, a flat part of a vector that has the values of several variables one
 after the other. In a checkpoint these variables are under their own names, in their own shapes, so
-that a run goes on with any number of workers. They are gathered and read vector by vector: of
-memory that takes no more than one of them, of the size of a largest variable or 16 MB.
+that a run goes on with any number of workers. They are gathered and read vector by vector: that
+takes the memory of a few of them, of 16 MB each or the size of the largest variable.
 """
 
 from __future__ import annotations
