@@ -304,12 +304,19 @@ def _mean_of_group(
     return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
-def groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
-    """Yields neighbours that fit into a vector's bytes together, or a single larger tensor."""
-    group, used = [], 0
+def groups(
+    tensors: Sequence[tf.Tensor], most_bytes: int | None = None
+) -> Iterable[list[tf.Tensor]]:
+    """Yields neighbours that have at most so many bytes together, or a single larger tensor.
+
+    Args:
+      tensors: or variables, of known shapes.
+      most_bytes: None for those of a vector.
+    """
+    most, group, used = most_bytes or _VECTOR_BYTES, [], 0
     for tensor in tensors:
         needed = tensor.shape.num_elements() * tensor.dtype.size
-        if group and used + needed > _VECTOR_BYTES:
+        if group and used + needed > most:
             yield group
             group, used = [], 0
         group.append(tensor)

@@ -20,6 +20,7 @@ import runtime  # noqa: F401  First: it silences what TensorFlow prints when it 
 import tensorflow.compat.v1 as tf  # isort: skip
 
 from runtime import distributed
+from runtime.checkpoints import sharded_state
 from runtime.checkpoints.sharded_state import ShardedState, whole_bytes
 from sharded_optimizer import Shares
 
@@ -29,8 +30,8 @@ VARIABLES, ROWS = 8, 1 << 22
 def main(folder: pathlib.Path) -> None:
     distributed.start(use_horovod=True)
     distributed.connect()
-    # A variable a vector.
-    distributed._VECTOR_BYTES = 4 * ROWS
+    # A variable a vector, a vector at once.
+    distributed._VECTOR_BYTES = sharded_state._RUN_BYTES = 4 * ROWS
     with tf.Graph().as_default() as graph, tf.Session() as session:
         variables = [tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)]
         Shares(variables)
