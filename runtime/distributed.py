@@ -307,11 +307,11 @@ def _mean_of_group(
 def groups(
     tensors: Sequence[tf.Tensor], most_bytes: int | None = None
 ) -> Iterable[list[tf.Tensor]]:
-    """Yields neighbours that have at most so many bytes together, or a single larger tensor.
+    """Yields neighbours that fit into some bytes together, or a single larger tensor.
 
     Args:
       tensors: or variables, of known shapes.
-      most_bytes: None for those of a vector.
+      most_bytes: how many; None for those of a vector.
     """
     most, group, used = most_bytes or _VECTOR_BYTES, [], 0
     for tensor in tensors:
