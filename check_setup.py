@@ -171,6 +171,8 @@ def connect(report: Report, checked: Checked | None) -> None:
             for part in task.wanted():
                 contents = checked.contents(part)
                 distributed.check_alike(part_settings(task, part, contents))
+            if checked.steps:
+                checked.go_on(distributed.share(checked.begun))
     with report.part("programs"):
         report.add("Horovod", distributed.description())
 

@@ -1,12 +1,13 @@
 """Measures a training step of two workers with the optimizer shared out, and without.
 
-  make bench-zero      or: python -m benchmarks.zero [--rounds 5] [--batch_size 8] ...
+  make bench-zero      or: python -m benchmarks.zero [--rounds 7] [--batch_size 2] ...
 
 Of every model and way a job of two workers, a core each, trains two steps: that gives the bytes of
 the optimizer's state that a worker has, and the peak of its resident memory. Another job times the
 ways in turns, in one process, so that what else the machine does falls on all of them; printed are
-medians, and the median of a round's times next to its time without sharing. --shard_optimizer's
-"gradients" is "state" without accumulation, so that it has a row with --accumulation=2 only.
+medians, and the median of a round's times next to its time without sharing. Batches are small:
+what is sent and updated does not depend on their size, and takes the largest part of such a step.
+Without --accumulation=2 "gradients" computes what "state" does, and says how much times vary.
 
 With --table nothing is trained: it prints what workers keep and send by the formula of
 docs/workers.md.
@@ -29,6 +30,7 @@ from runtime.preflight.scaling import Link, scale, sent_in_a_step
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MODELS = ("albert_xlarge_v2", "bert_base_uncased")
 _TABLE = ("albert_xxlarge_v2", "bert_large_uncased")
+_WAYS = ("none", "state", "gradients")
 # Ways and batches a step.
 _COLUMNS = (("none", 1), ("state", 1), ("none", 4), ("state", 4), ("gradients", 4))
 _MARK = "measured: "
@@ -49,10 +51,10 @@ def main() -> None:
 def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", action="append", help="of configs/, or a path; may be repeated")
-    parser.add_argument("--batch_size", type=int, default=8, help="examples of each worker")
-    parser.add_argument("--seq_length", type=int, default=128)
+    parser.add_argument("--batch_size", type=int, default=2, help="examples of each worker")
+    parser.add_argument("--seq_length", type=int, default=64)
     parser.add_argument("--accumulation", type=int, default=1, help="batches of a step")
-    parser.add_argument("--rounds", type=int, default=5, help="measured steps of each way")
+    parser.add_argument("--rounds", type=int, default=7, help="measured steps of each way")
     parser.add_argument("--optimizer", default="adamw")
     parser.add_argument("--table", action="store_true", help="what many workers keep and send")
     parser.add_argument("--ways", help=argparse.SUPPRESS)
@@ -61,9 +63,8 @@ def parse_flags() -> argparse.Namespace:
 
 def compare(model: str, flags: argparse.Namespace) -> None:
     """Prints the table of a model."""
-    ways = ["none", "state", *(["gradients"] if flags.accumulation > 1 else [])]
-    alone = {way: run_job(model, way, 2) for way in ways}
-    seconds = run_job(model, ",".join(ways), flags.rounds + 1)["seconds"]
+    alone = {way: run_job(model, way, 2) for way in _WAYS}
+    seconds = run_job(model, ",".join(_WAYS), flags.rounds + 1)["seconds"]
     print(f"{model}, {flags.accumulation} x {flags.batch_size} x {flags.seq_length}, 2 workers")
     print(f"{'':<12}{'optimizer, MB':>14}{'ratio':>8}{'peak, GB':>10}{'s a step':>10}{'ratio':>8}")
     first = alone["none"]

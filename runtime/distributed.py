@@ -24,8 +24,13 @@ import tensorflow.compat.v1 as tf
 from runtime.errors import FlagError, UserError
 
 # Each worker's communication asks the others' every millisecond and spins until they answer, which
-# on a core of its own costs a third of the time: let it yield, and ask every 50 ms.
-_SPARING = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
+# on a core of its own costs a third of the time: let it yield, and ask every 50 ms. Vectors are
+# joined already, so that nothing is gained by copying several together.
+_SPARING = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "HOROVOD_CYCLE_TIME": "50",
+    "HOROVOD_FUSION_THRESHOLD": "0",
+}
 # Seconds.
 _HEAD_START = 1.0
 _INSTALL = "`make horovod` installs it"
@@ -35,8 +40,9 @@ _LAUNCHERS = {
     "horovodrun": ("HOROVOD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
     "srun": ("SLURM_{}", ("PROCID", "STEP_NUM_TASKS", "LOCALID", "STEP_TASKS_PER_NODE")),
 }
-# Gradients are sent in vectors of at most this size, so that the memory for them is bounded.
-_VECTOR_BYTES = 64 << 20
+# Gradients are sent in vectors of at most this size, as soon as those of one are there. From 32 MB
+# on Open MPI's reduce-scatter takes 3 times as long a byte: it gets fresh memory for each vector.
+_VECTOR_BYTES = 16 << 20
 
 
 class Worker(NamedTuple):
@@ -241,7 +247,7 @@ def share_of_mean(
 
     They are joined to a vector, with zeros up to a multiple of the number N of workers, of which
     worker r gets the r-th of N shares, from 0. Half of what `mean` sends is sent; `whole`, which
-    gives the vector from its shares, sends as much.
+    gives the vector from its shares, sends as much. A vector of a large tensor is sent in parts.
 
     Args:
       tensors: of known shapes, the same on every worker.
@@ -254,9 +260,15 @@ def share_of_mean(
         vector = joined(tensors, share * size())
         if dtype:
             vector = tf.cast(vector, dtype)
+        most = _VECTOR_BYTES // (vector.dtype.size * size())
+        widths = [min(most, share - start) for start in range(0, share, most)]
+        parts = tf.split(tf.reshape(vector, [size(), share]), widths, axis=1)
         # Not their average: Habana's Horovod would not divide on the card.
-        sums = _horovod.reducescatter(vector, op=_horovod.Sum, name=name)
-        sums.set_shape([share])
+        sums = [
+            _horovod.reducescatter(part, op=_horovod.Sum, name=f"{name}/{number}")
+            for number, part in enumerate(parts)
+        ]
+        sums = tf.reshape(tf.concat(sums, axis=1), [share])
         return tf.cast(sums, tensors[0].dtype) / size()
 
 
@@ -292,12 +304,19 @@ def _mean_of_group(
     return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
-def groups(tensors: Sequence[tf.Tensor]) -> Iterable[list[tf.Tensor]]:
-    """Yields neighbours that fit into a vector's bytes together, or a single larger tensor."""
-    group, used = [], 0
+def groups(
+    tensors: Sequence[tf.Tensor], most_bytes: int | None = None
+) -> Iterable[list[tf.Tensor]]:
+    """Yields neighbours that fit into some bytes together, or a single larger tensor.
+
+    Args:
+      tensors: or variables, of known shapes.
+      most_bytes: how many; None for those of a vector.
+    """
+    most, group, used = most_bytes or _VECTOR_BYTES, [], 0
     for tensor in tensors:
         needed = tensor.shape.num_elements() * tensor.dtype.size
-        if group and used + needed > _VECTOR_BYTES:
+        if group and used + needed > most:
             yield group
             group, used = [], 0
         group.append(tensor)

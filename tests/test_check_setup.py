@@ -396,6 +396,26 @@ def test_every_rank_checks_its_host(squad_dir, tmp_path):
 
 
 @pytest.mark.usefixtures("mpirun")
+def test_another_batch_and_other_workers_that_go_on(trained, squad_dir):
+    """With a run of one worker, whose steps are of 8 examples."""
+    going_on = command(squad_dir, trained, "--elastic_resume", "--json")
+    (rows,) = rows_of(run([*going_on, "--train_batch_size=4"]))
+    expected = "12, 1 of them warmup, 8 examples each", "this run, at step 12"
+    assert (rows["steps"], rows["output folder"]) == expected
+    result = run([*going_on, "--train_batch_size=3"])
+    assert result.returncode == 1
+    assert "steps of 8 examples, which 1 worker cannot share out" in result.stdout
+    assert "no number of them can; or give another --train_batch_size" in result.stdout
+    job = [*going_on, "--use_horovod=true", "--estimate", "--train_batch_size=2"]
+    result = run_as_workers(2, job)
+    assert result.returncode == 0, result.stderr
+    first, second = rows_of(result)
+    assert (first["steps"], first["output folder"]) == expected
+    assert ": 12 steps of 8 examples, " in first["training"]
+    assert first["accumulated gradients"] == second["accumulated gradients"] == first["parameters"]
+
+
+@pytest.mark.usefixtures("mpirun")
 def test_a_fault_of_all_is_one_report(squad_dir, tmp_path):
     result = run(under_mpirun(2, command(squad_dir, tmp_path, "--use_horovod=true", "--use_tpu")))
     assert result.returncode == 1

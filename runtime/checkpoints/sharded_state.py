@@ -2,8 +2,8 @@
 
 A share is a local variable, a flat part of a vector that has the values of several variables one
 after the other. In a checkpoint these variables are under their own names, in their own shapes, so
-that a run goes on with any number of workers. They are gathered and read vector by vector: of
-memory that takes no more than one of them, of the size of a largest variable or 64 MB.
+that a run goes on with any number of workers. They are gathered and read part by part: that takes
+the memory of a few parts, of 64 MB each or the size of the largest variable.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from runtime import distributed
 from runtime.checkpoints.checkpoint_files import load_checkpoint, restoring
 from runtime.errors import UserError
 
+# What is gathered at once, as each time workers wait for each other; or a single larger vector.
+_RUN_BYTES = 64 << 20
 # Collections: the variables, and for each, as JSON, names and shapes of what all shares are.
 _SHARES, _CONTENTS = "shares_of_state", "contents_of_shares"
 
@@ -54,50 +56,61 @@ def _with_contents(graph: tf.Graph) -> list[tuple[tf.Variable, list]]:
     return list(zip(graph.get_collection(_SHARES), contents, strict=True))
 
 
-class _Vector:
-    """The operations on one share and those of the other workers.
+class _Vectors:
+    """The operations on some shares and those of the other workers, which are run together."""
 
-    Attributes:
-      contents: names and shapes.
-    """
+    def __init__(self, first: int, pairs: Sequence[tuple[tf.Variable, list]]):
+        """Builds them.
 
-    def __init__(self, number: int, share: tf.Variable, contents: list):
-        self.contents = contents
-        # Not where a checkpoint's values would take an accelerator's memory.
-        value = share.read_value()
+        Args:
+          first: the number of the first share among all.
+          pairs: of a share, and the names and shapes of what all workers' are.
+        """
+        self.contents = [content for _, contents in pairs for content in contents]
+        self._prefix = tf.placeholder(tf.string, [])
+        self._wholes, tensors, self._given, restored = [], [], [], []
+        for number, (share, contents) in enumerate(pairs, first):
+            # Not where a checkpoint's values would take an accelerator's memory.
+            value = share.read_value()
+            with tf.device("/cpu:0"):
+                length = share.shape[0] * distributed.size()
+                whole = distributed.whole(value, f"state_{number}/saved")
+                sizes = [math.prod(shape) for _, shape in contents]
+                parts = tf.split(whole, [*sizes, length - sum(sizes)])
+                given = tf.placeholder(share.dtype, [length])
+                sent = distributed.from_rank_0(given, f"state_{number}/restored")
+                own = tf.split(sent, distributed.size())[distributed.rank()]
+            tensors += [tf.reshape(p, s) for p, (_, s) in zip(parts, contents, strict=False)]
+            self._wholes.append(whole.op)
+            self._given.append((given, contents))
+            restored.append(share.assign(own))
+        names = [name for name, _ in self.contents]
         with tf.device("/cpu:0"):
-            self._length = share.shape[0] * distributed.size()
-            self._whole = distributed.whole(value, f"state_{number}/saved")
-            sizes = [math.prod(shape) for _, shape in contents]
-            parts = tf.split(self._whole, [*sizes, self._length - sum(sizes)])
-            self._prefix = tf.placeholder(tf.string, [])
             self._write = tf.raw_ops.SaveV2(
                 prefix=self._prefix,
-                tensor_names=[name for name, _ in contents],
-                shape_and_slices=[""] * len(contents),
-                tensors=[tf.reshape(p, s) for p, (_, s) in zip(parts, contents, strict=False)],
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                tensors=tensors,
             )
-            self._given = tf.placeholder(share.dtype, [self._length])
-            given = distributed.from_rank_0(self._given, f"state_{number}/restored")
-            own = tf.split(given, distributed.size())[distributed.rank()]
-        self._restore = share.assign(own)
+        self._restore = tf.group(*restored)
 
     def gather(self, session: tf.Session, prefix: str | None) -> None:
         """Gathers the values; writes them as a checkpoint where there is a prefix."""
         if prefix is None:
-            session.run(self._whole.op)
+            session.run(self._wholes)
         else:
             session.run(self._write, {self._prefix: prefix})
 
     def read(self, session: tf.Session, reader: tf.train.NewCheckpointReader | None) -> None:
         """Gives all workers their shares of what one of them, rank 0, has a reader of."""
-        values = np.zeros([self._length], np.float32)
-        place = 0
-        for name, shape in self.contents if reader else ():
-            size = math.prod(shape)
-            values[place : place + size] = reader.get_tensor(name).ravel()
-            place += size
-        session.run(self._restore, {self._given: values})
+        values = {given: np.zeros(given.shape, np.float32) for given, _ in self._given}
+        for given, contents in self._given if reader else ():
+            place = 0
+            for name, shape in contents:
+                size = math.prod(shape)
+                values[given][place : place + size] = reader.get_tensor(name).ravel()
+                place += size
+        session.run(self._restore, values)
 
 
 class ShardedState(tf.train.SessionRunHook):
@@ -111,8 +124,12 @@ class ShardedState(tf.train.SessionRunHook):
         self._folder = folder
 
     def begin(self) -> None:
-        pairs = _with_contents(tf.get_default_graph())
-        self._vectors = [_Vector(number, *pair) for number, pair in enumerate(pairs)]
+        pairs = iter(_with_contents(tf.get_default_graph()))
+        most, first = _RUN_BYTES // distributed.size(), 0
+        self._vectors = []
+        for group in distributed.groups(shares(tf.get_default_graph()), most):
+            self._vectors.append(_Vectors(first, [next(pairs) for _ in group]))
+            first += len(group)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         """Restores the shares, if there is a checkpoint.
@@ -146,7 +163,7 @@ class ShardedState(tf.train.SessionRunHook):
             vector.gather(session, None)
 
 
-def _reader(checkpoint: str, vectors: Sequence[_Vector]) -> tf.train.NewCheckpointReader:
+def _reader(checkpoint: str, vectors: Sequence[_Vectors]) -> tf.train.NewCheckpointReader:
     """Returns a reader of a checkpoint that has what the vectors need.
 
     Raises:

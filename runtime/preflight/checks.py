@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -55,6 +56,7 @@ class Checked:
     Attributes:
       task: the task.
       trained: the task with the flags by which it is trained, if the run in the folder goes on.
+      begun: what that run is shaped by, on rank 0, and on the others once `go_on` has told them.
       contents: of a part, see `Task.contents`; files are read once for it.
       part: of the data, see `Task.part`; its examples are read once.
       num_examples: to train on.
@@ -65,6 +67,7 @@ class Checked:
     def __init__(self, task: Task):
         """Starts with nothing looked at."""
         self.task = self.trained = task
+        self.begun: Mapping[str, Any] = {}
         self.contents = functools.cache(task.contents)
         self.part = functools.cache(task.part)
         self.num_examples = 0
@@ -75,18 +78,15 @@ class Checked:
         """Returns the model, as in training."""
         return self.trained.model_fn(self.steps or (1, 0))
 
-    def go_on(self) -> None:
-        """Looks, from here on, at a training that goes on as the run in the folder was begun.
+    def go_on(self, begun: Mapping[str, Any]) -> None:
+        """Looks, from here on, at a training that goes on as the run in rank 0's folder was begun.
 
-        Raises:
-          UserError: there is another run in the folder, or these workers cannot go on with it.
+        Args:
+          begun: what the run is shaped by, see `as_begun`.
         """
-        settings = self.task.settings
-        shaping = training_settings(self.task, self.contents(TRAIN))
-        begun = as_begun(settings, shaping)
-        check_output_dir(settings, begun)
+        self.begun = begun
         self.trained = copy.copy(self.task)
-        self.trained.settings = copy.copy(settings)
+        self.trained.settings = copy.copy(self.task.settings)
         go_on(self.trained.settings, begun)
         self.steps = self.trained.steps(self.num_examples)
 
@@ -158,15 +158,17 @@ def describe_training(report: Report, checked: Checked) -> None:
         if distributed.is_chief():
             report.add("model", checkpoint_to_use(settings))
         return
-    if distributed.is_chief():
-        checked.go_on()
+    if not distributed.is_chief():
+        return
+    begun = as_begun(settings, training_settings(checked.task, checked.contents(TRAIN)))
+    check_output_dir(settings, begun)
+    checked.go_on(begun)
     num_steps, num_warmup_steps = checked.steps
     size = global_batch_size(checked.trained.settings)
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
-    if distributed.is_chief():
-        done = max(_checkpoints_there(settings), default=0)
-        report.add("output folder", f"this run, at step {done}" if done else "free")
+    done = max(_checkpoints_there(settings), default=0)
+    report.add("output folder", f"this run, at step {done}" if done else "free")
 
 
 def _checkpoints_there(settings: Settings) -> dict[int, str]:

@@ -15,7 +15,7 @@ from runtime import distributed
 from runtime.checkpoints.checkpoint_files import list_checkpoints
 from runtime.data.batches import Data
 from runtime.data.records import reading_records
-from runtime.flags import TOO_LARGE
+from runtime.flags import TOO_LARGE, Settings
 from runtime.preflight.checks import Checked
 from runtime.preflight.report import Report
 from runtime.preflight.scaling import Link, scale, sent_in_a_step
@@ -108,7 +108,7 @@ def measure(checked: Checked, features_alone: bool = False) -> Measured:
         wanted = wanted_parts(checked.task)
         samples = {name: checked.part(name).sample(folder) for name in wanted}
         data = {name: data for name, (data, _) in samples.items()}
-        paces = {} if features_alone else _paces(checked.task, data, folder)
+        paces = {} if features_alone else _paces(checked.trained, data, folder)
     return Measured(sum(seconds for _, seconds in samples.values()), data, paces)
 
 
@@ -176,7 +176,7 @@ def describe_duration(
     """Adds rows about how long the job takes here and, if that is asked, on other workers."""
     with report.part("duration"):
         if measured.paces:
-            in_all = _add(report, "", checked, checked.steps, measured)
+            in_all = _add(report, "", checked.trained.settings, checked.steps, measured)
             value = f"{format_seconds(in_all)} from the beginning, on hosts like this one"
             report.add("whole job", value)
         if on and not checked.steps:
@@ -206,7 +206,7 @@ def _describe_elsewhere(
     who = f"{on.workers} worker{'s' * (on.workers > 1)}"
     with distributed.as_if(on.workers):
         steps = checked.task.steps(checked.num_examples)
-        in_all = _add(report, f"{who}: ", checked, steps, measured._replace(paces=paces))
+        in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))
     report.add(
         f"{who}: whole job",
         f"{format_seconds(in_all)} at an efficiency of {scaled.efficiency:.3f}, modelled with "
@@ -217,12 +217,12 @@ def _describe_elsewhere(
 def _add(
     report: Report,
     prefix: str,
-    checked: Checked,
+    settings: Settings,
     steps: tuple[int, int] | None,
     measured: Measured,
 ) -> float:
     """Adds a row for every part of the job of the present number of workers; the seconds of all."""
-    settings, workers, in_all = checked.task.settings, distributed.size(), 0.0
+    workers, in_all = distributed.size(), 0.0
     if measured.features:
         in_all += measured.features
         report.add(f"{prefix}features", f"{format_seconds(in_all)}, made once")
@@ -233,7 +233,7 @@ def _add(
             what = f"{steps[0]} steps of {size * count * workers} examples"
         else:
             size, records = settings.predict_batch_size, measured.data[name].num_records
-            item, times = _SCORING[name], _passes(checked, steps) if name == DEV else 1
+            item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
             batches = -(-records // (size * workers))
             what = f"{times} x {records} features"
         seconds = times * pace.seconds(batches)
@@ -245,9 +245,8 @@ def _add(
     return in_all
 
 
-def _passes(checked: Checked, steps: tuple[int, int] | None) -> int:
+def _passes(settings: Settings, steps: tuple[int, int] | None) -> int:
     """Returns how many checkpoints are scored, if the training does not end early."""
-    settings = checked.task.settings
     if steps:
         return -(-steps[0] // settings.save_checkpoints_steps)
     return max(len(list_checkpoints(settings.output_dir)), 1)

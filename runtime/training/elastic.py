@@ -43,10 +43,11 @@ def as_begun(settings: Settings, shaping: dict) -> dict:
     if examples % (shaping[WORKERS] * shaping[_BATCH]):
         numbers = [n for n in range(1, examples + 1) if examples % (n * shaping[_BATCH]) == 0]
         can = f"{', '.join(map(str, numbers))} can" if numbers else "no number of them can"
+        now = shaping[WORKERS]
         raise FlagError(
             f"--elastic_resume: the run in {settings.output_dir} has steps of {examples} examples, "
-            f"which {shaping[WORKERS]} workers cannot share out in batches of --{_BATCH} "
-            f"{shaping[_BATCH]}; {can}, or others with another --{_BATCH}"
+            f"which {now} worker{'s' * (now > 1)} cannot share out in batches of --{_BATCH} "
+            f"{shaping[_BATCH]}; {can}; or give another --{_BATCH}"
         )
     return {**shaping, **{name: begun[name] for name in _CUT}}
 

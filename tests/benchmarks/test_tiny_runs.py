@@ -168,7 +168,8 @@ def test_zero(give, squad_dir, monkeypatch, capsys):
     monkeypatch.setattr(zero, "run_job", run_job)
     zero.main()
     rows = rows_of(capsys.readouterr().out)
-    assert rows["none"][:2] == [rows["state"][0], 1.0]
+    for way in zero._WAYS:
+        assert rows[way][:2] == [rows["none"][0], 1.0]
     # Weights and half of the moments, and the sums of accumulated gradients.
     assert zero.kept_bytes(10, 2, "gradients", 4) == 4 * 10 * (1 + 1 + 0.5)
     assert zero.kept_bytes(10, 2, "state", 1) == 4 * 10 * (1 + 1)

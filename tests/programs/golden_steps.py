@@ -2,7 +2,7 @@
 
   mpirun -np N python tests/programs/golden_steps.py --golden=FOLDER --init_checkpoint=PREFIX \
     --output_dir=FOLDER --batch_size=8 [--accumulation=1] [--checkpointing] [--wire=float16] \
-    [--optimizer=adamw] [--shard=none] [--until=20]
+    [--shard=none] [--save_every=20]
 
 `--batch_size` is each worker's; the golden batches of 8 are cut into parts of that size. Where the
 folder has a checkpoint, it is gone on from.
@@ -45,9 +45,8 @@ def main() -> None:
     parser.add_argument("--accumulation", type=int, default=1)
     parser.add_argument("--checkpointing", action="store_true")
     parser.add_argument("--wire")
-    parser.add_argument("--optimizer", default="adamw")
     parser.add_argument("--shard", default="none")
-    parser.add_argument("--until", type=int)
+    parser.add_argument("--save_every", type=int)
     flags = parser.parse_args()
     start_worker()
     curve = np.load(f"{flags.golden}/squad_v1_adamw.npz")
@@ -67,7 +66,6 @@ def main() -> None:
             float(curve["learning_rate"]),
             num_steps,
             int(curve["num_warmup_steps"]),
-            flags.optimizer,
             gradient_accumulation_steps=flags.accumulation,
             allreduce_dtype=tf.as_dtype(flags.wire) if flags.wire else None,
             shard_optimizer=flags.shard,
@@ -77,8 +75,8 @@ def main() -> None:
     )
     (config,) = map(modeling.read_config, glob.glob(f"{flags.golden}/*_config.json"))
     model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=False), options)
-    last = flags.until or num_steps
-    plan = TrainingPlan(last, GOLDEN_BATCH, flags.accumulation, num_steps, 1, num_steps)
+    every = flags.save_every or num_steps
+    plan = TrainingPlan(num_steps, GOLDEN_BATCH, flags.accumulation, every, 1, num_steps)
     train(make_estimator(model_fn, flags.output_dir, 1, False), input_fn, plan)
 
 

@@ -2,8 +2,8 @@
 
   mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
 
-The final weights of a way are in FOLDER/WAY.npz, and FOLDER/sent.json has the bytes that each
-worker sent in a step of it, in the mean. Gloo writes what it sends to sockets.
+The final weights of a way are in FOLDER/WAY.npz, and FOLDER/found.json has what was seen besides,
+see `Found`. Gloo writes what it sends to sockets.
 """
 
 from __future__ import annotations
@@ -46,17 +46,31 @@ class Way(NamedTuple):
         return "-".join(map(str, self))
 
 
+class Found(NamedTuple):
+    """What was seen of a way besides the weights.
+
+    Attributes:
+      sent: bytes that each worker sends in a step, in the mean.
+      norms: of the gradients of each step, where no batches are accumulated.
+      waits_for: of the backward pass, the part that each vector's reduce-scatter waits for.
+    """
+
+    sent: float
+    norms: list[float]
+    waits_for: list[float]
+
+
+SHARDS = ("none", "state", "gradients")
 WAYS = {
     "albert": [
-        *(Way(shard, 1) for shard in ("none", "state")),
-        *(Way(shard, 2) for shard in ("none", "state", "gradients")),
-        *(Way(shard, 2, "lamb") for shard in ("none", "gradients")),
-        *(Way(shard, 1, "radam") for shard in ("none", "state")),
-        *(Way(shard, 2, "adamw", "float16") for shard in ("none", "state", "gradients")),
+        *(Way(shard, batches) for batches in (1, 2) for shard in SHARDS),
+        *(Way(shard, 2, "adamw", "float16") for shard in SHARDS),
     ],
     "bert": [
-        *(Way(shard, 1, "lamb") for shard in ("none", "state")),
-        *(Way(shard, 2) for shard in ("none", "state", "gradients")),
+        *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
+        *(Way(shard, 2) for shard in SHARDS),
+        *(Way(shard, 1, "radam") for shard in SHARDS[:2]),
+        *(Way(shard, 1, "adamw", "float16") for shard in SHARDS[:2]),
     ],
 }
 
@@ -65,18 +79,19 @@ def main(golden: str, folder: pathlib.Path) -> None:
     start_worker()
     curve = np.load(f"{golden}/squad_v1_adamw.npz")
     (path,) = glob.glob(f"{golden}/*_config.json")
-    config, sent = modeling.read_config(path), {}
+    config, found = modeling.read_config(path), {}
     for way in WAYS[re.match(r"[a-z]+", os.path.basename(path)).group()]:
         weights, own = train(way, golden, config, curve)
-        sent[str(way)] = np.mean(distributed.gather_json(own))
+        sent = np.mean(distributed.gather_json(own.sent))
+        found[str(way)] = own._replace(sent=sent)
         if distributed.is_chief():
             np.savez(folder / f"{way}.npz", **weights)
     if distributed.is_chief():
-        (folder / "sent.json").write_text(json.dumps(sent))
+        (folder / "found.json").write_text(json.dumps(found))
 
 
-def train(way: Way, golden: str, config: modeling.EncoderConfig, curve) -> tuple[dict, float]:
-    """The weights after the golden steps, and the bytes that are sent in each."""
+def train(way: Way, golden: str, config: modeling.EncoderConfig, curve) -> tuple[dict, Found]:
+    """The weights after the golden steps, and what was seen."""
     steps = int(curve["num_train_steps"])
     size = GOLDEN_BATCH // way.batches // distributed.size()
     options = OptimizerOptions(
@@ -90,11 +105,15 @@ def train(way: Way, golden: str, config: modeling.EncoderConfig, curve) -> tuple
     )
     head = make_v1_head(mask_padding_in_loss=False)
     model_fn = make_model_fn(config, head, ModelOptions(options, golden))
-    with tf.Graph().as_default(), tf.Session() as session:
+    # What Grappler rewrites is not looked at here, and takes longer than the steps.
+    plain = tf.ConfigProto()
+    plain.graph_options.rewrite_options.disable_meta_optimizer = True
+    with tf.Graph().as_default() as graph, tf.Session(config=plain) as session:
         tf.set_random_seed(1)
         features = {n: tf.placeholder(tf.int32, [size, *curve[n].shape[1:]]) for n in NAMES}
         step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
-        weights = {v.op.name: v for v in tf.trainable_variables()}
+        weights, norms = {v.op.name: v for v in tf.trainable_variables()}, []
+        norm = [op.outputs[0] for op in graph.get_operations() if op.type == "CheckNumerics"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         weights["cls/squad/output_weights"].load(curve["output_weights"], session)
         for run in range(steps * way.batches):
@@ -102,8 +121,21 @@ def train(way: Way, golden: str, config: modeling.EncoderConfig, curve) -> tuple
                 before = bytes_written()
             first = (run * distributed.size() + distributed.rank()) * size
             batch = {features[n]: curve[n][first : first + size] for n in NAMES}
-            session.run(step, batch)
-        return session.run(weights), (bytes_written() - before) / (steps - WARMED)
+            norms += map(float, session.run([step, *norm], batch)[1:])
+        sent = (bytes_written() - before) / (steps - WARMED)
+        return session.run(weights), Found(sent, norms, parts_of_backward_pass(graph))
+
+
+def parts_of_backward_pass(graph: tf.Graph) -> list[float]:
+    """Of the operations of the backward pass, how many each reduce-scatter depends on, in parts."""
+    needs, parts = {}, []
+    for op in graph.get_operations():  # what an operation needs comes before it
+        before = {*(tensor.op for tensor in op.inputs), *op.control_inputs}
+        needs[op] = before.union(*(needs.get(other, ()) for other in before))
+        if op.type == "HorovodReducescatter":
+            parts.append(sum(other.name.startswith("gradients/") for other in needs[op]))
+    backward = sum(op.name.startswith("gradients/") for op in graph.get_operations())
+    return [part / backward for part in parts]
 
 
 def bytes_written() -> int:

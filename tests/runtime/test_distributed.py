@@ -104,7 +104,11 @@ class TestConnect:
         return connect
 
     def test_on_the_cpu_it_spares_the_cores(self, connected):
-        expected = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
+        expected = {
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+            "HOROVOD_CYCLE_TIME": "50",
+            "HOROVOD_FUSION_THRESHOLD": "0",
+        }
         assert connected() == expected
 
     def test_elsewhere_it_is_as_horovod_has_it(self, connected):

@@ -64,7 +64,7 @@ def rows(monkeypatch):
         )
         steps = task.steps(600) if trains else None
         checked = types.SimpleNamespace(
-            task=task, num_examples=600, steps=steps, num_weights=25_000_000
+            task=task, trained=task, num_examples=600, steps=steps, num_weights=25_000_000
         )
         report = Report()
         describe_duration(report, checked, measured, on)

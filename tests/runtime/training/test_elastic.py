@@ -67,8 +67,8 @@ def test_workers_that_cannot(settings):
         as_begun(settings, by(5))
     assert str(caught.value) == (
         f"--elastic_resume: the run in {settings.output_dir} has steps of 96 examples, which 5 "
-        "workers cannot share out in batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can, or "
-        "others with another --train_batch_size"
+        "workers cannot share out in batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
+        "give another --train_batch_size"
     )
 
 
