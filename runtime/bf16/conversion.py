@@ -141,7 +141,7 @@ def plan_model(
         here = functools.partial(counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
     _check(spec)
-    if mode == estimators.ModeKeys.PREDICT and device == "cpu":
+    if mode == estimators.ModeKeys.PREDICT and device == "cpu" and "BiasAdd" in config.allowlist:
         config = config._replace(conditional_exceptions=_GELU)
     others, outputs = _names(current.as_graph_def()), _outputs(spec, built)
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))

@@ -52,6 +52,17 @@ def rewritten(graph, outputs=(), **lists):
     return result, names
 
 
+def nodes_of_gelu(graph):
+    """Of the forward pass of the first block."""
+    scope = "bert/encoder/transformer/group_0/layer_0/inner_group_0/ffn_1/intermediate/"
+    kinds = ("AddV2", "Mul", "Tanh")
+    return [
+        o
+        for o in graph.get_operations()
+        if o.type in kinds and o.name.startswith(scope) and "/" not in o.name[len(scope) :]
+    ]
+
+
 class TestRewrite:
     def test_values(self):
         """The product of the rounded factors, itself rounded, then float32 again."""
@@ -262,6 +273,17 @@ class TestModel:
         config = configuration.load("1")
         first, second = (plan(graph.as_graph_def(), config) for graph in (plain[0], build()[0]))
         assert first == second and sum(d.is_converted for d in first.decisions) > 100
+
+    @pytest.mark.parametrize(
+        "value, mode, is_converted",
+        [("1", PREDICT, True), ("1", TRAIN, False), ("basic", PREDICT, False)],
+    )
+    def test_gelu_has_the_type_of_the_product_where_both_become_one(
+        self, value, mode, is_converted
+    ):
+        found = nodes_of_gelu(build(value, mode)[0])
+        assert len(found) == 9
+        assert {o.outputs[0].dtype == tf.bfloat16 for o in found} == {is_converted}
 
     def test_predictions_are_float32(self):
         graph, spec = build(str(configuration.SHIPPED).replace("albert", "bert"), PREDICT)
