@@ -115,6 +115,7 @@ def train(flags: argparse.Namespace) -> dict:
 
     There is no peak, and nothing is run, where there is less memory than is estimated.
     """
+    tf.logging.set_verbosity(tf.logging.ERROR)
     with tf.Graph().as_default():
         step, feed = make_step(flags, bool(flags.checkpointing), flags.batch_size)
         parts = estimate_memory(step)

@@ -125,6 +125,7 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
     from optimization import OptimizerOptions
     from squad.head import make_v1_head
 
+    tf.logging.set_verbosity(tf.logging.ERROR)
     config = modeling.read_config(path_of(flags.model[-1]))
     batch = make_batch(config, flags.batch_size, flags.seq_length)
     options = OptimizerOptions(
