@@ -5,9 +5,11 @@
 Every row of the table has the same batches, in their own order, for three programs, each in a
 process of its own on all cores: this project; `transformers` padded to the longest feature there
 may be; and padded to the longest of the batch. They take turns, so that what else the machine does
-falls on all. Weights are the same, random, and come to `transformers` by `convert_checkpoint.py`.
-Nothing has dropout, padding is out of every loss, RAdam updates the weights (this project's is that
-of PyTorch), and the losses of the first steps are compared.
+falls on all. Every turn has the same batches: in all but the first, which is not measured, their
+shapes have come before, as they have after some hundred steps of a training. Weights are the same,
+random, and come to `transformers` by `convert_checkpoint.py`. Nothing has dropout, padding is out
+of every loss, RAdam updates the weights (this project's is that of PyTorch), and the losses of the
+first steps are compared.
 
 "Of peak" is the share of the speed of a large matrix product of the same type, the best seen in
 the same run. It counts the products of the layers for real tokens, without attention.
@@ -116,7 +118,7 @@ def parse_flags() -> argparse.Namespace:
 
 def measure_row(name: str, row: Row, flags: argparse.Namespace, folder: str) -> bool:
     """Measures a row and prints it; returns whether the losses agree."""
-    count = row.batch_size * flags.batches * flags.turns
+    count = row.batch_size * flags.batches
     batches = os.path.join(folder, f"{row.data}-{count}.npz")
     if not os.path.exists(batches):
         np.savez(batches, **features(row.data, flags, folder, count))
@@ -125,8 +127,8 @@ def measure_row(name: str, row: Row, flags: argparse.Namespace, folder: str) -> 
         command = program_command("make", model=model, config=config_path(row), data=row.data)
         subprocess.run(command, cwd=ROOT, env=environment(), check=True)
     measured = take_turns(row, model, batches, flags)
-    mask = np.load(batches)["input_mask"][row.batch_size * flags.batches :]
-    print_row(name, row, measured, len(mask), int(mask.sum()))
+    tokens, turns = int(np.load(batches)["input_mask"].sum()), flags.turns - 1
+    print_row(name, row, measured, count * turns, tokens * turns)
     losses = np.array([of.losses for of in measured.values()])
     if row.dtype != "float32" or not losses.size:
         return True
@@ -207,9 +209,9 @@ class Program:
             text=True,
         )
 
-    def turn(self, first: int, count: int) -> dict:
-        """Lets the program work on `count` batches, and returns what it says of them."""
-        print(first, count, file=self._process.stdin, flush=True)
+    def turn(self) -> dict:
+        """Lets the program work on the batches, and returns what it says of them."""
+        print(file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
             raise ChildProcessError(f"a program ended with code {self._process.wait()}, see above")
@@ -228,9 +230,9 @@ def take_turns(
     programs = {name: Program(name, row, model, batches, flags.matrix_size) for name in PROGRAMS}
     try:
         turns = {name: [] for name in PROGRAMS}
-        for number in range(flags.turns):
+        for _ in range(flags.turns):
             for name, program in programs.items():
-                turns[name].append(program.turn(number * flags.batches, flags.batches))
+                turns[name].append(program.turn())
     finally:
         for program in programs.values():
             program.close()
