@@ -67,7 +67,7 @@ def on_the_cpu(parts: dict[str, int]) -> int:
     fitted to nine trainings, of which benchmarks/memory.py has measured the peaks: ALBERT-base of 4
     and 12 layers, -large of 6, -xxlarge of 1 and 12, 64 to 1536 tokens a batch, one and two batches
     a step, of 12 layers with gradient checkpointing and without. The sum with the program differs
-    by up to 9 % from them, of the whole -xxlarge by 1 % with checkpointing and 5 % without.
+    by up to 9 % from them, of the whole -xxlarge by 5 % with checkpointing and 2 % without.
 
     Args:
       parts: from `estimate_memory`.
