@@ -129,11 +129,11 @@ class EncoderTask(Task):
     Attributes:
       kind: of task, as `assets` call it.
       config: the encoder's sizes.
-      dropout_masks: how they are drawn, as a run's record says it.
+      needs_all_states: whether the head takes the last states of all tokens.
     """
 
     kind: ClassVar[str]
-    dropout_masks: ClassVar[str] = "by place"
+    needs_all_states: ClassVar[bool] = True
 
     def __init__(self, settings: Settings):
         super().__init__(settings)
@@ -155,8 +155,11 @@ class EncoderTask(Task):
         # With other masks a run that was begun before would not end as one that was not stopped.
         masks = {}
         if part == TRAIN and self.has_dropout():
+            last = (
+                "" if self.needs_all_states else ", in the last layer of the tokens that are needed"
+            )
             rows = " of real tokens" if self._removes_padding() else ""
-            masks = {"dropout masks": f"{self.dropout_masks}{rows}"}
+            masks = {"dropout masks": f"by place{last}{rows}"}
         return {"albert_config_file": self.config.to_dict(), **masks}
 
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:

@@ -358,7 +358,11 @@ def _encode(
                             positions=wanted,
                         )
                         state = recomputation.apply(block, state) if recomputation else block(state)
-                    states.append(tokens.sequences(state, wanted))
+                    if wanted is None:
+                        states.append(tokens.sequences(state))
+                    else:
+                        shape = [-1, *get_shape_list(wanted)[1:], config.hidden_size]
+                        states.append(tf.reshape(state, shape))
     return states
 
 

@@ -33,18 +33,12 @@ class TokenRows(abc.ABC):
         """Returns [M, W] of [B, S, W]."""
 
     @abc.abstractmethod
-    def all_sequences(self, rows: tf.Tensor) -> tf.Tensor:
+    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
         """Returns [B, S, W] of [M, W]; where a position has no row it is 0."""
 
     @abc.abstractmethod
     def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Returns [B * P, W] of [M, W]: the rows of int32 [B, P] or [1, P] positions."""
-
-    def sequences(self, rows: tf.Tensor, positions: tf.Tensor | None = None) -> tf.Tensor:
-        """Returns `all_sequences`, or [B, P, W] of the rows [B * P, W] of positions [B, P]."""
-        if positions is None:
-            return self.all_sequences(rows)
-        return tf.reshape(rows, [-1, *get_shape_list(positions)[1:], rows.shape[-1]])
 
     @abc.abstractmethod
     def self_attention(
@@ -75,7 +69,7 @@ class PaddedRows(TokenRows):
     def rows(self, sequences: tf.Tensor) -> tf.Tensor:
         return tf.reshape(sequences, [-1, sequences.shape[-1]])
 
-    def all_sequences(self, rows: tf.Tensor) -> tf.Tensor:
+    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
         return tf.reshape(rows, [*self._shape, rows.shape[-1]])
 
     def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
@@ -177,7 +171,7 @@ class PackedRows(TokenRows):
     def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.gather(rows, tf.gather(self._row_of, _flat(positions, self._shape)))
 
-    def all_sequences(self, rows: tf.Tensor) -> tf.Tensor:
+    def sequences(self, rows: tf.Tensor) -> tf.Tensor:
         real = tf.cast(self._is_real, rows.dtype)[:, tf.newaxis]
         # The idle row becomes 0, and its gradient too.
         flat = _move(rows * real, self._row_of, self._position_of)

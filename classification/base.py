@@ -61,7 +61,7 @@ class ClassificationTask(TextTask):
     input_name: ClassVar[str] = "{}_file"
     metrics: Sequence[str] = ("eval_accuracy",)
     limits: tuple[float, float] | None = None
-    dropout_masks = "by place, in the last layer of the tokens that are needed"
+    needs_all_states = False
 
     def __init__(self, settings: Settings, processor: Processor, dropout: float):
         super().__init__(settings)

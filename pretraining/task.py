@@ -37,7 +37,7 @@ class PretrainingTask(EncoderTask):
     kind = "pretraining"
     required = (CONFIG_FLAGS, "output_dir")
     trims = False
-    dropout_masks = "by place, in the last layer of the tokens that are needed"
+    needs_all_states = False
 
     def __init__(self, settings: Settings):
         super().__init__(settings)

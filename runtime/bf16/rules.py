@@ -5,8 +5,8 @@ nodes whose float32 outputs it takes and those that take its own.
 
 - A node that a non-convertible exception matches stays float32, whatever else is said of it.
 - A node that a convertible exception matches, or whose type is on the allowlist, is converted.
-- A conditional node is converted if at least one neighbor is: the least fixpoint, so that
-  conditional nodes alone do not convert each other.
+- A conditional node, by its type or by a conditional exception, is converted if at least one
+  neighbor is: the least fixpoint, so that conditional nodes alone do not convert each other.
 - A strict conditional node needs, besides, that all neighbors are converted that could be: the
   greatest fixpoint, so that a chain of strict nodes does not wait for itself. Whether one could be
   is a question of its op: one on no list could, a variable could not.
