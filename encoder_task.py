@@ -15,15 +15,14 @@ from modeling import BertConfig, Encoder, EncoderConfig, read_config
 from optimization import OptimizerOptions
 from runtime import distributed, estimators
 from runtime.bf16 import configuration
-from runtime.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
 from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
-from runtime.checkpoints.transformers_folder import is_transformers_folder
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device
 from runtime.errors import FlagError, UserError
 from runtime.files import check_readable, content_of
 from runtime.flags import TOO_LARGE, Settings
 from runtime.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
+from runtime.training.recorded_model import used_model
 from runtime.training.run import global_batch_size
 from runtime.training.task import TRAIN, Task
 from tokenization import FullTokenizer
@@ -127,12 +126,10 @@ class EncoderTask(Task):
     """A task whose model is a head on the encoder.
 
     Attributes:
-      kind: of task, as `assets` call it.
       config: the encoder's sizes.
       needs_all_states: whether the head takes the last states of all tokens.
     """
 
-    kind: ClassVar[str]
     needs_all_states: ClassVar[bool] = True
 
     def __init__(self, settings: Settings):
@@ -161,6 +158,13 @@ class EncoderTask(Task):
             rows = " of real tokens" if self._removes_padding() else ""
             masks = {"dropout masks": f"by place{last}{rows}"}
         return {"albert_config_file": self.config.to_dict(), **masks}
+
+    def model(self) -> dict[str, Any]:
+        values = self.config.forward_values()
+        if self.num_groups():
+            # Several start from the weights of one.
+            del values["num_hidden_groups"], values["inner_group_num"]
+        return {CONFIG_FLAGS[0]: values}
 
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:
         settings = self.settings
@@ -242,6 +246,11 @@ class TextTask(EncoderTask):
         name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))
         return {**super().contents(part), name: content_of(getattr(self.settings, name))}
 
+    def model(self) -> dict[str, Any]:
+        settings = self.settings
+        files = {name: getattr(settings, name) for name in TOKENIZER_FLAGS}
+        return used_model(super().model()[CONFIG_FLAGS[0]], files, settings.do_lower_case)
+
     def page(self) -> str:
         """Returns the page of the best checkpoint's predictions."""
         return os.path.join(self.settings.output_dir, PAGE)
@@ -258,7 +267,6 @@ def load_config(settings: Settings) -> EncoderConfig:
       UserError: the file is no configuration.
     """
     config = read_config(settings.albert_config_file)
-    _check_activation(settings, config)
     if settings.max_seq_length > config.max_position_embeddings:
         raise FlagError(
             f"--max_seq_length {settings.max_seq_length} is more than the "
@@ -267,20 +275,6 @@ def load_config(settings: Settings) -> EncoderConfig:
     if settings.deterministic_run:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     return config
-
-
-def _check_activation(settings: Settings, config: EncoderConfig) -> None:
-    """Raises a `UserError` if weights of `transformers` were trained with another activation."""
-    folder = settings.init_checkpoint
-    if not folder or not is_transformers_folder(folder):
-        return
-    found = load_checkpoint(resolve_checkpoint(folder)).config["hidden_act"]
-    if found != config.hidden_act:
-        raise UserError(
-            f"{folder} was trained with hidden_act {found!r}, as it is called here, and "
-            f"{settings.albert_config_file} says {config.hidden_act!r}; give "
-            f"--albert_config_file={os.path.join(folder, 'config.json')}"
-        )
 
 
 def check_room(settings: Settings, name: str, special_tokens: int) -> int:

@@ -38,6 +38,7 @@ from runtime.flags import (
     define_alias,
 )
 from runtime.progress import progress
+from runtime.training.recorded_model import check_model, used_model
 from runtime.training.run_flags import define_ignored_flags
 from tokenization import FullTokenizer
 
@@ -121,6 +122,9 @@ def _model(settings: Settings) -> ModelFolder:
         tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
         config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
         folder = put_together(path, {}, checkpoint, config_file, tokenizer)
+        files = {name: settings.get(name) for name in TOKENIZER_FLAGS}
+        model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
+        check_model(path, model, "--init_checkpoint")
     else:
         folder = open_folder(settings.init_checkpoint)
     longest = folder.config.max_position_embeddings

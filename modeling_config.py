@@ -129,6 +129,10 @@ class EncoderConfig:
         """Returns all values, as a dictionary."""
         return copy.deepcopy(self.__dict__)
 
+    def forward_values(self) -> dict:
+        """Returns the values that the forward pass depends on, by name."""
+        return {name: vars(self)[name] for name in (*_LARGEST, "hidden_act") if name in vars(self)}
+
     def to_json_string(self) -> str:
         """Returns all values, as indented JSON with sorted keys."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"

@@ -11,6 +11,8 @@ from runtime.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_c
 from runtime.errors import UserError
 from runtime.json_input import read_json
 from runtime.training import assets
+from runtime.training.output_files import RECORD
+from runtime.training.recorded_model import differences, recorded_model, used_model
 from tokenization import FullTokenizer
 
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
@@ -60,7 +62,26 @@ def open_folder(path: str) -> ModelFolder:
     if not isinstance(about, dict) or not isinstance(about.get("task"), str):
         raise UserError(f"{file} does not say of what task the model is")
     tokenizer = _tokenizer(path, bool(about.get("do_lower_case", True)))
-    return put_together(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
+    folder = put_together(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
+    _check_against_record(folder)
+    return folder
+
+
+def _check_against_record(folder: ModelFolder) -> None:
+    """Raises a `UserError` if a run's record says that its weights are of another model."""
+    about = folder.description
+    model = used_model(
+        folder.config.forward_values(),
+        _tokenizer_files(folder.path),
+        bool(about.get("do_lower_case", True)),
+    )
+    recorded = recorded_model(folder.checkpoint) or {}
+    if found := differences(recorded, {**model, "task": about["task"]}):
+        raise UserError(
+            f"{os.path.join(folder.path, assets.FOLDER)} contradicts {RECORD}: the model was "
+            f"trained with {', '.join(found)}; give the command that trained it again, which "
+            "trains nothing and writes the folder anew"
+        )
 
 
 def put_together(
@@ -126,15 +147,23 @@ def _why_none(path: str) -> str:
 
 
 def _tokenizer(path: str, do_lower_case: bool) -> FullTokenizer:
-    model, vocabulary = (_asset(path, name) for name in (assets.SPM_MODEL, assets.VOCABULARY))
-    if os.path.exists(model):
-        return FullTokenizer(None, do_lower_case, model)
-    if not os.path.exists(vocabulary):
-        raise UserError(
-            f"{path} has no tokenizer: neither {assets.SPM_MODEL} nor {assets.VOCABULARY} is in "
-            f"its {assets.FOLDER}"
-        )
-    return FullTokenizer(vocabulary, do_lower_case)
+    files = _tokenizer_files(path)
+    return FullTokenizer(files.get("vocab_file"), do_lower_case, files.get("spm_model_file"))
+
+
+def _tokenizer_files(path: str) -> dict[str, str]:
+    """Returns the file of the tokenizer, by the flag that names it.
+
+    Raises:
+      UserError: there is none.
+    """
+    for flag, name in (("spm_model_file", assets.SPM_MODEL), ("vocab_file", assets.VOCABULARY)):
+        if os.path.exists(_asset(path, name)):
+            return {flag: _asset(path, name)}
+    raise UserError(
+        f"{path} has no tokenizer: neither {assets.SPM_MODEL} nor {assets.VOCABULARY} is in its "
+        f"{assets.FOLDER}"
+    )
 
 
 def _weights(path: str) -> str:

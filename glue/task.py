@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -26,6 +27,8 @@ from runtime.training.prediction import Output
 from runtime.training.run_record import recorded_settings
 from runtime.training.task import TEST, TRAIN
 
+_OF_MNLI = ("mnli", "mismnli", "ax")
+
 
 class GlueTask(ClassificationTask):
     """A task of GLUE, or one's own, under the flags."""
@@ -36,6 +39,12 @@ class GlueTask(ClassificationTask):
         processor = load_processor(settings)
         super().__init__(settings, processor, dropout=0.1)
         self.metrics, self.limits = processor.metrics, processor.limits
+
+    def identity(self) -> dict[str, Any]:
+        # A model may label texts of one's own, and that of MNLI has three sets of its pairs.
+        name = self.settings.task_name.lower()
+        others = {} if name in (CUSTOM, *_OF_MNLI) else {"task_name": name}
+        return {**super().identity(), **others}
 
     def part(self, name: str) -> GlueFeatures:
         settings = self.settings
@@ -57,12 +66,7 @@ class GlueTask(ClassificationTask):
 
     def assets(self) -> Assets:
         description, files = super().assets()
-        threshold = self.settings.threshold_to_export
-        values = {
-            "limits": self.limits,
-            "threshold": None if math.isnan(threshold) else threshold,
-        }
-        return Assets({**description, **values}, files)
+        return Assets({**description, "limits": self.limits}, files)
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
         summary = super().write_labels(data, outputs, names)

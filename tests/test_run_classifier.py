@@ -194,8 +194,10 @@ class TestTasks:
         own = ["--task_name=mnli", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]
         bert = f"--init_checkpoint={out / 'mrpc' / 'model.ckpt-best'}"
         result = run(command(*common, *own, "--do_train", bert))
-        assert result.returncode == 1
-        assert "is a checkpoint of BERT, --albert_config_file is of ALBERT" in error_of(result)
+        assert result.returncode == 2
+        assert "was trained with a BERT, not an ALBERT as in --albert_config_file" in error_of(
+            result
+        )
 
     def test_a_model_of_other_labels(self, out, common, tmp_path):
         own = ["--task_name=rte", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]

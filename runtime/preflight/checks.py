@@ -35,6 +35,7 @@ from runtime.training.output_folder import (
     is_by_oversight_from_scratch,
     training_settings,
 )
+from runtime.training.recorded_model import check_weights
 from runtime.training.run import (
     check_labels,
     global_batch_size,
@@ -153,6 +154,8 @@ def describe_training(report: Report, checked: Checked) -> None:
     check_can_be_written(settings.output_dir, "--output_dir")
     if settings.export_dir:
         check_can_be_written(settings.export_dir, "--export_dir")
+    if distributed.is_chief():
+        check_weights(checked.task)
     if checked.steps is None:
         report.add("steps", "none: nothing is trained")
         if distributed.is_chief():

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from runtime.files import open_atomically, read_bytes
+from runtime.json_input import read_json
 from runtime.version import VERSION
 
 FOLDER = "assets.extra"
@@ -49,6 +50,20 @@ def write_assets(folder: str, assets: Assets) -> list[str]:
     description = {"program_version": VERSION, **assets.description}
     _write(os.path.join(folder, DESCRIPTION), json.dumps(description, indent=2).encode() + b"\n")
     return [os.path.join(folder, name) for name in (*assets.files, DESCRIPTION)]
+
+
+def read_assets(folder: str) -> Assets | None:
+    """Returns what `write_assets` has written into a folder; None if there is nothing.
+
+    Raises:
+      UserError: the description is damaged.
+    """
+    path = os.path.join(folder, DESCRIPTION)
+    if not os.path.exists(path):
+        return None
+    description = read_json(path, "the description of the model")
+    files = {name: os.path.join(folder, name) for name in (CONFIG, SPM_MODEL, VOCABULARY)}
+    return Assets(description, {n: path for n, path in files.items() if os.path.exists(path)})
 
 
 def _write(path: str, content: bytes) -> None:

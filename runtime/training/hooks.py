@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 import time
 from collections.abc import Callable, Mapping
@@ -13,8 +14,10 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed, signals
 from runtime.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
 from runtime.checkpoints.sharded_state import ShardedState
+from runtime.errors import UserError
 from runtime.training import graph_keys
 from runtime.training.curves import Curves
+from runtime.training.output_files import RECORD
 
 # A signal waits this long for the end of a step, in addition to the time that steps take.
 _PATIENCE_SECONDS = 15.0
@@ -72,6 +75,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
     def after_create_session(self, session, coord) -> None:
         self._step = session.run(self._global_step)
+        self._places = self._identify_places()
         self._runs = 0
         self._longest_run = 0.0
         self._saved_at = time.perf_counter()
@@ -120,8 +124,18 @@ class SaveCheckpoints(tf.train.SessionRunHook):
             return math.inf
         return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
 
+    def _identify_places(self) -> list[tuple[int, int] | None]:
+        """Returns what tells the folder and the record of its run from others of their names."""
+        return [_identify(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
+
     def _save(self, session, name: str) -> None:
         if distributed.is_chief():
+            if self._identify_places() != self._places:
+                raise UserError(
+                    f"--output_dir {self._folder} was removed, emptied or replaced during the "
+                    f"training: step {self._step} cannot be saved as part of this run; start it "
+                    "again"
+                )
             more = self._state.write if self._state else None
             path = save_checkpoint(session, self._folder, name, self._step, more)
             tf.logging.info("Saved %s", path)
@@ -129,6 +143,14 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         elif self._state:
             self._state.take_part(session)
         self._saved_at = time.perf_counter()
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class Throughput(NamedTuple):

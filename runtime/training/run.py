@@ -29,6 +29,7 @@ from runtime.errors import FlagError, UserError
 from runtime.files import content_of, make_writable_folder
 from runtime.flags import Settings
 from runtime.training import assets, job
+from runtime.training.assets import Assets
 from runtime.training.elastic import as_begun, go_on
 from runtime.training.evaluation import Evaluation
 from runtime.training.export import export_saved_model
@@ -43,7 +44,8 @@ from runtime.training.output_folder import (
 )
 from runtime.training.prediction import Predictor
 from runtime.training.pretrained import fetch_missing
-from runtime.training.run_record import begin_run, clear_litter_of_runs
+from runtime.training.recorded_model import check_weights
+from runtime.training.run_record import begin_run, clear_litter_of_runs, recorded_settings
 from runtime.training.task import DEV, TEST, TRAIN, Task
 
 
@@ -109,6 +111,7 @@ class Run:
         if settings.init_checkpoint:
             resolve_checkpoint(settings.init_checkpoint)
         if distributed.is_chief():
+            check_weights(task)
             self._take_folder()
         if settings.deterministic_run:
             make_deterministic()
@@ -172,7 +175,8 @@ class Run:
             predictor = self.predictor(dev)
             after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
             # What was not scored before the run was stopped, and whether it was to end there.
-            if done and after_checkpoint():
+            has_results = distributed.share(distributed.is_chief() and self._has_results())
+            if has_results and after_checkpoint():
                 return
         tf.logging.info(
             "Training from step %d to %d, %d of them warmup, global batch size %d",
@@ -189,6 +193,13 @@ class Run:
         with reading_records(data.files):
             train(self._estimator(steps), input_fn, plan, after_checkpoint, more_hooks)
 
+    def _has_results(self) -> bool:
+        """Returns whether there is more to score than a checkpoint for resuming."""
+        folder = self._settings.output_dir
+        return bool(list_checkpoints(folder)) or os.path.exists(
+            os.path.join(folder, f"{BEST}.index")
+        )
+
     def _score_and_ask(self, data: Data, predictor: Predictor) -> bool:
         """Scores what has no scores yet; whether the training is to end, on all workers."""
         patience = self._settings.patience
@@ -203,16 +214,20 @@ class Run:
         """Records the run and returns the number of steps that are done."""
         settings = self._settings
         defaults, outputs = settings.defaults(), self._outputs()
-        begin_run(
-            settings.output_dir, self._shaping, defaults, outputs, settings.overwrite_output_dir
-        )
+        folder, overwrites = settings.output_dir, settings.overwrite_output_dir
+        begin_run(folder, self._shaping, defaults, outputs, overwrites, self.task.kind)
         self._write_assets()
-        return point_to_newest(settings.output_dir)
+        return point_to_newest(folder)
 
     def _write_assets(self) -> None:
-        """Puts beside the weights in the folder what text needs to go through them."""
+        """Puts beside the weights in the folder what text needs to go through them.
+
+        A prediction leaves what the training has written: its flags are not those of the model.
+        """
         folder = os.path.join(self._settings.output_dir, assets.FOLDER)
-        assets.write_assets(folder, self.task.assets())
+        is_trained_here = bool(recorded_settings(self._settings.output_dir))
+        if self._shaping or not (is_trained_here or assets.read_assets(folder)):
+            assets.write_assets(folder, self.task.assets())
 
     def score(self, data: Data) -> dict | None:
         """Scores every checkpoint that has no scores yet, and logs the best.
@@ -295,13 +310,24 @@ class Run:
         # In float32 and without a card's operations: who serves it may have another device.
         with device.as_cpu():
             estimator = self._make_estimator(self.task.model_fn(None))
+            checkpoint = checkpoint_to_use(settings)
             return export_saved_model(
                 estimator,
                 settings.export_dir,
-                checkpoint_to_use(settings),
+                checkpoint,
                 self.task.serving_inputs(),
-                self.task.assets(),
+                self._assets_of(checkpoint),
             )
+
+    def _assets_of(self, checkpoint: str) -> Assets:
+        """Returns what goes with a checkpoint, with the values that its training has recorded."""
+        own, folder = self.task.assets(), os.path.join(os.path.dirname(checkpoint), assets.FOLDER)
+        recorded = assets.read_assets(folder)
+        if recorded is None:
+            return own
+        # The flags of these have been checked against `run.json`.
+        checked = {name: own.description[name] for name in ("task", "do_lower_case")}
+        return own._replace(description={**own.description, **recorded.description, **checked})
 
     def predictor(self, data: Data, by_length: bool = True) -> Predictor:
         """Returns what gives the model's outputs for a part, with any checkpoint.

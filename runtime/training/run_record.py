@@ -32,6 +32,7 @@ def begin_run(
     defaults: Mapping[str, object],
     outputs: Sequence[str] = (),
     overwrite: bool = False,
+    task: str = "",
 ) -> None:
     """Records a training run.
 
@@ -41,6 +42,7 @@ def begin_run(
       defaults: of flags that earlier versions do not have, and so their records either.
       outputs: names of the files that the task writes there.
       overwrite: remove what an earlier run left in the folder; else it must be the same run.
+      task: its name.
 
     Raises:
       FlagError: another run is in the folder.
@@ -53,7 +55,8 @@ def begin_run(
     check_run(output_dir, settings, defaults)
     path = os.path.join(output_dir, RECORD)
     if not os.path.exists(path):
-        record = {"version": _VERSION, "program_version": VERSION, "settings": settings}
+        record = {"version": _VERSION, "program_version": VERSION, "task": task}
+        record |= {"settings": settings}
         write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
 
 
@@ -123,6 +126,11 @@ def recorded_settings(folder: str) -> dict | None:
         return dict(read_json(path, "the record of the run")["settings"])
     except (ValueError, KeyError, TypeError) as e:
         raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
+
+
+def recorded_task(folder: str) -> str | None:
+    """Returns the task of the run that `begin_run` recorded; None if the record does not say."""
+    return read_json(os.path.join(folder, RECORD), "the record of the run").get("task")
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:

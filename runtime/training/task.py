@@ -56,6 +56,7 @@ class Task(abc.ABC):
     """A task under the flags: its data, its model, its scores.
 
     Attributes:
+      kind: the name of the task, as the records of its runs have it.
       required: flags that must have a value, or tuples of which one must.
       outputs: names of the files that come with the best checkpoint's scores.
       label_outputs: names of the files that the labels of `TEST` are written to.
@@ -63,6 +64,7 @@ class Task(abc.ABC):
       settings: the values of the flags.
     """
 
+    kind: ClassVar[str] = ""
     required: ClassVar[Sequence[str | tuple[str, ...]]] = ()
     outputs: ClassVar[Sequence[str]] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
@@ -94,6 +96,17 @@ class Task(abc.ABC):
 
         Under the names of their flags: the contents of files, and what flags come to.
         """
+
+    def model(self) -> dict[str, Any]:
+        """Returns what any use of trained weights must have in common with their training.
+
+        Under the names of their flags: what the forward pass depends on besides the weights.
+        """
+        return {}
+
+    def identity(self) -> dict[str, Any]:
+        """Returns what a prediction must have in common besides, by name: the task."""
+        return {"task": self.kind}
 
     def describe(self) -> Iterator[tuple[str, object]]:
         """Yields names and values about the model, for people."""

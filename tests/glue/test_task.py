@@ -170,3 +170,13 @@ def test_where_features_are(make, tmp_path):
     (tmp_path / "train.tf_record").touch()
     task = make("MRPC", f"--input_file={tmp_path}")
     assert _feature_path(task.settings, TRAIN) == f"{tmp_path}/train.tf_record"
+
+
+@pytest.mark.parametrize(
+    ("name", "identity"),
+    [("MRPC", {"task_name": "mrpc"}), ("MNLI", {}), ("MisMNLI", {}), ("AX", {}), ("tsv", {})],
+)
+def test_a_model_predicts_for_its_own_task_and_for_those_that_share_it(make, name, identity):
+    """MNLI's model has three sets of pairs; one's own texts may go to any model."""
+    flags = ["--tsv_regression"] if name == "tsv" else []
+    assert make(name, *flags).identity() == {"task": "glue", **identity}

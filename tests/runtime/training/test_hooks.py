@@ -7,6 +7,7 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
+from runtime.errors import UserError
 from runtime.training import graph_keys, hooks
 from runtime.training.hooks import (
     SaveCheckpoints,
@@ -149,6 +150,30 @@ class TestSaveCheckpoints:
         with pytest.raises(RuntimeError, match="stopped"):
             run_steps(tmp_path, 9, 3, fail_at=5)
         assert saved(tmp_path) == [3]
+
+    @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
+    def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, then):
+        """The next save ends the training."""
+        folder = tmp_path / "run"
+
+        def make() -> None:
+            folder.mkdir()
+            (folder / "run.json").touch()
+
+        def durations():
+            yield from [1, 1]
+            if then == "emptied":
+                (folder / "run.json").unlink()
+            else:
+                folder.rename(tmp_path / "elsewhere")
+            if then == "replaced":
+                make()
+            yield from [1, 1, 1]
+
+        make()
+        match = f"{folder} was removed, emptied or replaced .*step 4"
+        with pytest.raises(UserError, match=match):
+            train(folder, SaveCheckpoints(str(folder), 9, 4), Clock(), durations())
 
     def resumes(self, folder):
         return sorted(f.name for f in folder.glob("resume.ckpt-*.index"))

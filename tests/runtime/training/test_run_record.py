@@ -69,7 +69,8 @@ OTHERS = (
 
 
 def begin(folder, overwrite=False, **changes):
-    begin_run(str(folder), {**SETTINGS, **changes}, {}, TASK_OUTPUTS, overwrite)
+    settings = {**SETTINGS, **changes}
+    begin_run(str(folder), settings, {}, TASK_OUTPUTS, overwrite, "squad-1.1")
 
 
 def listing(folder):
@@ -108,7 +109,8 @@ class TestBegin:
             "resume.ckpt-*",
             "run.json",
         ]
-        assert record == {"version": 2, "program_version": VERSION, "settings": SETTINGS}
+        expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
+        assert record == {**expected, "settings": SETTINGS}
         assert listing(tmp_path).keys() == {"run.json"}
 
     def test_the_same_run_changes_nothing(self, full):
