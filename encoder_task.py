@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -100,7 +101,9 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
                 positions=positions,
             )
 
-        output = head(encode, features, is_training)
+        scope = tf.get_variable_scope()
+        with tf.variable_scope(scope, custom_getter=_seed_by_name, auxiliary_name_scope=False):
+            output = head(encode, features, is_training)
         if is_training:
             return optimization.training_spec(
                 output.loss,
@@ -117,6 +120,19 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         )
 
     return model_fn
+
+
+def _seed_by_name(getter: Callable, name: str, *args: Any, **options: Any) -> tf.Variable:
+    """Gets a variable whose initial value is a function of the graph's seed and its name.
+
+    TensorFlow would take the number of operations before it instead, so that an option that
+    computes the same in another way would change the initial weights.
+    """
+    initializer = options.get("initializer")
+    is_random = isinstance(initializer, tf.truncated_normal_initializer)
+    if is_random and tf.get_default_graph().seed is not None:
+        initializer.seed = zlib.crc32(name.encode()) % TOO_LARGE
+    return getter(name, *args, **options)
 
 
 _DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY

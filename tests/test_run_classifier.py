@@ -195,9 +195,7 @@ class TestTasks:
         bert = f"--init_checkpoint={out / 'mrpc' / 'model.ckpt-best'}"
         result = run(command(*common, *own, "--do_train", bert))
         assert result.returncode == 2
-        assert "was trained with a BERT, not an ALBERT as in --albert_config_file" in error_of(
-            result
-        )
+        assert "was trained with a BERT, not an ALBERT" in error_of(result)
 
     def test_a_model_of_other_labels(self, out, common, tmp_path):
         own = ["--task_name=rte", f"--data_dir={out / 'data'}", f"--output_dir={tmp_path / 'out'}"]

@@ -74,6 +74,30 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
         assert read.pop().tolist() == expected.tolist()
 
 
+def test_initial_weights_are_those_of_the_seed(make):
+    """However the model is computed."""
+
+    def weights(seed: int, *flags: str) -> dict[str, np.ndarray]:
+        task = make(*flags)
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(seed)
+            features = {
+                name: tf.placeholder(spec.dtype, [8, *[None for _ in spec.shape]])
+                for name, spec in task.model_inputs().items()
+            }
+            task.model_fn((10, 1))(features, None, "train", {})
+            session.run(tf.global_variables_initializer())
+            return session.run({v.name: v for v in tf.trainable_variables()})
+
+    first, others = weights(1), ("--gradient_checkpointing", "--remove_padding=false")
+    again, other_seed = weights(1, *others, "--use_einsum"), weights(2)
+    for name, values in first.items():
+        np.testing.assert_array_equal(again[name], values)
+        is_random = np.std(values) > 0
+        assert not is_random or np.abs(values - other_seed[name]).max() > 0.01
+    assert sum(np.std(values) > 0 for values in first.values()) == 12
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [([], [TRAIN, DEV]), (["--train_file="], [DEV]), (["--predict_file="], [TRAIN])],
