@@ -2,8 +2,9 @@
 
 What stands in it, a view, is a JSON object: `kind` ("answers" to questions, "labels" of texts,
 "options" of which one is right, "numbers"), `title`, `scores` by name, `labels`, `passages`, and
-`samples`. A number that is not finite is None there, which means unknown. A sample has `id`, `passage` (its number, or None), `right` (None where that is not known
-or a matter of degree), `score` (from 0 to 1, or None), `confidence` (likewise), `answer` and:
+`samples`. A number that is not finite is None there, which means unknown. A sample has `id`,
+`passage` (its number, or None), `right` (None where that is not known or a matter of degree),
+`score` (from 0 to 1, or None), `confidence` (likewise), `answer` and:
 
   answers           `question`, `place` of the answer in the passage (-1 if it is not there),
                     `truths` (pairs of place and text), `unanswerable`, `abstained`, `odds`, `nbest`
