@@ -62,7 +62,7 @@ def open_page(chromium, tmp_path):
     assert chromium.get_log("browser") == []
 
 
-def emulate(driver, width=None, **media):
+def emulate(driver, width=None, height=844, **media):
     """Sets the width of the page and what its style asks for; nothing is as it was."""
     features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
     kind = media.pop("type", "")
@@ -70,7 +70,7 @@ def emulate(driver, width=None, **media):
     if width is None:
         driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     else:
-        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
