@@ -194,7 +194,9 @@ def bars(page, key):
 def test_charts_show_the_selection_and_filter_it(open_page):
     from selenium.webdriver import Keys
 
-    page = open_page(view_of(12))
+    view = view_of(12)
+    view["samples"][1]["confidence"] = 0.5  # Between two bars.
+    page = open_page(view)
     titles = ["F1 by confidence", "F1 by question word", "F1 by words of the true answer"]
     assert page.texts("#plots h3") == titles
     labels = "return [...document.querySelectorAll('#plots [role=group]')].map(e => e.ariaLabel)"
@@ -367,6 +369,8 @@ def labels(names, passages=False):
 
 def test_labels(open_page):
     page = open_page(labels(["no", "yes"]))
+    assert page.texts("#scores .chip") == ["Accuracy 0.7500"]
+    assert page.text("#overall") == "Accuracy 75.0%, 8 examples"
     assert page.texts("#matrix button") == ["3", "1", "1", "3"]
     page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
     assert page.shown() == ["text 6"]
