@@ -65,10 +65,10 @@ def read_page(path: str) -> dict[str, Any]:
 
 def finite(value: float | None) -> float | None:
     """Returns a number that JSON can hold, or None."""
-    return None if value is None or not math.isfinite(value) else float(value)
+    return None if value is None or not math.isfinite(value) else value
 
 
 def rounded(value: float | None) -> float | None:
     """Returns a number with as many digits as a page needs, or None if it is not finite."""
     known = finite(value)
-    return None if known is None else round(known, 4)
+    return None if known is None else round(float(known), 4)
