@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from looking.page import rounded
+from looking.page import finite, rounded
 
 
 def labels_view(
@@ -38,7 +38,7 @@ def labels_view(
     return {
         "kind": kind,
         "title": title,
-        "scores": dict(scores),
+        "scores": {name: finite(score) for name, score in scores.items()},
         "labels": list(labels),
         "passages": list(passages),
         "samples": samples,

@@ -2,8 +2,9 @@
 
 What stands in it, a view, is a JSON object: `kind` ("answers" to questions, "labels" of texts,
 "options" of which one is right, "numbers"), `title`, `scores` by name, `labels`, `passages`, and
-`samples`. A sample has `id`, `passage` (its number, or None), `right` (None where that is not known
-or a matter of degree), `score` (from 0 to 1, or None), `confidence` (likewise), `answer` and:
+`samples`. A number that is not finite is None there, which means unknown. A sample has `id`,
+`passage` (its number, or None), `right` (None where that is not known or a matter of degree),
+`score` (from 0 to 1, or None), `confidence` (likewise), `answer` and:
 
   answers           `question`, `place` of the answer in the passage (-1 if it is not there),
                     `truths` (pairs of place and text), `unanswerable`, `abstained`, `odds`, `nbest`
@@ -62,6 +63,12 @@ def read_page(path: str) -> dict[str, Any]:
     return view
 
 
+def finite(value: float | None) -> float | None:
+    """Returns a number that JSON can hold, or None."""
+    return None if value is None or not math.isfinite(value) else value
+
+
 def rounded(value: float | None) -> float | None:
-    """Returns a number as exactly as it is of use on a page; None if it is none."""
-    return None if value is None or not math.isfinite(value) else round(float(value), 4)
+    """Returns a number with as many digits as a page needs, or None if it is not finite."""
+    known = finite(value)
+    return None if known is None else round(float(known), 4)

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from looking.page import read_page
@@ -22,6 +22,7 @@ ONLY = {
 _AT_END = 3  # samples that a run shows when it ends
 _WIDEST = 100
 _INDENT = "  "
+_NAME = 11  # the column of names, such as "predicted"
 
 
 class Style(NamedTuple):
@@ -87,7 +88,7 @@ def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iter
     yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
         text = printable(text)
-        head = f"{name:<11}" if name else ""
+        head = f"{name:<{_NAME}}" if name else ""
         for number, line in enumerate(_wrapped(text, marks, width - len(head) - 2, style)):
             yield _INDENT + (" " * len(head) if number else head) + style.of(kind, line)
     yield ""
@@ -121,11 +122,7 @@ def _of_answer(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
     known = " | ".join(dict.fromkeys(text for _, text in truths))
     none = "no answer" if sample["unanswerable"] else "not known"
     yield "", "true", known or none, [(0, len(known), "truth")]
-    if sample["nbest"]:
-        listed = (
-            f"{probability:.0%} {text or 'no answer'}" for text, probability in sample["nbest"]
-        )
-        yield "faint", "n-best", "   ".join(listed), ()
+    yield from _table("n-best", ((text or "no answer", share) for text, share in sample["nbest"]))
 
 
 def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
@@ -135,13 +132,19 @@ def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
     for number, text in enumerate(sample["texts"]):
         yield "title", labels[number] if kind == "options" else "", text, ()
     if kind == "numbers":
-        yield "", "predicted", f"{sample['answer']:.3f}", ()
-        yield "", "true", f"{sample['truth']:.3f}", ()
+        for name, number in (("predicted", sample["answer"]), ("true", sample["truth"])):
+            yield "", name, "unknown" if number is None else f"{number:.3f}", ()
         return
-    pairs = zip(labels, sample["probabilities"], strict=True)
     yield "", "predicted", labels[sample["answer"]], ()
     yield "", "true", labels[sample["truth"]], ()
-    yield "faint", "of all", "   ".join(f"{p:.0%} {label}" for label, p in pairs), ()
+    yield from _table("of all", zip(labels, sample["probabilities"], strict=True))
+
+
+def _table(name: str, rows: Iterable[tuple[str, float | None]]) -> Iterator[_Line]:
+    """Yields texts below each other, behind the probability of each."""
+    for number, (text, share) in enumerate(rows):
+        known = "?" if share is None else f"{share:.0%}"
+        yield "faint", f"{'' if number else name:<{_NAME}}{known:>4}  ", text, ()
 
 
 def printable(text: str) -> str:

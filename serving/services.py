@@ -24,8 +24,10 @@ class Service:
       fields: of a request.
       example: values of those without a default.
       result: JSON schema of an answer.
+      folder: of the model.
     """
 
+    folder = ""
     summary: str
     fields: Mapping[str, Schema]
     example: Mapping[str, Any]
@@ -123,7 +125,9 @@ _SERVICES = {QuestionAnswerer: Questions, TextClassifier: Texts, OptionChooser: 
 
 def service_of(model: Model) -> Service:
     """Returns what a server answers with a model."""
-    return _SERVICES[type(model)](model)
+    service = _SERVICES[type(model)](model)
+    service.folder = model.folder.path
+    return service
 
 
 def _labelled(labels: Sequence[str | None]) -> Schema:

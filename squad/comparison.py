@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,11 +77,11 @@ class Questions:
         for qas_id, entries in lists.items():
             for entry in entries:
                 known = entry if isinstance(entry, dict) else {}
-                values = known.get("text"), known.get("probability")
-                if not isinstance(values[0], str) or not isinstance(values[1], int | float):
+                text, probability = known.get("text"), known.get("probability")
+                if not isinstance(text, str) or not _is_probability(probability):
                     raise UserError(
                         f"n-best lists {path}: question {qas_id} has an entry without text or "
-                        f"probability: {entry!r:.80}"
+                        f"probability from 0 to 1: {entry!r:.80}"
                     )
         return lists
 
@@ -89,11 +90,21 @@ class Questions:
         if not isinstance(values, dict):
             raise UserError(f"{what} {path}: an object is needed, of question ids")
         for qas_id, value in values.items():
-            if not isinstance(value, kind) or isinstance(value, bool) or value != value:
+            if not isinstance(value, kind) or isinstance(value, bool) or not _fits(value):
                 raise UserError(f"{what} {path}: question {qas_id} has no {of_kind}: {value!r:.80}")
         if not values.keys() & set(self.ids):
             raise UserError(f"{what} {path}: none of its ids is a question of {self.path}")
         return values
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _fits(value: Any) -> bool:
+    """Tells whether a value is anything but NaN and integers beyond floating-point numbers."""
+    is_beyond = isinstance(value, int) and abs(value) > sys.float_info.max
+    return value == value and not is_beyond
 
 
 class Predictions(NamedTuple):

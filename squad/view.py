@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from looking.page import rounded
+from looking.page import finite, rounded
 
 _NBEST = 5  # answers of a question on the page
 
@@ -56,7 +56,7 @@ def answers_view(
     return {
         "kind": "answers",
         "title": title,
-        "scores": dict(scores),
+        "scores": {name: finite(score) for name, score in scores.items()},
         "labels": [],
         "passages": passages,
         "samples": samples,

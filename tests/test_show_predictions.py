@@ -91,9 +91,19 @@ def test_the_page_of_files_is_that_of_the_run(call, trained, squad_dir, tmp_path
         (["{1}", "--start_sample=12"], FlagError, "--start_sample 12: there are 12, counted from"),
         (["{1}", "--data={2}", "--nbest_file={1}/predictions.json"], UserError, "has no list"),
         (["{1}", "--data={2}", "--nbest_file={0}/nbest.json"], UserError, "without text or prob"),
+        (["{1}", "--data={2}", "--null_odds_file={0}/odds.json"], UserError, "2-0-0-0 has no numb"),
     ],
 )
 def test_what_does_not_fit(call, trained, squad_dir, tmp_path, arguments, error, problem):
     (tmp_path / "nbest.json").write_text('{"2-0-0-0": [{"text": "a"}]}')
+    (tmp_path / "odds.json").write_text(f'{{"2-0-0-0": {"9" * 400}}}')
     with pytest.raises(error, match=problem):
         call(*(a.format(tmp_path, trained, squad_dir / "dev-v1.1.json") for a in arguments))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true"])
+def test_what_is_no_probability(call, trained, squad_dir, tmp_path, number):
+    file = tmp_path / "nbest.json"
+    file.write_text(f'{{"2-0-0-0": [{{"text": "a", "probability": {number}}}]}}')
+    with pytest.raises(UserError, match=f"{file}: question 2-0-0-0 .* from 0 to 1: .*'a'"):
+        call(trained, f"--data={squad_dir / 'dev-v1.1.json'}", f"--nbest_file={file}")

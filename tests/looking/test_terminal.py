@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 
+import numpy as np
 import pytest
 
+from classification.view import labels_view
 from looking import terminal
 from looking.terminal import COLOURED, ONLY, PLAIN, lines_of, style_of_output
 
@@ -42,7 +44,8 @@ def test_plain(width):
         "  [{Anna] built it};?[31m then Anna left.",
         "  predicted  [Anna]",
         "  true       {Anna | Anna built it}",
-        "  n-best     90% Anna   10% no answer",
+        "  n-best      90%  Anna",
+        "              10%  no answer",
         "",
     ]
 
@@ -62,9 +65,15 @@ def test_colours_say_the_same(width):
 def test_lines_fit(width):
     width(40)
     view = {**VIEW, "passages": ["word " * 30 + "x" * 100]}
-    lines = list(lines_of(view, {**SAMPLE, "place": -1, "truths": []}, PLAIN))[1:]
+    nbest = [["long " * 12, 0.004], ["", 1.0]]
+    sample = {**SAMPLE, "place": -1, "truths": [], "nbest": nbest}
+    lines = list(lines_of(view, sample, PLAIN))[1:]
     assert max(map(len, lines)) <= 40
     assert "".join(lines).count("x") == 100 and "".join(lines).count("word") == 30
+    first = next(n for n, line in enumerate(lines) if line.startswith("  n-best       0%  long"))
+    *wrapped, last = lines[first + 1 : -1]
+    assert {line[:19] for line in wrapped} == {" " * 19} and last == f"{'100%':>17}  no answer"
+    assert "".join(lines[first:]).count("long") == 12
 
 
 @pytest.mark.parametrize(
@@ -89,7 +98,13 @@ def test_labels_options_and_numbers(width):
     width(80)
     sample = {**LABELLED, "truth": 0, "answer": 1, "probabilities": [0.3, 0.7]}
     view = {"kind": "labels", "labels": ["no", "yes"], "passages": ["text"]}
-    said = ["  predicted  yes", "  true       no", "  of all     30% no   70% yes", ""]
+    said = [
+        "  predicted  yes",
+        "  true       no",
+        "  of all      30%  no",
+        "              70%  yes",
+        "",
+    ]
     first = "e1  wrong  confidence 70%"
     assert list(lines_of(view, sample, PLAIN)) == [first, "  one", "  two", *said]
     options = ["  no         one", "  yes        two"]
@@ -98,6 +113,32 @@ def test_labels_options_and_numbers(width):
     number = {**LABELLED, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
     view["kind"] = "numbers"
     assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
+
+
+def test_numbers_that_are_not_known(width):
+    """A model whose weights are none any more has predictions all the same."""
+    width(80)
+    outputs = {"label_ids": np.int64(1), "predictions": np.int32(0)}
+    nan = np.float32("nan")
+    text = [{"id": "e1", "passage": None, "texts": ["one"]}]
+    view = labels_view(
+        "T", text, [{**outputs, "probabilities": np.array([nan, np.inf])}], ["a", "b"], {"f1": nan}
+    )
+    assert view["scores"] == {"f1": None}
+    (sample,) = view["samples"]
+    assert list(lines_of(view, sample, PLAIN)) == [
+        "e1  wrong",
+        "  one",
+        "  predicted  a",
+        "  true       b",
+        "  of all        ?  a",
+        "                ?  b",
+        "",
+    ]
+    numbers = labels_view("T", text, [{**outputs, "predictions": nan}], [None], {})
+    assert "  predicted  unknown" in list(lines_of(numbers, numbers["samples"][0], PLAIN))
+    nbest = {**SAMPLE, "nbest": [["Anna", None]], "confidence": None, "odds": None}
+    assert "  n-best        ?  Anna" in list(lines_of(VIEW, nbest, PLAIN))
 
 
 def test_which_samples():
