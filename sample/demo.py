@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -57,6 +58,9 @@ RUN_FLAGS = {
 }
 # In 2.0 it has to learn when to abstain as well: after 1000 steps scores differ much by the seed.
 TRAIN_STEPS = {"1.1": 1000, "2.0": 2000}
+# In the words of the sample: the model knows no others.
+CONTEXT = "Lunrun has a bridge called Tamar. The bridge reaches 98 metres upward."
+QUESTION = "What is the height of Tamar?"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -94,7 +98,11 @@ def main() -> int:
     except KeyboardInterrupt:
         print("demo: interrupted; the same command goes on where it was", file=sys.stderr)
         return 130
-    return _report(dev_file, out, folder, time.monotonic() - started)
+    code = _report(dev_file, out, folder, time.monotonic() - started)
+    if not code:
+        further = {**paths, "output_dir": f"{out}-own"}
+        _name_next_commands(program, further, out)
+    return code
 
 
 def _parse_flags() -> argparse.Namespace:
@@ -107,7 +115,7 @@ def _parse_flags() -> argparse.Namespace:
 
 def _run(*arguments: str) -> None:
     """Prints a command and runs it in the project's folder."""
-    print("\n$ python " + " \\\n    ".join(arguments), flush=True)
+    print(f"\n$ {_command(*arguments)}", flush=True)
     subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
 
 
@@ -166,12 +174,49 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> int:
     print(f"\n  data, model and run: {folder}")
     print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
     print(f"  all questions:       {out}/predictions.html, a page for a browser")
-    print(f"  curves:              tensorboard --logdir {out}")
+    tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
+    print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
     print(f"  took {seconds:.0f} s")
     too_low = _too_low(results)
     if too_low:
         print(f"demo: error: {too_low}", file=sys.stderr)
     return int(bool(too_low))
+
+
+def _name_next_commands(program: str, paths: dict[str, str], run: str) -> None:
+    """Prints how to ask the model of a run, serve it, and train it on the files in `paths`."""
+    options = {
+        "init_checkpoint": os.path.join(run, "model.ckpt-best"),
+        **paths,
+        **{name: RUN_FLAGS[name] for name in ("max_seq_length", "doc_stride")},
+        "learning_rate": 5e-4,
+        "train_steps": 100,
+    }
+    flags = [f"--{name}={_shown(str(value))}" for name, value in options.items()]
+    asked = [f"--context {shlex.quote(CONTEXT)}", f"--question {shlex.quote(QUESTION)}"]
+    train_file = os.path.basename(paths["train_file"])
+    commands = {
+        "Ask the model; without --question it prompts": [f"ask.py {_shown(run)}", *asked],
+        "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [
+            f"serve.py {_shown(run)}"
+        ],
+        f"Train it further, on questions of your own in place of {train_file}: docs/squad.md": [
+            *(program, *flags)
+        ],
+    }
+    print("\nNext:")
+    for purpose, parts in commands.items():
+        print(f"\n# {purpose}\n{_command(*parts)}")
+
+
+def _command(*parts: str) -> str:
+    """Returns a Python command as it is typed in the project's folder."""
+    return f"{_shown(sys.executable)} " + " \\\n    ".join(parts)
+
+
+def _shown(path: str) -> str:
+    """Returns a path as a shell in the project's folder takes it."""
+    return shlex.quote(path.removeprefix(os.path.join(ROOT, "")))
 
 
 def _too_low(results: dict) -> str | None:

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from runtime.version import VERSION
+from squad.examples import load_squad, read_examples
 from tests.conftest import ROOT, run
 from tests.readme import pages
 from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, Block, commands_of
@@ -181,6 +182,21 @@ def test_the_readme_names_every_page():
 
 def test_the_readme_is_for_the_first_hour():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_questions_of_ones_own_can_be_trained_on(tmp_path):
+    """The files of the page on SQuAD: training leaves none of their questions out."""
+    files = pages.files_of("".join(b.text for b in BLOCKS if b.page.name == "squad.md"))
+    used = {}
+    for path, content in files.items():
+        file = tmp_path / pathlib.Path(path).name
+        file.write_text(content)
+        articles = load_squad(str(file))
+        is_training = file.name.startswith("train")
+        examples, left_out = read_examples(articles, str(file), is_training, unanswerable=True)
+        assert not left_out.counts
+        used[file.name] = [example.is_impossible for example in examples]
+    assert used == {"train.json": [False] * 4, "dev.json": [False], "train-v2.json": [False, True]}
 
 
 def test_no_page_repeats_another():

@@ -37,10 +37,11 @@ NOT_RUN = {
         "download_dataset.py": _DOWNLOADS,
         "--output_dir=out/squad": _NEEDS_MODEL,
         "show_predictions.py out/squad": _NEEDS_MODEL,
-        "cat out/squad/eval_results.json": _NEEDS_MODEL,
+        "evaluate.py out/squad": _NEEDS_MODEL,
         "ask.py out/squad": _NEEDS_MODEL,
     },
     "bert.md": {
+        "download_pretrained_model.py": _DOWNLOADS,
         "--output_dir=out/squad-bert": _NEEDS_MODEL,
         "--model_type=bert": _NEEDS_MODEL,
         "--output_dir=out/bert": _NEEDS_MODEL,
@@ -72,10 +73,6 @@ NOT_RUN = {
         "make horovod": _INSTALLS,
         "check_setup.py": _NEEDS_CARD,
         "deploy/mpirun.sh": _NEEDS_CARD,
-    },
-    "looking.md": {
-        "out/squad": _NEEDS_MODEL,
-        "--predictions=theirs.json": "needs another system's answers",
     },
     "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
     "results.md": {"--output_dir=out/xxlarge_64": _NEEDS_MODEL},
@@ -122,6 +119,12 @@ def blocks_of(page: pathlib.Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for language, body in re.findall(r"^ *```([^\n]*)\n(.*?)^ *```$", text, flags=re.S | re.M):
         yield Block(page, language, textwrap.dedent(body))
+
+
+def files_of(text: str) -> dict[str, str]:
+    """Returns the files that shell text writes as here-documents, by name."""
+    written = re.findall(r"^cat > (\S+) <<(\w+)\n(.*?)^\2$", text, flags=re.S | re.M)
+    return {name: content for name, _, content in written}
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.language == "bash"]

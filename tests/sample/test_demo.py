@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 
 import pytest
 
@@ -26,6 +29,19 @@ def test_a_score_that_is_too_low_is_a_failure(tmp_path, capsys, f1, code):
     output = capsys.readouterr()
     assert f"F1 {f1:.1f}" in output.out and questions[0]["question"][:50] in output.out
     assert output.err == ("demo: error: F1 is below 80\n" if code else "")
+
+
+def test_next_commands_are_for_a_shell_in_the_projects_folder(capsys):
+    """`tests/readme/walk_through.py` runs them."""
+    inside = os.path.join(demo.ROOT, "my demo", "run")
+    paths = {"train_file": "/data/my train.json", "output_dir": f"{inside}-own"}
+    demo._name_next_commands("run_squad_v2.py", paths, inside)
+    words = shlex.split(capsys.readouterr().out.replace("\\\n", ""), comments=True)
+    python = sys.executable.removeprefix(f"{demo.ROOT}/")
+    commands = " ".join(words).split(f"{python} ")[1:]
+    assert [command.split()[0] for command in commands] == ["ask.py", "serve.py", "run_squad_v2.py"]
+    assert words.count("my demo/run") == 2
+    assert {"--train_file=/data/my train.json", "--output_dir=my demo/run-own"} <= set(words)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,11 @@
+"""The demo in seconds: the same commands and files, of a model that has learned nothing."""
+
+from __future__ import annotations
+
+import sys
+
+from sample import demo
+
+if __name__ == "__main__":
+    demo.TRAIN_STEPS, demo.LEAST_F1 = {"1.1": 2}, 0.0
+    sys.exit(demo.main())
