@@ -115,6 +115,19 @@ def test_the_peak_is_lower():
     assert peaks[1] < 0.5 * peaks[0]
 
 
+def test_summands_of_shared_weights_do_not_wait_in_memory():
+    """Each layer begins when that behind it has added its own to the sum."""
+    peaks, summand = [], 4 * (4 * 128 * 128 + 2 * 128 * 512)
+    for layers in (2, 12):
+        with tf.Graph().as_default(), tf.Session() as session:
+            sizes = {"hidden_size": 128, "intermediate_size": 512}
+            _, gradients = build(True, num_hidden_layers=layers, **sizes)
+            load_values(session)
+            peaks.append(traced_peak(session, tf.add_n([tf.norm(g) for g in gradients]), feed()))
+    # The states between the layers are 10 x 64 KiB.
+    assert peaks[1] - peaks[0] < 10 * (4 * 32 * 128 * 4) + 2 * summand
+
+
 def test_a_graph_without_seed_is_refused():
     with tf.Graph().as_default(), pytest.raises(ValueError, match="need tf.set_random_seed"):
         Recomputation().apply(tf.sin, tf.ones([2]))

@@ -95,6 +95,11 @@ def change(model, **values) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
+def test_the_case_is_the_models(model):
+    change(model, do_lower_case=False)
+    assert open_folder(str(model)).tokenizer.do_lower_case is False
+
+
 def test_of_a_task_without_answers(model):
     change(model, task="pretraining")
     fails(model, "is a model of pretraining, which answers nothing; there are answers for squad")

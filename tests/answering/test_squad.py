@@ -7,6 +7,8 @@ import json
 import pytest
 
 from answering import load_model
+from answering.session import ModelSession
+from squad.head import make_v1_head
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +73,29 @@ def test_a_text_without_words_has_no_answers(model, paragraphs):
     assert model.answer("What?", [" \n"]).answers == []
     found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
     assert found and {a.context for a in found} == {1}
+
+
+@pytest.mark.parametrize("masks", [True, False])
+def test_lengths_of_what_goes_through_the_model(random_model, monkeypatch, masks):
+    """They are multiples of 16 up to the model's; the model's alone where padding counts."""
+    lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
+    model = load_model(
+        random_model(
+            make_v1_head(masks),
+            task="squad-1.1",
+            mask_padding_in_loss=masks,
+            max_seq_length=50,
+            **lengths,
+        )
+    )
+    fed = set()
+    predict = ModelSession._predict
+
+    def watched(self, examples, length):
+        fed.add(length)
+        return predict(self, examples, length)
+
+    monkeypatch.setattr(ModelSession, "_predict", watched)
+    model.answer("what?", ["a b"])
+    model.answer("what?", ["a b c d e f g h " * 20])
+    assert fed == ({16, 50} if masks else {50})

@@ -176,6 +176,14 @@ def test_what_stands_in_the_place_of_masked_tokens():
     assert len(set(drawn)) > 0.9 * VOCAB_SIZE and min(drawn) >= 0 and max(drawn) < VOCAB_SIZE
 
 
+def test_every_id_may_take_the_place_of_a_masked_token():
+    """That one of 20 never does has a chance of exp(-70)."""
+    ids, layout, begins_word = rows_of(1000, 100, 149, 256)
+    masker = Masker(MaskingOptions(40, 0.15), MASK, 20)
+    masked = masker.mask(ids, layout, begins_word, np.random.default_rng(3))
+    assert set(masked.ids[masked.ids != ids]) == set(range(20))
+
+
 def test_every_word_is_masked_equally_often():
     """Within five standard deviations; where words are cut off by the text's ends they are not."""
     ids, layout, _ = rows_of(8000, 10, 10, 24)

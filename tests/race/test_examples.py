@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from race.examples import InputExample, RaceProcessor
+from race.examples import InputExample, RaceProcessor, filled_in
 from runtime.errors import UserError
 from tests.race.samples import passage, write_race
 
@@ -114,3 +114,7 @@ def test_a_level_that_is_missing(read, tmp_path):
     read(json.dumps(PASSAGE))
     with pytest.raises(UserError, match=r"RACE/train/high has no \.txt file of RACE"):
         processor().get_train_examples(str(tmp_path))
+
+
+def test_every_blank_is_filled_in():
+    assert filled_in("_ and _?", "x", "y") == ["x and x?", "y and y?"]

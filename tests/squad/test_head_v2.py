@@ -77,6 +77,18 @@ class TestOutsideAnswers:
         np.testing.assert_array_equal(found, expected)
 
 
+def test_kernels_start_with_the_spread_of_the_configuration(prediction):
+    kernels = [
+        v for v in prediction.spec.predictions["cls_logits"].graph.get_collection("variables")
+    ]
+    heads = [v for v in kernels if "kernel" in v.name and not v.name.startswith("bert/")]
+    assert len(heads) == 5
+    for kernel, values in zip(heads, prediction.session.run(heads), strict=True):
+        # Of a normal distribution that is cut off at two standard deviations.
+        error = 0.2 * 0.88 * 3 / np.sqrt(values.size)
+        assert np.std(values) == pytest.approx(0.2 * 0.88, abs=error), kernel.name
+
+
 class TestPrediction:
     def test_shapes(self, prediction):
         got = prediction.run(make_batch(32))

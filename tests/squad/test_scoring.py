@@ -242,6 +242,11 @@ class TestVersion2:
         best, threshold = find_best_thresh(dict.fromkeys("abcd", "x"), scores, odds, has_answer)
         assert (best, threshold) == (100 * 2.5 / 4, 0.5)
 
+    def test_best_threshold_of_a_part_of_the_questions(self, warnings):
+        """Of those that have a prediction, as the official script has it."""
+        scores, odds, has_answer = {"a": 1.0}, {"a": 0.0}, {"a": True, "b": True}
+        assert find_best_thresh({"a": "x"}, scores, odds, has_answer) == (100.0, 0.0)
+
 
 def dataset_of(answers):
     questions = [{"id": i, "answers": texts} for i, texts in answers.items()]

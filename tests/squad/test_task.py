@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import encoder_task
+from encoder_task import ModelOptions
 from looking.page import read_page
-from runtime import distributed
+from optimization import OptimizerOptions
+from runtime import distributed, locks
 from runtime.data.batches import Data
 from runtime.data.order import shuffled_numbers
+from runtime.devices import device
 from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
@@ -51,7 +55,7 @@ def make(set_flags, squad_dir, tmp_path):
     return make
 
 
-@pytest.mark.parametrize("flags", [(), ("--length_buckets=32,48,64",)])
+@pytest.mark.parametrize("flags", [(), ("--length_buckets=58,62,64",)])
 def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     """Every worker's first batch after a resumption, of a run from the flag to the batch."""
     read = []
@@ -70,8 +74,59 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
         Run(task).train(data, None)
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
-            expected = data._replace(buckets=[32, 48, 64]).bucket_order(16, seed).numbers(8, 6)
+            expected = data._replace(buckets=[58, 62, 64]).bucket_order(16, seed).numbers(8, 6)
         assert read.pop().tolist() == expected.tolist()
+
+
+def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
+    """Each has another value than its default."""
+    built = []
+    monkeypatch.setattr(encoder_task, "make_model_fn", lambda *parts: built.append(parts))
+    flags = {
+        **{"learning_rate": 0.25, "adam_epsilon": 1e-3, "weight_decay": 0.5, "optimizer": "lamb"},
+        **{"gradient_accumulation_steps": 3, "allreduce_dtype": "float16"},
+        **{"shard_optimizer": "state", "init_checkpoint": "model", "use_einsum": True},
+        "gradient_checkpointing": True,
+    }
+    task = make(*(f"--{name}={value}" for name, value in flags.items()))
+    task.model_fn((10, 2))
+    optimizer = OptimizerOptions(
+        learning_rate=0.25,
+        num_train_steps=10,
+        num_warmup_steps=2,
+        optimizer="lamb",
+        gradient_accumulation_steps=3,
+        allreduce_dtype=tf.float16,
+        shard_optimizer="state",
+        epsilon=1e-3,
+        weight_decay=0.5,
+    )
+    options = ModelOptions(
+        optimizer,
+        "model",
+        use_einsum=True,
+        gradient_checkpointing=True,
+        remove_padding=True,
+    )
+    assert built[0][2] == options
+    # A Gaudi needs to know every shape.
+    monkeypatch.setattr(device, "is_hpu", lambda: True)
+    task.model_fn(None)
+    assert built[1][2] == options._replace(optimizer=None, remove_padding=False)
+
+
+def test_batches_of_predictions_have_the_lengths_of_the_buckets(make):
+    lengths = {}
+    for flags in ((), ("--length_buckets=56,64",)):
+        task = make("--doc_stride=41", "--predict_batch_size=1", *flags)
+        data = task.part(DEV).prepared()
+        predictor = Run(task).predictor(data)
+        locks.release_held()
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(predictor._input_fn()).get_next()["input_ids"]
+            lengths[flags] = {session.run(batch).shape[1] for _ in range(data.num_records)}
+    free, cut = lengths.values()
+    assert free > {48, 64} and cut == {56, 64}
 
 
 def test_initial_weights_are_those_of_the_seed(make):

@@ -152,12 +152,13 @@ class TestExceptions:
     @pytest.mark.parametrize("pattern", ["(a+)+b", ".*.*.*.*.*.*.*.*.*b"])
     def test_a_pattern_that_takes_for_ever(self, monkeypatch, pattern):
         monkeypatch.setattr(configuration, "_LONGEST_MATCHING", 0.2)
-        graph = chain(("a" * 200, same))
+        graph, before = chain(("a" * 200, same)), signal.getsignal(signal.SIGVTALRM)
         with pytest.raises(UserError) as caught:
             rules(graph, **LISTS, convertible_exceptions=[["exp", ""], [pattern, ""]])
         assert "TF_BF16_CONVERSION: the patterns" in str(caught.value)
         assert f"{pattern!r}, on the node {'a' * 200}" in str(caught.value)
         assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+        assert signal.getsignal(signal.SIGVTALRM) == before
 
     def test_patterns_in_a_thread(self):
         """Where no signals are, there is no limit."""

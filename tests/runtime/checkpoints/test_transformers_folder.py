@@ -68,6 +68,27 @@ def test_names_and_shapes_are_those_here(write):
     assert not folder.has_tensor("global_step")
 
 
+@pytest.mark.parametrize(
+    ("family", "theirs", "ours"),
+    [
+        *(("bert", *pair) for pair in (("gelu_new", "gelu"), ("gelu", "gelu_erf"))),
+        *(("albert", name, name) for name in ("relu", "tanh", "linear")),
+        *(("bert", name, "gelu") for name in ("gelu_pytorch_tanh", "gelu_fast")),
+        ("bert", "gelu_python", "gelu_erf"),
+        # What `transformers` takes where a configuration says nothing.
+        *(("bert", None, "gelu_erf"), ("albert", None, "gelu")),
+    ],
+)
+def test_activations(family, theirs, ours):
+    config = {**CONFIG, "model_type": family, "hidden_act": theirs}
+    if theirs is None:
+        del config["hidden_act"]
+    found = names.config_from_theirs(config)
+    assert found["hidden_act"] == ours
+    back = names.config_to_theirs(family, found)["hidden_act"]
+    assert names.config_from_theirs({**config, "hidden_act": back})["hidden_act"] == ours
+
+
 def test_names_of_old_files_and_copies(write):
     tensors = tensors_of(CONFIG, names.MASKED_TOKENS)
     old = {
@@ -106,6 +127,10 @@ def test_several_files(tmp_path, write):
     folder = TransformersFolder(str(tmp_path))
     np.testing.assert_equal(values_of(folder), expected)
     assert content_of_checkpoint(str(tmp_path)) == folder.content() != content
+    before = folder.content()
+    last = sorted(set(places.values()))[-1]
+    save_file({n: v + 1 for n, v in tensors.items() if places[n] == last}, tmp_path / last)
+    assert TransformersFolder(str(tmp_path)).content() != before
     # SQuAD's model here has a pooler, which it does not use.
     assert not folder.get_tensor("bert/pooler/dense/kernel").any()
 

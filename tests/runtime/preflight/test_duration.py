@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.data.batches import Data
@@ -92,6 +93,41 @@ def test_the_job_here(rows):
         "labelling": "3.0 s: 1 x 11 features, 10.00 a second, by 1 batch after the first",
         "whole job": "2 min 04 s from the beginning, on hosts like this one",
     }
+
+
+def test_every_checkpoint_in_the_folder_is_scored(rows, tmp_path):
+    for step in (1, 2, 3):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.get_variable("w", initializer=0.0)
+            session.run(tf.global_variables_initializer())
+            tf.train.Saver().save(session, str(tmp_path / f"model.ckpt-{step}"))
+    measured = Measured(0.0, {DEV: part(95)}, {DEV: Pace(2.0, 1.0, 2)})
+    found = rows(measured, trains=False, output_dir=str(tmp_path))
+    assert found["scoring"].startswith("33.0 s: 3 x 95 features")
+
+
+def test_predictions_are_timed_in_the_order_of_the_file():
+    """The longest records would say nothing of the others."""
+    asked = []
+
+    def predictor(data, by_length):
+        asked.append(by_length)
+        return types.SimpleNamespace(batches=lambda checkpoint: [1, 2], close=lambda: None)
+
+    run = types.SimpleNamespace(predictor=predictor)
+    assert duration._prediction_pace(run, part(8)).measured == 1
+    assert asked == [False]
+
+
+def test_workers_stop_measuring_together(monkeypatch):
+    """As rank 0 says, however long a step takes on this one."""
+    monkeypatch.setattr(distributed, "share", lambda value: False)
+    watch, stopped = duration._StopWatch(), []
+    context = types.SimpleNamespace(request_stop=lambda: stopped.append(True))
+    for _ in range(5):
+        watch.before_run(context)
+        watch.after_run(context, None)
+    assert stopped == []
 
 
 def test_two_workers_here(rows):

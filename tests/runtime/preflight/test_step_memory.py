@@ -51,6 +51,13 @@ def test_accumulated_gradients():
     assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3
 
 
+def test_resident_memory_by_hand():
+    parts = {"activations": 50, "gradients and updates": 30, "in all": 200}
+    program = on_the_cpu({**parts, "activations": -30, "in all": 0})
+    assert on_the_cpu(parts) == 200 + 8 + program
+    assert on_the_cpu({**parts, "accumulated gradients": 7}) == 200 + 8 + 7 + program
+
+
 def encoder_step(
     make_config: Callable, layers: int, size: int
 ) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:

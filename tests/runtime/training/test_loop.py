@@ -122,6 +122,30 @@ class Waits(tf.train.SessionRunHook):
         self.seconds.append(run_values.results)
 
 
+def test_time_of_scoring_is_none_of_the_trainings(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    caplog.set_level("INFO", tf.get_logger().name)
+
+    def input_fn() -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensors({"x": 1.0}).repeat()
+
+    def model_fn(features, labels, mode, params):
+        for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
+            tf.add_to_collection(key, features["x"])
+        step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(tf.global_variables()))
+        return estimators.EstimatorSpec(mode, loss=features["x"], train_op=step)
+
+    def score() -> bool:
+        time.sleep(2.0)
+        return False
+
+    plan = TrainingPlan(4, 1, 1, 2, 10, 1)
+    train(make_estimator(model_fn, str(tmp_path), 1, False), input_fn, plan, score)
+    (took,) = (r.args[1] for r in caplog.records if r.args and r.args[0] == "time")
+    assert float(took.removesuffix(" s")) < 2.0
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 def test_time_that_a_step_waits_for_its_batch(tmp_path, ahead):
     """It is all of the making of batches, unless they are made ahead, and nothing of the step's."""
