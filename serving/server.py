@@ -111,7 +111,7 @@ class HttpServer:
         self._thread.start()
         while self._thread.is_alive() and not self._server.started:
             time.sleep(0.01)
-        # asyncio accepts as many at a time as wait; only the former is to be small.
+        # Of uvicorn's backlog asyncio makes both: how many may wait, and are accepted at a time.
         listener.listen(_BACKLOG)
 
     async def _serve(self, listener: socket.socket) -> None:

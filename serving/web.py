@@ -32,7 +32,6 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
 # For which a long request gives way to short ones, between two batches of its windows.
 _YIELD_SECONDS = 0.1
-_BROKEN = "the model failed; see the server's log"
 _log = logging.getLogger(__name__)
 
 
@@ -240,4 +239,5 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 async def _broken(request: Request, error: Exception) -> Response:
     """Answers for an error that uvicorn logs, and closes the connection for."""
-    return JSONResponse({"error": _BROKEN}, 500, {"Connection": "close"})
+    content = {"error": "the model failed; see the server's log"}
+    return JSONResponse(content, 500, {"Connection": "close"})
