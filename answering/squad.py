@@ -121,13 +121,13 @@ class QuestionAnswerer:
     def answer_all(
         self,
         asked: Sequence[tuple[str, Sequence[str]]],
-        pause: Callable[[], None] = lambda: None,
+        pause: Callable[[], None] | None = None,
     ) -> list[Answered]:
         """Answers questions, each from texts of its own, in batches of all their windows.
 
         Args:
           asked: questions and texts.
-          pause: is called before each batch, and may raise.
+          pause: is called before each window, and may raise; without it they go in batches.
         """
         found: list[list[tuple[int, Answer]]] = [[] for _ in asked]
         odds: list[list[float]] = [[] for _ in asked]
@@ -148,7 +148,7 @@ class QuestionAnswerer:
         return make_sequence(window.question, ids, tokenizer.cls_id, tokenizer.sep_id)
 
     def _best(
-        self, examples: Sequence[SquadExample], pause: Callable[[], None]
+        self, examples: Sequence[SquadExample], pause: Callable[[], None] | None
     ) -> tuple[list[list[Answer]], list[float]]:
         """Returns the best answers of each example, and the odds that it has none."""
         windows = list(self._windows.windows(examples))

@@ -24,9 +24,9 @@ class _Entry(NamedTuple):
 
 
 class AnswerAll(Protocol):
-    """Answers what is asked, in its order; calls `pause` from time to time, which may raise."""
+    """Answers what is asked, in its order; calls `pause`, if any, often, which may raise."""
 
-    def __call__(self, asked: Sequence[Any], pause: Callable[[], None]) -> Sequence[Any]:
+    def __call__(self, asked: Sequence[Any], pause: Callable[[], None] | None) -> Sequence[Any]:
         """Returns as many answers."""
 
 
@@ -43,7 +43,7 @@ class Batcher:
         most_waiting: int,
         most_together: int,
         note_batch: Callable[[int], Any] = lambda count: None,
-        pause: Callable[[], None] = lambda: None,
+        pause: Callable[[], None] | None = None,
     ):
         """Starts the thread.
 
@@ -52,7 +52,7 @@ class Batcher:
           most_waiting: length of the queue.
           most_together: size of a batch; what is larger by itself is one, too.
           note_batch: is told how many are in each batch.
-          pause: is called from time to time while a batch is answered.
+          pause: is called often while a batch is answered, which can be given up then.
         """
         self._answer_all = answer_all
         self._note_batch, self._pause = note_batch, pause
@@ -72,7 +72,7 @@ class Batcher:
         """Puts something of a size into the queue.
 
         Until it is answered it can be cancelled. It leaves the queue then; a batch in which all
-        are cancelled is given up at the next pause.
+        are cancelled is given up at the next pause, if there are any.
 
         Raises:
           Refused: the queue is full, or closed.
@@ -131,11 +131,14 @@ class Batcher:
         def pause() -> None:
             if all(entry.future.cancelled() for entry in batch):
                 raise _Abandoned
-            self._pause()
+            if self._pause:
+                self._pause()
 
         try:
             pause()
-            answers = self._answer_all([entry.asked for entry in batch], pause)
+            answers = self._answer_all(
+                [entry.asked for entry in batch], pause if self._pause else None
+            )
         except _Abandoned:
             return
         except Exception as e:

@@ -39,13 +39,13 @@ class Service:
         self._lengths = longest, longest
 
     def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None]
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
     ) -> list[dict[str, Any]]:
         """Answers requests, with values of all fields, together.
 
         Args:
           asked: the requests.
-          pause: is called between batches of the model, and may raise.
+          pause: is called between windows where there may be many, and may raise.
         """
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class Service:
 
     def warm_up(self) -> None:
         """Answers the example: the first use of a model is slow."""
-        self.answer_all([fields.read(self.example, self.fields)], lambda: None)
+        self.answer_all([fields.read(self.example, self.fields)])
 
 
 class Questions(Service):
@@ -86,7 +86,7 @@ class Questions(Service):
         )
 
     def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None]
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
     ) -> list[dict[str, Any]]:
         """Answers questions."""
         pairs = [(a["question"], [a["context"]]) for a in asked]
@@ -114,7 +114,7 @@ class Texts(Service):
         self.result = _labelled(model.labels)
 
     def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None]
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
     ) -> list[dict[str, Any]]:
         """Labels texts."""
         pairs = [(one["text"], one["second_text"]) for one in asked]
@@ -141,7 +141,7 @@ class Options(Service):
         self.result = _labelled(model.labels)
 
     def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None]
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
     ) -> list[dict[str, Any]]:
         """Chooses options."""
         chosen = self._model.choose_all([tuple(one.values()) for one in asked])

@@ -30,7 +30,7 @@ from serving.services import Service
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
-# For which a long request gives way to short ones, between two batches of its windows.
+# For which a long request gives way to short ones, between two of its windows.
 _YIELD_SECONDS = 0.1
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,6 @@ class Doubling:
         self.batches.append(list(numbers))
         self.begun.set()
         assert self.may.wait(60)
-        pause()
         return [2 / (1 / number) for number in numbers]
 
 

@@ -215,7 +215,7 @@ def test_requests_at_a_time_are_answered_together(serve, model):
     (alone, together) = service.batches
     assert alone == ["What is 0?"] and len(together) == 4
     for body, answered in zip(bodies, found, strict=True):
-        (expected,) = Questions(model).answer_all([{**body, "n_best": 1}], lambda: None)
+        (expected,) = Questions(model).answer_all([{**body, "n_best": 1}])
         (own,), (other,) = answered.pop("answers"), expected.pop("answers")
         assert answered == expected
         assert own.pop("probability") == pytest.approx(other.pop("probability"), rel=1e-4)
