@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import sys
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 
@@ -25,6 +27,11 @@ from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
 
 TOKEN = "ALBERT_TOKEN"
+_HOSTS = (
+    "names, with commas, that a request's header Host may have; * for any (with a loopback --host "
+    "localhost, 127.0.0.1 and [::1], else any)"
+)
+_NAME = re.compile(r"\*|[\w.-]+|\[[\da-f:]+\]")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -40,7 +47,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add("--max_bytes", type=int, default=200_000, help="size of a body (200000)")
     add("--max_seconds", type=float, default=30.0, help="until an answer (30)")
     add("--max_queue", type=int, default=64, help="requests that wait (64)")
-    add("--max_batch", type=int, default=8, help="requests that are answered together (8)")
+    add("--max_batch", type=int, default=8, help="windows that are computed together (8)")
+    add("--allowed_hosts", default="", help=_HOSTS)
     args = parser.parse_args(argv[1:])
     if not 0 <= args.port < 2**16:
         parser.error("--port must be below 65536")
@@ -48,6 +56,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         # A month is no limit any more; what is not a number is smaller than nothing.
         if not 0 < getattr(args, name) < 2**31:
             parser.error(f"--{name} must be positive")
+    args.allowed_hosts = [name for name in args.allowed_hosts.lower().split(",") if name]
+    for name in args.allowed_hosts:
+        if not _NAME.fullmatch(name):
+            parser.error(f"--allowed_hosts has {name!r}, which is no name of a host without a port")
     return args
 
 
@@ -59,7 +71,7 @@ def main(args: argparse.Namespace) -> None:
       Stopped: a signal has come; all that was taken is answered.
     """
     try:
-        from serving.server import HttpServer, is_local, listen, url_of
+        from serving.server import HttpServer, hosts_of, is_local, listen, url_of
         from serving.services import service_of
         from serving.web import Api, Limits
     except ImportError as e:
@@ -73,7 +85,9 @@ def main(args: argparse.Namespace) -> None:
     model = load_model(args.model)
     service, task = service_of(model), model.folder.says("task")
     service.warm_up()
-    api = Api(service, task, limits, token)
+    api = Api(service, task, limits, token, hosts_of(listener, args.allowed_hosts))
+    # Short requests get their turn sooner beside the Python of a long one.
+    sys.setswitchinterval(0.0005)
     server = HttpServer(api.app(), listener, 2 * limits.seconds)
     tf.logging.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
     signals.note(patience=2.0)

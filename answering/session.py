@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -58,24 +58,33 @@ class ModelSession:
             with restoring(folder.checkpoint):
                 tf.train.Saver(variables).restore(self._session, folder.checkpoint)
 
-    def run(self, examples: Sequence[Sequence[TokenSequence]]) -> Iterator[tuple[int, Output]]:
+    def run(
+        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
+    ) -> Iterator[tuple[int, Output]]:
         """Yields the outputs for examples with their numbers, short ones first.
 
         Args:
           examples: the sequences of each.
+          pause: is called before each example, and may raise; without it they go in batches.
         """
+        size = 1 if pause else self._batch_size
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)
-        for start in range(0, len(order), self._batch_size):
-            batch = order[start : start + self._batch_size]
+        for start in range(0, len(order), size):
+            if pause:
+                pause()
+            batch = order[start : start + size]
             # The last is the longest.
             outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
             for row, number in enumerate(batch):
                 yield number, {name: values[row] for name, values in outputs.items()}
 
-    def outputs(self, examples: Sequence[Sequence[TokenSequence]]) -> list[Output]:
+    def outputs(
+        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
+    ) -> list[Output]:
         """Returns the outputs for examples in their order; see `run`."""
-        return [output for _, output in sorted(self.run(examples), key=lambda pair: pair[0])]
+        numbered = sorted(self.run(examples, pause), key=lambda pair: pair[0])
+        return [output for _, output in numbered]
 
     def _length(self, longest: int) -> int:
         rounded = -(-longest // _LENGTH_STEP) * _LENGTH_STEP

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from answering.folders import ModelFolder
@@ -24,10 +23,24 @@ from squad.predictions import (
     spans_v1,
 )
 from squad.predictions_v2 import no_answer_odds, raw_results_v2, spans_v2
-from squad.token_places import PredictionFeature, columns_of, prediction_features
+from squad.token_places import columns_of, prediction_features
 
 # As in the program where no scores have told a better one.
 _DEFAULT_THRESHOLD = 0.0
+# Of what is tokenized, answered and compared at a time: memory and the time between two pauses do
+# not grow with the texts.
+_MOST_CHARACTERS = 1 << 15
+# What a longer text is cut behind, the best first.
+_ENDS = ("\n\n", ". ", ".\n", "。", "\n", " ")
+
+
+class _Part(NamedTuple):
+    """A part of a text, or all of it: of a question, of one of its texts, from a character on."""
+
+    question: int
+    context: int
+    begin: int
+    text: str
 
 
 class Found(NamedTuple):
@@ -105,26 +118,29 @@ class QuestionAnswerer:
         (answered,) = self.answer_all([(question, contexts)])
         return answered
 
-    def answer_all(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[Answered]:
-        """Answers questions, each from texts of its own, in batches of all their windows."""
-        examples = [
-            SquadExample(str(number), question, context)
-            for number, (question, contexts) in enumerate(asked)
-            for context in contexts
-        ]
-        windows = list(self._windows.windows(examples))
-        features = list(prediction_features(columns_of(windows)))
-        outputs = self._session.outputs([[self._sequence(window)] for window in windows])
-        for feature, output in zip(features, outputs, strict=True):
-            output["unique_ids"] = feature.unique_id
-        results = self._results(outputs)
-        best = self._best(examples, features, results)
-        odds = no_answer_odds(len(examples), features, results) if self._is_v2 else []
-        ends = list(itertools.accumulate(len(contexts) for _, contexts in asked))
-        return [
-            self._answered(best[start:end], odds[start:end])
-            for start, end in zip([0, *ends], ends, strict=False)
-        ]
+    def answer_all(
+        self,
+        asked: Sequence[tuple[str, Sequence[str]]],
+        pause: Callable[[], None] | None = None,
+    ) -> list[Answered]:
+        """Answers questions, each from texts of its own, in batches of all their windows.
+
+        Args:
+          asked: questions and texts.
+          pause: is called before each window, and may raise; without it they go in batches.
+        """
+        found: list[list[tuple[int, Answer]]] = [[] for _ in asked]
+        odds: list[list[float]] = [[] for _ in asked]
+        for parts in _groups(_parts(asked)):
+            examples = [
+                SquadExample(str(number), asked[part.question][0], part.text)
+                for number, part in enumerate(parts)
+            ]
+            for part, best, odd in zip(parts, *self._best(examples, pause), strict=True):
+                in_text = (a._replace(place=part.begin + a.place) for a in best)
+                found[part.question] += ((part.context, answer) for answer in in_text)
+                odds[part.question].append(odd)
+        return list(map(self._answered, found, odds))
 
     def _sequence(self, window: Window) -> TokenSequence:
         tokenizer = self.folder.tokenizer
@@ -132,25 +148,67 @@ class QuestionAnswerer:
         return make_sequence(window.question, ids, tokenizer.cls_id, tokenizer.sep_id)
 
     def _best(
-        self, examples: Sequence[SquadExample], features: list[PredictionFeature], results: dict
-    ) -> list[list[Answer]]:
-        """Returns the best answers of each example."""
+        self, examples: Sequence[SquadExample], pause: Callable[[], None] | None
+    ) -> tuple[list[list[Answer]], list[float]]:
+        """Returns the best answers of each example, and the odds that it has none."""
+        windows = list(self._windows.windows(examples))
+        features = list(prediction_features(columns_of(windows)))
+        outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
+        for feature, output in zip(features, outputs, strict=True):
+            output["unique_ids"] = feature.unique_id
+        results = self._results(outputs)
         of_examples, best = by_example(features), []
         for index, example in enumerate(examples):
-            found = spans_in(of_examples[index], results, self._find_spans)
-            best.append(best_answers(example, found, self._n_best_size))
-        return best
+            spans = spans_in(of_examples[index], results, self._find_spans)
+            best.append(best_answers(example, spans, self._n_best_size))
+        if not self._is_v2:
+            return best, [0.0] * len(examples)
+        return best, no_answer_odds(len(examples), features, results)
 
-    def _answered(self, best: list[list[Answer]], odds: list[float]) -> Answered:
-        """Merges what was found in the texts of a question."""
-        found = [(answer, number) for number, answers in enumerate(best) for answer in answers]
-        found.sort(key=lambda pair: pair[0].score, reverse=True)
-        found = found[: self._n_best_size]
-        shares = softmax([answer.score for answer, _ in found])
+    def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> Answered:
+        """Merges what was found in the parts of the texts of a question."""
+        found.sort(key=lambda pair: pair[1].score, reverse=True)
+        # Another part of the same text may have an answer again, with a lower score.
+        different = {(number, answer.text): answer for number, answer in reversed(found)}
+        kept = [pair for pair in found if different[pair[0], pair[1].text] is pair[1]]
+        kept = kept[: self._n_best_size]
+        shares = softmax([answer.score for _, answer in kept])
         answers = [
             Found(answer.text, number, answer.place, share)
-            for (answer, number), share in zip(found, shares, strict=True)
+            for (number, answer), share in zip(kept, shares, strict=True)
         ]
-        if not odds:
+        if not self._is_v2 or not odds:
             return Answered(answers)
         return Answered(answers, min(odds), min(odds) > self._threshold)
+
+
+def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
+    """Yields all texts of all questions, the long ones in parts."""
+    for question, (_, contexts) in enumerate(asked):
+        for context, text in enumerate(contexts):
+            begin = 0
+            while len(text) - begin > _MOST_CHARACTERS:
+                end = _end_of_part(text, begin)
+                yield _Part(question, context, begin, text[begin:end])
+                begin = end
+            yield _Part(question, context, begin, text[begin:])
+
+
+def _end_of_part(text: str, begin: int) -> int:
+    """Returns where the part of a longer text ends: where few answers are cut in two."""
+    end = begin + _MOST_CHARACTERS
+    places = ((text.rfind(sign, begin + _MOST_CHARACTERS // 2, end), sign) for sign in _ENDS)
+    return next((place + len(sign) for place, sign in places if place >= 0), end)
+
+
+def _groups(parts: Iterator[_Part]) -> Iterator[list[_Part]]:
+    """Yields parts that together are about as long as one may be."""
+    group, length = [], 0
+    for part in parts:
+        if group and length + len(part.text) > _MOST_CHARACTERS:
+            yield group
+            group, length = [], 0
+        group.append(part)
+        length += len(part.text)
+    if group:
+        yield group

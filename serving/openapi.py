@@ -15,9 +15,11 @@ FAULTS = {
     408: "The body did not come in time.",
     413: "The body is too large.",
     415: "The body is not of the type application/json.",
+    421: "The server has no such name; --allowed_hosts gives it some.",
     422: "The JSON lacks a field, or a field is not as described.",
     500: "The model failed; the server's log says how.",
-    503: "Too many requests wait already, or the server ends. Retry-After says when to try again.",
+    503: "Too many requests wait already, or too many connections are in use, or the server ends. "
+    "Retry-After says when to try again.",
     504: "There was no answer in time.",
 }
 

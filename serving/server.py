@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import functools
 import ipaddress
+import logging
 import math
+import resource
 import socket
 import threading
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from runtime.errors import UserError
+from serving.connections import IDLE_SECONDS, Connection
 
-# Each is a file descriptor, of which a process usually has 1024.
 _MOST_CONNECTIONS = 512
+# Connections that wait until they are accepted, and that are accepted at a time: each is a file
+# before another can be closed for it.
+_BACKLOG, _ACCEPTED_TOGETHER = 2048, 8
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SECONDS_BETWEEN_COMPLAINTS = 60
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -26,7 +37,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as e:
         if e.errno == errno.EADDRINUSE:
             raise UserError(
@@ -40,10 +51,32 @@ def is_local(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
+def hosts_of(listener: socket.socket, allowed: Sequence[str] = ()) -> Sequence[str]:
+    """Returns the names that requests may have for a server; none where they may have any.
+
+    Args:
+      listener: of the server.
+      allowed: what a person allows; "*" is any.
+    """
+    if not allowed and is_local(listener):
+        return ("localhost", "127.0.0.1", "[::1]", _host_of(listener))
+    return () if "*" in allowed else allowed
+
+
 def url_of(listener: socket.socket) -> str:
     """Returns the address for a browser."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{_host_of(listener)}:{listener.getsockname()[1]}"
+
+
+def _host_of(listener: socket.socket) -> str:
+    host = listener.getsockname()[0]
+    return f"[{host}]" if ":" in host else host
+
+
+def most_connections() -> int:
+    """Returns how many connections there may be, with files to spare for all else."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if files < 0 else min(_MOST_CONNECTIONS, files // 2)
 
 
 class HttpServer:
@@ -59,19 +92,42 @@ class HttpServer:
         """
         config = uvicorn.Config(
             app,
-            **{"http": "h11", "ws": "none", "loop": "asyncio", "lifespan": "off"},
-            **{"log_config": None, "log_level": "warning", "access_log": False},
+            http=functools.partial(Connection, most_connections(), {}),
+            **{"ws": "none", "lifespan": "off"},
+            # Below errors are only warnings of requests that are not valid HTTP.
+            **{"log_config": None, "log_level": "error", "access_log": False},
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            backlog=_ACCEPTED_TOGETHER,
+            timeout_keep_alive=IDLE_SECONDS,
             timeout_graceful_shutdown=math.ceil(request_seconds) + 1,
         )
         self._server = uvicorn.Server(config)
+        self._complained = -math.inf
         # Its own handlers of signals are for a main thread: here this program's own stay.
-        self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(listener)), daemon=True
+        )
         self._thread.start()
         while self._thread.is_alive() and not self._server.started:
             time.sleep(0.01)
+        # Of uvicorn's backlog asyncio makes both: how many may wait, and are accepted at a time.
+        listener.listen(_BACKLOG)
+
+    async def _serve(self, listener: socket.socket) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._note_fault)
+        await self._server.serve([listener])
+
+    def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Logs a fault; that there is no room for connections, which is often said, seldom."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._complained >= _SECONDS_BETWEEN_COMPLAINTS:
+            self._complained = time.monotonic()
+            logging.getLogger(__name__).error(
+                "no connection can be accepted: %s; see `ulimit -n`", error.strerror
+            )
 
     def serves(self, seconds: float) -> bool:
         """Waits, and tells whether it still serves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from answering.as_json import answer_as_json
@@ -14,6 +14,8 @@ from serving.fields import Schema
 
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
+# Of a token, about.
+_BYTES = 4
 
 
 class Service:
@@ -33,9 +35,26 @@ class Service:
     example: Mapping[str, Any]
     result: Schema
 
-    def answer_all(self, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Answers requests, with values of all fields, together."""
+    def __init__(self, model: Model):
+        """Answers with a model."""
+        longest = model.folder.says("max_seq_length")
+        self._lengths = longest, longest
+
+    def answer_all(
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
+    ) -> list[dict[str, Any]]:
+        """Answers requests, with values of all fields, together.
+
+        Args:
+          asked: the requests.
+          pause: is called between windows where there may be many, and may raise.
+        """
         raise NotImplementedError
+
+    def windows(self, size: int) -> int:
+        """Returns about how many windows a request of a size in bytes has."""
+        longest, step = self._lengths
+        return 1 + -(-max(size // _BYTES - longest, 0) // step)
 
     def warm_up(self) -> None:
         """Answers the example: the first use of a model is slow."""
@@ -50,6 +69,8 @@ class Questions(Service):
 
     def __init__(self, model: QuestionAnswerer):
         """Answers with a model."""
+        super().__init__(model)
+        self._lengths = self._lengths[0], model.folder.says("doc_stride")
         self._model = model
         self.fields = {
             "question": fields.text("What is asked."),
@@ -66,9 +87,12 @@ class Questions(Service):
             answers={"type": "array", "items": _object(**found, **place)},
         )
 
-    def answer_all(self, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def answer_all(
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
+    ) -> list[dict[str, Any]]:
         """Answers questions."""
-        all_answered = self._model.answer_all([(a["question"], [a["context"]]) for a in asked])
+        pairs = [(a["question"], [a["context"]]) for a in asked]
+        all_answered = self._model.answer_all(pairs, pause)
         return [
             answer_as_json(a["question"], answered, [a["context"]], a["n_best"])
             for a, answered in zip(asked, all_answered, strict=True)
@@ -87,10 +111,13 @@ class Texts(Service):
 
     def __init__(self, model: TextClassifier):
         """Answers with a model."""
+        super().__init__(model)
         self._model = model
         self.result = _labelled(model.labels)
 
-    def answer_all(self, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def answer_all(
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
+    ) -> list[dict[str, Any]]:
         """Labels texts."""
         pairs = [(one["text"], one["second_text"]) for one in asked]
         return [labelled._asdict() for labelled in self._model.classify_all(pairs)]
@@ -103,6 +130,7 @@ class Options(Service):
 
     def __init__(self, model: OptionChooser):
         """Answers with a model."""
+        super().__init__(model)
         self._model = model
         count = len(model.labels)
         self.fields = {
@@ -114,7 +142,9 @@ class Options(Service):
         self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
         self.result = _labelled(model.labels)
 
-    def answer_all(self, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def answer_all(
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
+    ) -> list[dict[str, Any]]:
         """Chooses options."""
         chosen = self._model.choose_all([tuple(one.values()) for one in asked])
         return [labelled._asdict() for labelled in chosen]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import json
 import logging
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -17,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from runtime.errors import UserError
 from runtime.version import VERSION
 from serving import fields
 from serving.batches import Batcher, Refused
@@ -27,6 +30,9 @@ from serving.services import Service
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
+# For which a long request gives way to short ones, between two of its windows.
+_YIELD_SECONDS = 0.1
+_log = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
@@ -35,8 +41,8 @@ class Limits(NamedTuple):
     Attributes:
       body_bytes: of a request.
       seconds: for a body to come, and for the answer.
-      waiting: requests that wait for the model.
-      together: requests that go through it together.
+      waiting: requests that wait for the model, short ones and long ones apart.
+      together: windows that go through it together; a request of more is a long one.
     """
 
     body_bytes: int = 200_000
@@ -48,58 +54,80 @@ class Limits(NamedTuple):
 class Api:
     """Answers over HTTP."""
 
-    def __init__(self, service: Service, task: str, limits: Limits, token: str = ""):
-        """Starts the thread that calls the model.
+    def __init__(
+        self,
+        service: Service,
+        task: str,
+        limits: Limits,
+        token: str = "",
+        hosts: Sequence[str] = (),
+    ):
+        """Starts the threads that call the model.
 
         Args:
           service: what is answered.
           task: of the model.
           limits: of requests.
           token: that requests must have; empty if none.
+          hosts: names by which the server may be called; any if there are none.
         """
-        self._service, self._task, self._limits, self._token = service, task, limits, token
+        self._service, self._task, self._limits = service, task, limits
+        self._token, self._hosts = token, frozenset(hosts)
         self._metrics = Metrics()
-        self._batcher = Batcher(
-            service.answer_all, limits.waiting, limits.together, self._metrics.note_batch
-        )
-        self._metrics.ask_queue_length(lambda: self._batcher.waiting)
+        sizes, note = (limits.waiting, limits.together), self._metrics.note_batch
+        self._short = Batcher(service.answer_all, *sizes, note)
+        # Beside them, so that no short request waits for a long one.
+        give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
+        self._long = Batcher(service.answer_all, *sizes, note, give_way)
+        self._metrics.ask_queue_length(lambda: self._short.waiting + self._long.waiting)
         self._description = describe(service, task, bool(token))
         self._page, self._page_headers = page_of(service, task)
 
     def close(self) -> None:
         """Returns when all that was taken is answered."""
-        self._batcher.close()
+        self._short.close()
+        self._long.close()
 
     def app(self) -> ASGIApp:
         """Returns the application."""
-        guarded: dict[str, tuple[Endpoint, str]] = {
-            "/v1/answer": (self._answer, "POST"),
-            "/openapi.json": (self._openapi, "GET"),
-            "/metrics": (self._counted, "GET"),
-        }
-        # A probe and a browser's address have no token, and these say nothing of texts.
-        public: dict[str, tuple[Endpoint, str]] = {
-            "/": (self._show_page, "GET"),
+        # Probes have no token and any name; a browser's address has no token. Neither they nor
+        # the page say anything of texts.
+        endpoints: dict[str, tuple[Endpoint, str]] = {
+            "/v1/answer": (self._of_host(self._with_token(self._answer)), "POST"),
+            "/openapi.json": (self._of_host(self._with_token(self._openapi)), "GET"),
+            "/": (self._of_host(self._show_page), "GET"),
+            "/metrics": (self._with_token(self._counted), "GET"),
             "/health": (self._health, "GET"),
         }
-        routes = [
-            *(Route(path, self._guarded(f), methods=[m]) for path, (f, m) in guarded.items()),
-            *(Route(path, f, methods=[m]) for path, (f, m) in public.items()),
-        ]
-        app = Starlette(routes=routes, exception_handlers={HTTPException: _fault})
-        return self._metrics.watching(app, frozenset({*guarded, *public}))
+        routes = [Route(path, f, methods=[method]) for path, (f, method) in endpoints.items()]
+        handlers = {HTTPException: _fault, UserError: _failed, Exception: _broken}
+        app = Starlette(routes=routes, exception_handlers=handlers)
+        # It would go to whatever host the request names.
+        app.router.redirect_slashes = False
+        return self._metrics.watching(app, frozenset(endpoints))
 
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+    def _of_host(self, endpoint: Endpoint) -> Endpoint:
+        """Refuses names that are not the server's: pages elsewhere may have made them its own."""
+
+        async def checked(request: Request) -> Response:
+            host = request.headers.get("host", "")
+            if self._hosts and re.sub(r":\d*$", "", host).lower() not in self._hosts:
+                raise HTTPException(421, f"the host {host!r} is not named in --allowed_hosts")
+            return await endpoint(request)
+
+        return checked
+
+    def _with_token(self, endpoint: Endpoint) -> Endpoint:
         expected = f"Bearer {self._token}".encode()
 
-        async def guarded(request: Request) -> Response:
+        async def checked(request: Request) -> Response:
             given = request.headers.get("authorization", "").encode()
             if self._token and not hmac.compare_digest(given, expected):
                 header = {"WWW-Authenticate": "Bearer"}
                 raise HTTPException(401, "send the header Authorization: Bearer TOKEN", header)
             return await endpoint(request)
 
-        return guarded
+        return checked
 
     async def _show_page(self, request: Request) -> Response:
         return Response(self._page, media_type="text/html", headers=self._page_headers)
@@ -115,11 +143,17 @@ class Api:
 
     async def _answer(self, request: Request) -> Response:
         try:
-            asked = _read(await self._body(request), self._service)
-            return JSONResponse(await self._answered(request, asked))
+            body = await self._body(request)
+            answer = await self._answered(request, body)
         except ClientDisconnect:
             # Nobody reads it; it is for the numbers.
             return Response(status_code=CLIENT_GONE)
+        try:
+            return JSONResponse(answer)
+        except ValueError:
+            raise UserError(
+                "the answer has NaN or infinity; the model's weights may be damaged"
+            ) from None
 
     async def _body(self, request: Request) -> bytes:
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -144,15 +178,17 @@ class Api:
             limit = f"{self._limits.seconds:g} seconds"
             raise HTTPException(408, f"the body did not come within {limit}") from None
 
-    async def _answered(self, request: Request, asked: Any) -> Any:
-        """Returns the answer.
+    async def _answered(self, request: Request, body: bytes) -> Any:
+        """Returns the answer to a body.
 
         Raises:
-          HTTPException: there is no room, or no answer in time.
+          HTTPException: it is no request, there is no room, or no answer in time.
           ClientDisconnect: nobody waits for it any more.
         """
+        asked, windows = _read(body, self._service), self._service.windows(len(body))
+        batcher = self._short if windows <= self._limits.together else self._long
         try:
-            answer = asyncio.wrap_future(self._batcher.submit(asked))
+            answer = asyncio.wrap_future(batcher.submit(asked, windows))
         except Refused as e:
             raise HTTPException(503, str(e), {"Retry-After": str(_RETRY_SECONDS)}) from None
         gone = asyncio.ensure_future(_end_of_connection(request))
@@ -165,13 +201,8 @@ class Api:
             if gone.done():
                 raise ClientDisconnect
             raise HTTPException(504, f"there was no answer in {self._limits.seconds:g} seconds")
-        except (HTTPException, ClientDisconnect):
-            raise
-        except Exception:
-            logging.getLogger(__name__).exception("no answer to a request")
-            raise HTTPException(500, "the model failed; see the server's log") from None
         finally:
-            # What still waits leaves the queue.
+            # What still waits leaves the queue, and what is computed is given up.
             answer.cancel()
             gone.cancel()
 
@@ -199,3 +230,14 @@ def _read(body: bytes, service: Service) -> Any:
 async def _fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _log.error("no answer to a request: %s", error)
+    return JSONResponse({"error": str(error)}, 500)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """Answers for an error that uvicorn logs, and closes the connection for."""
+    content = {"error": "the model failed; see the server's log"}
+    return JSONResponse(content, 500, {"Connection": "close"})

@@ -45,6 +45,10 @@ def starts(monkeypatch, exported):
         (["--max_seconds=nan"], "--max_seconds must be positive"),
         (["--max_bytes=-1"], "--max_bytes must be positive"),
         (["--max_batch=0"], "--max_batch must be positive"),
+        (
+            ["--allowed_hosts=a.example,b:80"],
+            "--allowed_hosts has 'b:80', which is no name of a host",
+        ),
         (["--hosts=a"], "unrecognized arguments: --hosts=a; see --help"),
         (["--host=0.0.0.0", "--port=0"], "--host 0.0.0.0 is open to other machines: set ALBERT_T"),
     ],

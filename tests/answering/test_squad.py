@@ -69,6 +69,38 @@ def test_a_text_of_many_windows(model, paragraphs):
         assert text[answer.place : answer.place + len(answer.text)] == answer.text
 
 
+def test_a_very_long_text_is_answered_in_parts(model, paragraphs):
+    """Those of a text that is cut between two paragraphs are the paragraphs' answers."""
+    question = paragraphs[0]["qas"][0]["question"]
+    first, second = ((f"{p['context']} " * 1000)[:30_000] + "\n\n" for p in paragraphs[:2])
+    (together,) = model.answer_all([(question, [first + second])])
+    (apart,) = model.answer_all([(question, [first, second])])
+    places = {}
+    for found in apart.answers:
+        places.setdefault(found.text, found.place + len(first) * found.context)
+    kept = {a.text: a.place for a in together.answers}
+    assert len(kept) == len(together.answers) and places.items() <= kept.items()
+
+
+def test_parts_of_a_text_without_a_space(model):
+    text = "a" * 70_000
+    for answer in model.answer("a?", [text]).answers:
+        assert text[answer.place :].startswith(answer.text)
+
+
+def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
+    calls = []
+
+    def pause():
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyError
+
+    text = " ".join(p["context"] for p in paragraphs) * 20
+    with pytest.raises(KeyError):
+        model.answer_all([("What?", [text])], pause)
+
+
 def test_a_text_without_words_has_no_answers(model, paragraphs):
     assert model.answer("What?", [" \n"]).answers == []
     found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers

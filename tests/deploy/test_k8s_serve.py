@@ -6,10 +6,15 @@ import copy
 
 import kubernetes_validate
 import pytest
+import requests
 import yaml
 
 import serve
+from answering import load_model
 from serving.openapi import describe
+from serving.server import HttpServer, hosts_of, listen, url_of
+from serving.services import service_of
+from serving.web import Api, Limits
 from tests.conftest import ROOT
 
 FILE = ROOT / "deploy" / "k8s" / "serve.yaml"
@@ -81,6 +86,27 @@ def test_the_command_is_one(manifests):
     grace = pod_of(deployment)["terminationGracePeriodSeconds"]
     hook = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
     assert grace > hook + 2 * args.max_seconds
+
+
+def test_probes_and_the_service_are_answered(manifests, exported):
+    """Under the names that they have there, by a server of the manifest's arguments."""
+    container = container_of(manifests[0])
+    args = serve.parse(["serve.py", "MODEL", *container["args"]])
+    model = load_model(str(exported))
+    with listen(args.host, 0) as listener:
+        hosts = hosts_of(listener, args.allowed_hosts)
+    api = Api(service_of(model), "squad-1.1", Limits(), "secret", hosts)
+    with listen("127.0.0.1", 0) as listener:
+        server = HttpServer(api.app(), listener, 60)
+        url = url_of(listener)
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            path = container[probe]["httpGet"]["path"]
+            assert requests.get(url + path, headers={"Host": "10.1.2.3:8080"}).status_code == 200
+        headers = {"Host": "albert-serve", "Authorization": "Bearer secret"}
+        body = {"question": "Who?", "context": "Anna."}
+        assert requests.post(f"{url}/v1/answer", json=body, headers=headers).status_code == 200
+        server.stop()
+    api.close()
 
 
 def test_probes_ask_what_needs_no_token(manifests):

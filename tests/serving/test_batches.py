@@ -15,7 +15,7 @@ class Doubling:
     def __init__(self):
         self.may, self.begun, self.batches = threading.Event(), threading.Event(), []
 
-    def __call__(self, numbers):
+    def __call__(self, numbers, pause):
         self.batches.append(list(numbers))
         self.begun.set()
         assert self.may.wait(60)
@@ -49,6 +49,13 @@ def test_what_waits_goes_together_up_to_the_limit(submit, doubling):
     assert doubling.batches == [[1], [2, 3, 4], [5]]
 
 
+def test_sizes_count_and_what_is_larger_than_a_batch_goes_alone(submit, doubling):
+    futures = [submit(number, size) for number, size in ((2, 2), (3, 1), (4, 9), (5, 1))]
+    doubling.may.set()
+    assert [future.result(60) for future in futures] == [4, 6, 8, 10]
+    assert doubling.batches == [[1], [2, 3], [4], [5]]
+
+
 def test_a_full_queue(submit):
     for number in (2, 3, 4, 5):
         submit(number)
@@ -65,6 +72,33 @@ def test_what_is_cancelled_leaves_the_queue(submit, doubling):
     assert doubling.batches[1:] == [[2, 4, 5], [6]]
 
 
+def test_a_batch_that_nobody_waits_for_is_given_up():
+    begun, pauses = threading.Event(), []
+
+    def count(numbers, pause):
+        for _ in range(1_000_000):
+            begun.set()
+            pause()
+        return numbers
+
+    batcher = Batcher(count, 4, 2, pause=lambda: pauses.append(1))
+    abandoned = batcher.submit(1)
+    assert begun.wait(60) and abandoned.cancel()
+    # It waits for that alone, and not for the million.
+    batcher.wait_until_idle(60)
+    assert 0 < len(pauses) < 1_000_000
+    batcher.close()
+
+
+def test_waiting_until_it_is_idle(submit, doubling):
+    batcher = submit.__self__
+    batcher.wait_until_idle(0.01)
+    second = submit(2)
+    doubling.may.set()
+    batcher.wait_until_idle(60)
+    assert second.done()
+
+
 def test_one_at_fault_does_not_fail_the_others(submit, doubling):
     futures = [submit(number) for number in (2, 0, 3)]
     doubling.may.set()
@@ -74,7 +108,7 @@ def test_one_at_fault_does_not_fail_the_others(submit, doubling):
 
 def test_closing_answers_what_was_taken(doubling):
     sizes = []
-    batcher = Batcher(doubling, 9, 3, sizes.append)
+    batcher = Batcher(doubling, 9, 3, note_batch=sizes.append)
     futures = [batcher.submit(number) for number in range(1, 8)]
     closing = threading.Thread(target=batcher.close)
     closing.start()

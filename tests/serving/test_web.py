@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import socket
 import threading
@@ -18,7 +19,7 @@ from answering import load_model
 from glue.head import make_head
 from race.head import make_race_head
 from serving.openapi import FAULTS
-from serving.server import HttpServer, listen, url_of
+from serving.server import HttpServer, hosts_of, listen, url_of
 from serving.services import Questions, service_of
 from serving.web import Api, Limits
 
@@ -40,30 +41,30 @@ class Gated(Questions):
         super().__init__(model)
         self.may, self.begun, self.batches = threading.Event(), threading.Event(), []
 
-    def answer_all(self, asked):
+    def answer_all(self, asked, pause):
         self.batches.append([one["question"] for one in asked])
         self.begun.set()
         assert self.may.wait(LONGEST)
-        return super().answer_all(asked)
+        return super().answer_all(asked, pause)
 
 
 class Served:
     """A server on a free port."""
 
-    def __init__(self, service, limits=None, token=""):
+    def __init__(self, service, limits=None, token="", hosts=()):
         self.listener = listen("127.0.0.1", 0)
         self.url = url_of(self.listener)
-        self.api = Api(service, "squad-1.1", limits or Limits(), token)
+        self.api = Api(service, "squad-1.1", limits or Limits(), token, hosts)
         self.server = HttpServer(self.api.app(), self.listener, 2 * LONGEST)
 
     def stop(self) -> None:
         self.server.stop()
         self.api.close()
 
-    def post(self, body=None, **kwargs) -> requests.Response:
+    def post(self, body=None, path="/v1/answer", **kwargs) -> requests.Response:
         if "data" not in kwargs:
             kwargs["json"] = body or BODY
-        return requests.post(f"{self.url}/v1/answer", timeout=LONGEST, **kwargs)
+        return requests.post(self.url + path, timeout=LONGEST, allow_redirects=False, **kwargs)
 
     def get(self, path: str, **kwargs) -> requests.Response:
         return requests.get(self.url + path, timeout=LONGEST, **kwargs)
@@ -172,6 +173,9 @@ def test_other_paths_and_methods(served):
     assert served.get("/v1/none").json() == {"error": "Not Found"}
     response = served.get("/v1/answer", headers=BEARER)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+    # Nor is anybody sent to a host that the request names.
+    response = served.post(headers={**BEARER, "Host": "evil.example"}, path="/v1/answer/")
+    assert (response.status_code, response.json()) == (404, {"error": "Not Found"})
 
 
 @pytest.mark.parametrize("text", ["Это текст.", "🏰 \u200b", "\u200b", "</script><b>&amp;", "a\0b"])
@@ -310,17 +314,93 @@ def test_what_was_taken_is_answered_before_the_end(serve, model):
 
 def test_a_fault_of_the_model_is_one_requests_own(serve, model, caplog):
     class Failing(Questions):
-        def answer_all(self, asked):
+        def answer_all(self, asked, pause):
             if any(one["question"] == "bad" for one in asked):
                 raise RuntimeError("broken")
-            return super().answer_all(asked)
+            return super().answer_all(asked, pause)
 
     served = serve(Failing(model))
     response = served.post({**BODY, "question": "bad"})
     assert response.status_code == 500
     assert response.json() == {"error": "the model failed; see the server's log"}
-    assert "RuntimeError: broken" in caplog.text
+    until(lambda: "RuntimeError: broken" in caplog.text)
     assert served.post().status_code == 200
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_an_answer_that_json_lacks(serve, model, caplog, number):
+    class Damaged(Questions):
+        def answer_all(self, asked, pause):
+            answers = super().answer_all(asked, pause)
+            return [{**answer, "no_answer_probability": number} for answer in answers]
+
+    response = serve(Damaged(model)).post()
+    message = "the answer has NaN or infinity; the model's weights may be damaged"
+    assert (response.status_code, response.json()) == (500, {"error": message})
+    (record,) = caplog.records
+    assert record.getMessage() == f"no answer to a request: {message}" and not record.exc_info
+
+
+class TestHosts:
+    """What a request's header Host may be."""
+
+    @pytest.mark.parametrize(
+        ("host", "allowed"),
+        [
+            *((host, True) for host in ("localhost", "LocalHost:80", "127.0.0.1:1", "[::1]:80")),
+            *(
+                (host, False)
+                for host in ("evil.example", "10.0.0.7:8080", "localhost.evil.example")
+            ),
+            *((host, False) for host in ("::1", "", "evil@localhost", "localhost:80:80")),
+        ],
+    )
+    def test_where_only_this_machine_can_connect(self, serve, model, host, allowed):
+        with listen("127.0.0.1", 0) as listener:
+            served = serve(Questions(model), hosts=hosts_of(listener))
+        headers = {"Host": host}
+        responses = [
+            served.post(headers=headers),
+            *(served.get(path, headers=headers) for path in ("/", "/openapi.json")),
+        ]
+        error = {"error": f"the host {host!r} is not named in --allowed_hosts"}
+        for response in responses:
+            assert response.status_code == (200 if allowed else 421)
+            assert allowed or response.json() == error
+        for path in ("/health", "/metrics"):
+            assert served.get(path, headers=headers).status_code == 200
+
+    def test_others(self, serve, model):
+        with listen("0.0.0.0", 0) as listener:
+            assert hosts_of(listener) == ()
+            assert hosts_of(listener, ["a.example"]) == ["a.example"]
+        with listen("127.0.0.2", 0) as listener:
+            assert "127.0.0.2" in hosts_of(listener)
+            assert hosts_of(listener, ["a.example", "*"]) == ()
+        assert serve(Questions(model)).post(headers={"Host": "any.example"}).status_code == 200
+
+
+def test_a_short_request_does_not_wait_for_a_long_one(serve, model):
+    service = Gated(model)
+    ordinary = Questions(model)
+    service.answer_all = lambda asked, pause: (
+        Gated.answer_all(service, asked, pause)
+        if len(asked[0]["context"]) > 10_000
+        else ordinary.answer_all(asked, pause)
+    )
+    served = serve(service, Limits(waiting=1))
+    long = {**BODY, "context": TEXT * 1000}
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(served.post, long)
+        assert service.begun.wait(LONGEST)
+        second = pool.submit(served.post, long)
+        until(lambda: served.metric("albert_queue_length") == 1)
+        assert served.post().status_code == 200
+        assert served.post(long).status_code == 503
+        service.may.set()
+        assert [future.result().status_code for future in (first, second)] == [200] * 2
+    # Each of the long ones went alone.
+    assert served.metric("albert_batch_size_count") == served.metric("albert_batch_size_sum") == 3
 
 
 def check_result(served: Served, **body) -> dict:
