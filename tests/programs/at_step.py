@@ -7,6 +7,7 @@ So a run breaks where a test wants it to, however busy the machine is.
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import resource
@@ -41,7 +42,12 @@ def fill_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
-FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk}
+# Those that end a training after its step, by their names.
+SIGNALS = {
+    number.name: functools.partial(signal.raise_signal, number)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+}
+FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk, **SIGNALS}
 
 
 class AtStep(tf.train.SessionRunHook):
