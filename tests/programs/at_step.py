@@ -51,13 +51,17 @@ FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk, **SIGNALS}
 
 
 class AtStep(tf.train.SessionRunHook):
-    """Calls `fault` once the global step is `step`."""
+    """Calls `fault` once the global step is `step`; before the first one, if it is 0."""
 
     def __init__(self, fault, step: int):
         self._fault, self._step = fault, step
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord) -> None:
+        if self._step == 0:
+            self._fault()
 
     def after_run(self, run_context, run_values) -> None:
         if run_context.session.run(self._global_step) == self._step:
