@@ -116,16 +116,20 @@ class Trials:
         if rng.random() < 0.5:
             step, rank = rng.randint(1, newest_step(whole.folder)), rng.randrange(job.workers)
             command = job.first_command(self._inputs, folder, number.name, str(step), str(rank))
-            where = f"behind step {step} to rank {rank}"
+            where, heard = f"behind step {step} to rank {rank}", step < newest_step(whole.folder)
             code = self._start(command, folder).wait(LONGEST)
         else:
             after = rng.uniform(0, 1.2 * whole.seconds)
             process = self._start(job.first_command(self._inputs, folder), folder)
             time.sleep(after)
+            # It may have ended before.
+            heard = False
             where = f"after {after:.2f} s to {send(process, number, job.workers, rng)}"
             code = process.wait(LONGEST)
         # Until it has handlers of its own, a signal ends the Python that starts.
-        fine = [CODES[number], -number, 0]
+        fine = [CODES[number], -number]
+        if not heard:
+            fine.append(0)
         if job.workers > 1:
             # mpirun ends with 1 when it is told to end itself, and with the worker's code else.
             fine += [1, 128 + number]
