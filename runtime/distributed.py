@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from runtime import signals
 from runtime.errors import FlagError, UserError
 
 # Each worker's communication asks the others' every millisecond and spins until they answer, which
@@ -137,6 +138,8 @@ def connect(on_cpu: bool = True) -> None:
     except ImportError as e:
         raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e
     _horovod.init()
+    # MPI takes some for itself.
+    signals.handle_again()
     if (_horovod.rank(), _horovod.size()) != (rank(), size()):
         raise UserError(
             f"{_worker.launcher} started worker {rank()} of {size()}, Horovod sees worker "

@@ -125,6 +125,13 @@ def uninstall() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
+def handle_again() -> None:
+    """Takes back the signals that a library has taken from this program."""
+    for number in NUMBERS:
+        if _state.is_installed and signal.getsignal(number) == _handle:
+            signal.signal(number, _handle)
+
+
 def _handle(number: int, frame: object) -> None:
     if _state.requested is None:
         _state.requested = number

@@ -71,7 +71,7 @@ class TestPatience:
     def test_killed_and_resumed_ends_as_one_that_was_not(self, stopped, command, tmp_path):
         """At step 3 nothing has been scored; at step 15 the checkpoint is there and has no scores
         yet, or it is not there."""
-        assert run(at_step("terminate", 3, command(tmp_path))).returncode == 128 + signal.SIGTERM
+        assert run(at_step("SIGTERM", 3, command(tmp_path))).returncode == 128 + signal.SIGTERM
         assert (tmp_path / "resume.ckpt-3.index").exists()
         for step in (7, 15):
             assert run(at_step("kill", step, command(tmp_path))).returncode == -signal.SIGKILL

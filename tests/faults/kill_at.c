@@ -1,8 +1,8 @@
 /* Kills the process before its Nth change of a file below a folder.
 
    For LD_PRELOAD, with KILL_FOLDER, KILL_AT (0: never) and, for one of several workers, KILL_RANK in
-   the environment. Every second write that is chosen is done by half before. The number of changes
-   goes to the file KILL_COUNT at the end of a process that is not killed. */
+   the environment. Every second write that is chosen is done by half before. The paths that were
+   changed, a line a change, go to the file KILL_PATHS at the end of a process that is not killed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,6 +22,9 @@
 
 static const char *folder;
 static long kill_at, count;
+static char *paths;
+static size_t paths_size;
+static __thread char changed[PATH_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t owner;
 
@@ -35,12 +38,12 @@ __attribute__((constructor)) static void begin(void) {
 }
 
 __attribute__((destructor)) static void end(void) {
-  const char *path = getenv("KILL_COUNT");
+  const char *path = getenv("KILL_PATHS");
   if (!folder || !path || getpid() != owner) return;
   folder = NULL;
   FILE *file = fopen(path, "w");
   if (file) {
-    fprintf(file, "%ld\n", count);
+    fwrite(paths, 1, paths_size, file);
     fclose(file);
   }
 }
@@ -48,6 +51,7 @@ __attribute__((destructor)) static void end(void) {
 static int is_below(const char *path) {
   char absolute[PATH_MAX];
   if (!folder || !path) return 0;
+  snprintf(changed, sizeof changed, "%s", path);
   if (path[0] != '/') {
     if (!getcwd(absolute, sizeof absolute)) return 0;
     return strncmp(absolute, folder, strlen(folder)) == 0;
@@ -71,6 +75,14 @@ static int is_the_one(void) {
   if (getpid() != owner) return 0;
   pthread_mutex_lock(&lock);
   int is = ++count == kill_at;
+  size_t length = strlen(changed);
+  char *more = getenv("KILL_PATHS") ? realloc(paths, paths_size + length + 1) : NULL;
+  if (more) {
+    paths = more;
+    memcpy(paths + paths_size, changed, length);
+    paths_size += length;
+    paths[paths_size++] = '\n';
+  }
   pthread_mutex_unlock(&lock);
   return is;
 }

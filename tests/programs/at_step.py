@@ -7,6 +7,7 @@ So a run breaks where a test wants it to, however busy the machine is.
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import resource
@@ -30,11 +31,6 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def terminate() -> None:
-    """As a launcher does whose time is up: the step ends and is saved."""
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 def stall() -> None:
     """The step never ends."""
     while True:
@@ -46,17 +42,26 @@ def fill_disk() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 
 
-FAULTS = {"kill": kill, "terminate": terminate, "stall": stall, "fill_disk": fill_disk}
+# Those that end a training after its step, by their names.
+SIGNALS = {
+    number.name: functools.partial(signal.raise_signal, number)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+}
+FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk, **SIGNALS}
 
 
 class AtStep(tf.train.SessionRunHook):
-    """Calls `fault` once the global step is `step`."""
+    """Calls `fault` once the global step is `step`; before the first one, if it is 0."""
 
     def __init__(self, fault, step: int):
         self._fault, self._step = fault, step
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
+
+    def after_create_session(self, session, coord) -> None:
+        if self._step == 0:
+            self._fault()
 
     def after_run(self, run_context, run_values) -> None:
         if run_context.session.run(self._global_step) == self._step:

@@ -1,0 +1,239 @@
+"""Trials: a run that is interrupted, gone on with, and compared with one that is not."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from typing import NamedTuple
+
+from tests.faults.jobs import Job, make_inputs
+from tests.programs.forking import LONGEST
+
+SOURCE = pathlib.Path(__file__).with_name("kill_at.c")
+CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
+KILL, SIGNAL = "kill", "signal"
+
+
+class Failed(Exception):
+    """A trial has ended as it must not."""
+
+
+class Trial(NamedTuple):
+    """A job and what happens to it."""
+
+    number: int
+    kind: str
+    job: Job
+
+
+class Whole(NamedTuple):
+    """What a job is that nothing interrupts.
+
+    Attributes:
+      folder: that it has filled.
+      seconds: that it takes.
+      changes: that rank 0 makes to files, by the kind of the file.
+    """
+
+    folder: pathlib.Path
+    seconds: float
+    changes: list[str]
+
+    def draw_change(self, rng: random.Random) -> int:
+        """A random change's number, from 1 on; of every kind of file, however large, alike."""
+        kind = rng.choice(sorted(set(self.changes)))
+        return rng.choice([n for n, of in enumerate(self.changes, start=1) if of == kind])
+
+
+def contents(folder: pathlib.Path) -> dict[str, str]:
+    """Digests of all files of a run but its curves, by name."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "tfevents" not in path.name
+    }
+
+
+class Trials:
+    """Runs jobs in folders of their own, and knows what each is without interruption."""
+
+    def __init__(self, work: pathlib.Path, seed: int):
+        """Makes the inputs, and compiles what kills."""
+        self._work, self._seed = work, seed
+        self._wholes: dict[Job, Whole] = {}
+        self._expected: dict[tuple, dict[str, str]] = {}
+        self._inputs, self._library = work / "inputs", str(work / "kill_at.so")
+        make_inputs(self._inputs)
+        compiler, libraries = os.environ.get("CC", "cc"), ("-ldl", "-lpthread")
+        command = [compiler, "-shared", "-fPIC", "-O1", "-o", self._library, str(SOURCE)]
+        subprocess.run([*command, *libraries], check=True)
+        # Not beside the folders of the runs, whose changes are told by how their names begin.
+        (work / "logs").mkdir()
+
+    def run(self, trial: Trial) -> str:
+        """Interrupts a job, goes on with it and compares; says what has happened.
+
+        Raises:
+          Failed: it did not end as one that nothing has interrupted.
+        """
+        job, folder = trial.job, self._work / f"run-{trial.number}"
+        whole = self._whole(job)
+        rng = random.Random(f"{self._seed} {trial.number}")
+        happened = (self._kill if trial.kind == KILL else self._signal)(job, whole, folder, rng)
+        begun = newest_step(folder), (folder / "run.json").exists()
+        code = self._start(job.next_command(self._inputs, folder), folder).wait(LONGEST)
+        self._check(code == 0, f"{happened}; the command that goes on ended with {code}", folder)
+        expected = self._expected_after(job, *begun)
+        found = contents(folder)
+        names = sorted(found.keys() | expected.keys())
+        differ = [name for name in names if found.get(name) != expected.get(name)]
+        self._check(not differ, f"{happened}; then these differ: {', '.join(differ)}", folder)
+        shutil.rmtree(folder)
+        return f"{happened}; resumed from step {begun[0]}, equal"
+
+    def _kill(self, job: Job, whole: Whole, folder: pathlib.Path, rng: random.Random) -> str:
+        """Kills a run before a random change of a file; says where."""
+        at = whole.draw_change(rng)
+        command = job.first_command(self._inputs, folder)
+        code = self._start(command, folder, **self._counting(job, folder), KILL_AT=str(at)).wait(
+            LONGEST
+        )
+        # Once in a while a run takes fewer changes than the first one: it is whole then.
+        is_whole = code == 0 and contents(folder) == contents(whole.folder)
+        self._check(code != 0 or is_whole, "it ended well, but differs", folder)
+        return f"killed at change {at} of {len(whole.changes)}, {whole.changes[at - 1]}"
+
+    def _signal(self, job: Job, whole: Whole, folder: pathlib.Path, rng: random.Random) -> str:
+        """Sends a run a random signal, at a random time or behind a random step; says which."""
+        number = rng.choice(list(CODES))
+        if rng.random() < 0.5:
+            step, rank = rng.randint(1, newest_step(whole.folder)), rng.randrange(job.workers)
+            command = job.first_command(self._inputs, folder, number.name, str(step), str(rank))
+            where, heard = f"behind step {step} to rank {rank}", step < newest_step(whole.folder)
+            code = self._start(command, folder).wait(LONGEST)
+        else:
+            after = rng.uniform(0, 1.2 * whole.seconds)
+            process = self._start(job.first_command(self._inputs, folder), folder)
+            time.sleep(after)
+            # It may have ended before.
+            heard = False
+            where = f"after {after:.2f} s to {send(process, number, job.workers, rng)}"
+            code = process.wait(LONGEST)
+        # Until it has handlers of its own, a signal ends the Python that starts.
+        fine = [CODES[number], -number]
+        if not heard:
+            fine.append(0)
+        if job.workers > 1:
+            # mpirun ends with 1 when it is told to end itself, and with the worker's code else.
+            fine += [1, 128 + number]
+        self._check(code in fine, f"{number.name} {where}: exit code {code}", folder)
+        return f"{number.name} {where}: exit code {code}"
+
+    def _whole(self, job: Job) -> Whole:
+        """What the command that begins a job does if nothing interrupts it."""
+        if job not in self._wholes:
+            folder, paths = self._folder("whole"), self._work / "paths"
+            began = time.monotonic()
+            variables = {**self._counting(job, folder), "KILL_PATHS": str(paths)}
+            self._succeed(job.first_command(self._inputs, folder), folder, **variables)
+            seconds = time.monotonic() - began
+            changes = [kind_of(line, folder) for line in paths.read_text().splitlines()]
+            self._wholes[job] = Whole(folder, seconds, changes)
+        return self._wholes[job]
+
+    def _expected_after(self, job: Job, step: int, is_recorded: bool) -> dict[str, str]:
+        """The digests of a job's files in the end.
+
+        Args:
+          job: it.
+          step: at which it was gone on with; only with other workers that makes a difference.
+          is_recorded: it was known then how the run had been begun.
+        """
+        if job.flags_of_one is None:
+            return contents(self._whole(job).folder)
+        key = job, step, is_recorded
+        if key not in self._expected:
+            whole, folder = self._whole(job), self._folder("expected")
+            if step == newest_step(whole.folder):
+                shutil.copytree(whole.folder, folder)
+            elif step:
+                self._stop_at(job, step, folder)
+            elif is_recorded:
+                folder.mkdir()
+                shutil.copy(whole.folder / "run.json", folder)
+            self._succeed(job.next_command(self._inputs, folder), folder)
+            self._expected[key] = contents(folder)
+        return self._expected[key]
+
+    def _stop_at(self, job: Job, step: int, folder: pathlib.Path) -> None:
+        """Fills a folder with a job's first steps."""
+        # Several workers agree in the next step that one of them has got a signal.
+        for earlier in (step - 1, step):
+            shutil.rmtree(folder, ignore_errors=True)
+            command = job.first_command(self._inputs, folder, "SIGTERM", str(earlier), "0")
+            self._start(command, folder).wait(LONGEST)
+            at = newest_step(folder)
+            if at == step:
+                return
+        raise Failed(f"no run could be stopped at step {step}, the last was at {at}")
+
+    def _counting(self, job: Job, folder: pathlib.Path) -> dict[str, str]:
+        """Variables that make a run count its changes; of several workers, rank 0."""
+        rank = {"KILL_RANK": "0"} if job.workers > 1 else {}
+        return {"LD_PRELOAD": self._library, "KILL_FOLDER": str(folder), **rank}
+
+    def _folder(self, name: str) -> pathlib.Path:
+        return self._work / f"{name}-{len(self._wholes)}-{len(self._expected)}"
+
+    def _log(self, folder: pathlib.Path) -> pathlib.Path:
+        return self._work / "logs" / folder.name
+
+    def _start(
+        self, command: list[str], folder: pathlib.Path, **environment: str
+    ) -> subprocess.Popen:
+        with open(self._log(folder), "a") as log:
+            env = {**os.environ, **environment}
+            return subprocess.Popen(command, stdout=log, stderr=log, env=env)
+
+    def _succeed(self, command: list[str], folder: pathlib.Path, **environment: str) -> None:
+        code = self._start(command, folder, **environment).wait(LONGEST)
+        self._check(code == 0, f"without interruption it ended with {code}", folder)
+
+    def _check(self, holds: bool, message: str, folder: pathlib.Path) -> None:
+        if not holds:
+            log = self._log(folder).read_text(errors="replace")
+            raise Failed(f"{log[-4000:]}\n{message}")
+
+
+def kind_of(path: str, folder: pathlib.Path) -> str:
+    """A file's name in a folder without what is random in it, and its numbers."""
+    name = re.sub(r"((?:^|/)\..+)\.(?:tmp\w+|\w{8})$", r"\1", os.path.relpath(path, folder))
+    return re.sub(r"\d+", "N", name)
+
+
+def newest_step(folder: pathlib.Path) -> int:
+    """The step of a folder's newest checkpoint, 0 without one."""
+    names = [path.name for path in folder.glob("*.index")]
+    steps = (re.fullmatch(r"(?:model|resume)\.ckpt-(\d+)\.index", name) for name in names)
+    return max((int(step.group(1)) for step in steps if step), default=0)
+
+
+def send(process: subprocess.Popen, number: int, workers: int, rng: random.Random) -> str:
+    """Sends a signal to a process or one of the workers it has started; says to which."""
+    targets = [process.pid]
+    if workers > 1:
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], stdout=-1)
+        targets += map(int, listed.stdout.split())
+    target = rng.choice(targets)
+    try:
+        os.kill(target, number)
+    except ProcessLookupError:
+        return "nobody left"
+    return f"process {targets.index(target)}"
