@@ -83,12 +83,13 @@ class TestTwoWorkers:
         command = squad_command(squad_dir, folder, "--use_horovod=true", *FLAGS, *flags)
         return training(under_mpirun(2, command), folder)
 
-    def test_a_signal_to_one_worker_stops_both(self, squad_dir, tmp_path):
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_to_one_worker_stops_both(self, squad_dir, tmp_path, number):
         process = self.job(squad_dir, tmp_path)
-        os.kill(ranks(tmp_path)[1], signal.SIGTERM)
+        os.kill(ranks(tmp_path)[1], number)
         code, error = ended(process)
-        assert code == 143
-        assert_saved(tmp_path, error, "SIGTERM")
+        assert code == 128 + number
+        assert_saved(tmp_path, error, number.name)
 
     @pytest.mark.parametrize("rank", [0, 1])
     def test_a_worker_that_hangs_is_named(self, squad_dir, tmp_path, rank):
