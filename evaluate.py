@@ -46,7 +46,7 @@ def define_flags() -> None:
         "SQuAD 2.0: the number in --null_odds_file above which a question is left unanswered; the "
         "default is the official script's.",
     )
-    flags.DEFINE_integer("seed", 12345, "Of the bootstrap's resamples.", lower_bound=0)
+    flags.DEFINE_integer("seed", 12345, "Seed of the bootstrap resampling.", lower_bound=0)
     flags.DEFINE_bool("json", False, "Print JSON instead of tables.")
 
 

@@ -15,14 +15,10 @@ import argparse
 import os
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-
-# isort: split
-import tensorflow.compat.v1 as tf
-
-from answering import load_model
 from runtime import app, signals
 from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
+from runtime.log import LOG
 
 TOKEN = "ALBERT_TOKEN"
 
@@ -59,6 +55,7 @@ def main(args: argparse.Namespace) -> None:
       Stopped: a signal has come; all that was taken is answered.
     """
     try:
+        from answering import load_model
         from serving.server import HttpServer, is_local, listen, url_of
         from serving.services import service_of
         from serving.web import Api, Limits
@@ -75,7 +72,7 @@ def main(args: argparse.Namespace) -> None:
     service.warm_up()
     api = Api(service, task, limits, token)
     server = HttpServer(api.app(), listener, 2 * limits.seconds)
-    tf.logging.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
+    LOG.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
     signals.note(patience=2.0)
     while server.serves(0.1) and not signals.noted():
         pass

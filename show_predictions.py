@@ -22,8 +22,8 @@ from looking.terminal import ONLY, lines_of, style_of_output
 from runtime import app
 from runtime.errors import FlagError, UserError
 from runtime.flags import FLAGS, parse
+from squad import NBEST, ODDS, PREDICTIONS
 from squad.comparison import Predictions, Questions
-from squad.task import NBEST, ODDS, PREDICTIONS
 from squad.view import answers_view
 
 

@@ -16,14 +16,13 @@ from runtime.training.assets import Assets
 from runtime.training.evaluation import Scored
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN, is_wanted
+from squad import NBEST, ODDS, PREDICTIONS
 from squad.feature_files import FeatureOptions, Questions, SquadFeatures
 from squad.features import SPECIAL_TOKENS
 from squad.predictions import NbestLists
 from squad.records import feature_spec
 from squad.scoring import questions_of
 from squad.view import answers_view
-
-PREDICTIONS, NBEST, ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 
 
 class SquadTask(TextTask):
