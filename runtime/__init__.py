@@ -30,4 +30,4 @@ _open_closed_streams()
 # imports this package deals with signals itself.
 _folder, _name = os.path.split(os.path.realpath(sys.argv[0]))
 if _folder == os.path.dirname(os.path.dirname(__file__)) and _name.startswith("run_"):
-    signals.install()
+    signals.install(resumes=True)
