@@ -112,4 +112,5 @@ def _describe_cards(report: Report) -> None:
         same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
         report.add(package, (version or "not installed") + ("" if same else ": not the driver's"))
     report.add("Gaudi cards", habana.count_cards())
+    report.add("HPU", habana.why_not() or "can be used")
     report.add("NVIDIA cards", device.count_nvidia_cards())
