@@ -97,16 +97,17 @@ class QuestionAnswerer:
             self._results = raw_results
         self._session = ModelSession(folder, head, trims=trims)
 
-    def answer(self, question: str, contexts: Sequence[str]) -> Answered:
-        """Answers a question from texts of any length.
+    def answer(self, question: str, contexts: str | Sequence[str]) -> Answered:
+        """Answers a question from a text, or several, of any length.
 
         They are compared as the windows of one long paragraph are.
         """
         (answered,) = self.answer_all([(question, contexts)])
         return answered
 
-    def answer_all(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[Answered]:
+    def answer_all(self, asked: Sequence[tuple[str, str | Sequence[str]]]) -> list[Answered]:
         """Answers questions, each from texts of its own, in batches of all their windows."""
+        asked = [(question, [of] if isinstance(of, str) else of) for question, of in asked]
         examples = [
             SquadExample(str(number), question, context)
             for number, (question, contexts) in enumerate(asked)

@@ -160,6 +160,8 @@ def test_labels(asked, sentences):
     typed = asked(sentences, "--json", standard_input="A text. ||| Another one.\nA text.\n")
     assert [row["texts"] for row in rows(typed)] == [["A text.", "Another one."], ["A text."]]
     assert rows(typed)[0] == found
+    with pytest.raises(UserError, match=r"pairs of texts are needed, such as \('A text.', ''\)"):
+        load_once(sentences).classify_all(["A text."])
 
 
 def test_a_number(asked, random_model):
@@ -176,6 +178,9 @@ def test_an_option(asked, random_model):
     assert np.argmax(list(found["probabilities"].values())) == "ABCD".index(found["label"])
     with pytest.raises(FlagError, match="chooses one of 4 options: give one text"):
         asked(*arguments[:-2])
+    for given, called in (("abcd", "one text"), (["a"] * 5, "5")):
+        with pytest.raises(UserError, match=f"a list of 4 options is needed, not {called}"):
+            load_once(model).choose("A passage.", "It is _ .", given)
 
 
 @pytest.mark.parametrize(
