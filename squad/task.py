@@ -47,6 +47,11 @@ class SquadTask(TextTask):
         _check_lengths(settings)
         self.trims = settings.trim_batches
 
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        done = {"train_file": settings.do_train, "predict_file": settings.do_predict}
+        return (*super().inputs(settings), *(name for name in done if done[name]))
+
     def check_files(self, settings: Settings) -> None:
         """Raises a `UserError` if a file that is to be used is for another program."""
 

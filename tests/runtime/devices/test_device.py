@@ -132,7 +132,7 @@ class TestCardsThatCannotBeUsed:
     def test_check_setup_says_it(self, nvidia, monkeypatch):
         found = Report()
         monkeypatch.setattr(report.job, "start", lambda settings: device.choose("auto"))
-        report.describe_environment(found, settings=None, required=())
+        report.describe_environment(found, settings=None)
         assert ("cards", "NVIDIA cards", "2", True, False) in found.rows
         assert ("cards", "HPU", "no driver", True, False) in found.rows
         (failed,) = [row for row in found.rows if not row.ok]
