@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
 from looking.terminal import printable, style_of_output, width_of_output, wrapped
-from runtime import app
+from runtime import app, signals
 from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
 from runtime.flags import NO_UTF8
@@ -247,6 +247,10 @@ def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> It
             line = input(prompt if is_typed else "")
         except EOFError:
             return
+        except signals.Stopped:
+            # What it says begins a line of its own.
+            print(end="\n" * is_typed, file=sys.stderr)
+            raise
         except UnicodeDecodeError as e:
             raise UserError(f"what is typed {NO_UTF8}") from e
         if line.strip():

@@ -44,11 +44,9 @@ from runtime.preflight.scaling import Link
 from runtime.training.output_folder import part_settings
 from runtime.training.task import Task
 
+# The last line of the report: all is well, or something is not.
 _OF_A_JOB = "the job can run", "the job would fail"
-_OF_THE_MACHINE = (
-    "the machine is ready; with a job's flags the job is checked too",
-    "jobs would fail",
-)
+_OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
 
 
 class SizeParser(flags.ArgumentParser):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import pathlib
+import pty
+import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -20,6 +24,7 @@ from runtime.errors import FlagError, UserError
 from runtime.log import LOG
 from squad.head_v2 import V2Options, make_v2_head
 from tests.conftest import ROOT, run
+from tests.programs.forking import LONGEST
 
 # Tests share a model.
 load_once = functools.cache(load_model)
@@ -249,6 +254,17 @@ class TestCommand:
             "the following arguments are required: MODEL; see"
             in run([sys.executable, str(ROOT / "ask.py")]).stderr
         )
+
+    def test_ctrl_c_at_the_prompt(self, exported):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, ROOT / "ask.py", exported, "--context", "A word."]
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+            shown = b""
+            while not shown.endswith(b"question> "):
+                shown += os.read(ours, 1000)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(LONGEST) == 130
+        assert os.read(ours, 1000) == b"\r\nask.py: stopped by SIGINT\r\n"
 
     def test_an_answer_that_nobody_can_read_is_no_success(self, exported):
         """Where standard output is closed, is a pipe without a reader, or a full disk."""
