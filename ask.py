@@ -14,26 +14,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
-import os
+import logging
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-
-# isort: split
-import tensorflow.compat.v1 as tf
-
-from answering import load_model
-from answering.as_json import answer_as_json
-from answering.classification import Labelled, OptionChooser, TextClassifier
-from answering.places import place_of
-from answering.squad import Answered, QuestionAnswerer
-from looking.terminal import printable
-from runtime import app
+from looking.terminal import printable, style_of_output, width_of_output, wrapped
+from runtime import app, signals
 from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
+from runtime.flags import NO_UTF8
+from runtime.json_output import print_json
+from runtime.log import LOG
+
+# What needs TensorFlow is imported where it is used: --help and a mistyped flag do without.
+if TYPE_CHECKING:
+    from answering.classification import Labelled, OptionChooser, TextClassifier
+    from answering.squad import Answered, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
 # Of the pieces of a text that the tokenizer does not know: more of them, and answers are guesses.
@@ -60,7 +58,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("text", nargs="*", help="a text to label, perhaps a second one; - reads standard input")
+    add(
+        "text",
+        nargs="*",
+        default=[],
+        help="to label, perhaps a second one; - reads standard input",
+    )
     add("--context", action="append", default=[], metavar="TEXT", help="text to answer from")
     add(
         *("--context_file", "--context-file"),
@@ -86,8 +89,12 @@ def main(args: argparse.Namespace) -> None:
     Raises:
       UserError: there is no such model, or what it needs is not given.
     """
+    from answering import load_model
+    from answering.classification import OptionChooser, TextClassifier
+
+    app.require_standard_output()
     # Who asks wants answers alone.
-    tf.logging.set_verbosity(tf.logging.WARN)
+    LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
     model = load_model(args.model)
     if isinstance(model, TextClassifier):
@@ -112,8 +119,11 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
     files = [*args.context_file, *(text for text in args.text if text == _STANDARD_INPUT)]
     if files.count(_STANDARD_INPUT) > 1:
         raise FlagError("the standard input can be read once only")
-    named = [*(Context("--context", text) for text in args.context), *map(_read, files)]
-    for context in named:
+    if not all(text.strip() for text in args.context):
+        raise UserError("--context has no text")
+    for number, text in enumerate(args.context, start=1):
+        yield Context(f"text {number}", text)
+    for context in map(_read, files):
         if not context.text.strip():
             raise UserError(f"{context.name} has no text")
         yield context
@@ -136,6 +146,8 @@ def _read(path: str) -> Context:
 
 
 def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]) -> None:
+    from answering.as_json import answer_as_json
+
     if any(text != _STANDARD_INPUT for text in args.text) or args.option:
         what = "texts by --context" if args.text else "no --option"
         raise FlagError(f"{args.model} answers questions on texts: give {what}, see --help")
@@ -146,14 +158,15 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
         answered = model.answer(question, texts)
         if args.json:
             names = [context.name for context in contexts]
-            _print_json(answer_as_json(question, answered, texts, args.n_best, names))
+            print_json(answer_as_json(question, answered, texts, args.n_best, names))
         else:
             _print_answer(question, answered, contexts, args.n_best)
 
 
 def _print_answer(question: str, answered: Answered, contexts: list[Context], n_best: int) -> None:
-    is_terminal = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    begin, end = ("\033[1;32m", "\033[0m") if is_terminal else ("[", "]")
+    from answering.places import place_of
+
+    indent, style = "    ", style_of_output()
     print(f"\n{printable(question)}")
     if answered.no_answer_probability is not None:
         says = "no answer" if answered.abstains else "there is an answer"
@@ -164,9 +177,12 @@ def _print_answer(question: str, answered: Answered, contexts: list[Context], n_
         name, text = contexts[answer.context]
         place = place_of(text, answer.place, answer.place + len(answer.text))
         print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
-        print(f"    {printable(name)}, line {place.line}, character {place.character}:")
-        before, text, after = map(printable, place[2:])
-        print(f"    {before}{begin}{text}{end}{after}")
+        print(f"{indent}{printable(name)}, line {place.line}, character {place.character}:")
+        start = len(place.before)
+        marks = [(start, start + len(place.text), "answer")]
+        width = width_of_output() - len(indent)
+        for line in wrapped(printable(place.sentence), marks, width, style):
+            print(indent + line)
     if not answered.answers:
         print("  no answer: nothing in the text can be one")
 
@@ -204,7 +220,7 @@ def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Conte
 
 def _print_labelled(found: Labelled, asked: dict[str, Any], args: argparse.Namespace) -> None:
     if args.json:
-        _print_json({**asked, **found._asdict()})
+        print_json({**asked, **found._asdict()})
     elif found.label is None:
         print(f"{found.number:.4g}")
     else:
@@ -231,6 +247,12 @@ def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> It
             line = input(prompt if is_typed else "")
         except EOFError:
             return
+        except signals.Stopped:
+            # What it says begins a line of its own.
+            print(end="\n" * is_typed, file=sys.stderr)
+            raise
+        except UnicodeDecodeError as e:
+            raise UserError(f"what is typed {NO_UTF8}") from e
         if line.strip():
             yield line
 
@@ -246,10 +268,6 @@ def _note_unknown(model: Any, texts: list[str], what: str) -> None:
             "another language or script than what the model was trained on?",
             file=sys.stderr,
         )
-
-
-def _print_json(value: dict[str, Any]) -> None:
-    print(json.dumps(value, ensure_ascii=False), flush=True)
 
 
 if __name__ == "__main__":

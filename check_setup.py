@@ -1,6 +1,7 @@
 """Checks a job before a card is booked: what is there, what is missing, how long and large.
 
   python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--estimate] [--json]
+  python check_setup.py [--json]                                      the machine alone
 
 PROGRAM is one of run_*.py; without one it is run_squad_v1.py.
 Nothing is written, and nothing is trained unless --estimate asks how long the job takes: then some
@@ -24,7 +25,7 @@ from runtime import app, distributed
 from runtime.bf16.rules import ConversionPlan
 from runtime.devices import device
 from runtime.errors import FlagError
-from runtime.flags import LARGEST_BATCH, Settings
+from runtime.flags import DEVICE, FLAGS, LARGEST_BATCH, Settings
 from runtime.preflight.available_memory import parse_size
 from runtime.preflight.checks import (
     Checked,
@@ -32,6 +33,7 @@ from runtime.preflight.checks import (
     describe_checkpoints,
     describe_data,
     describe_memory,
+    describe_missing,
     describe_training,
     describe_variables,
     training_step,
@@ -41,6 +43,10 @@ from runtime.preflight.report import Report, Row, describe_environment
 from runtime.preflight.scaling import Link
 from runtime.training.output_folder import part_settings
 from runtime.training.task import Task
+
+# The last line of the report: all is well, or something is not.
+_OF_A_JOB = "the job can run", "the job would fail"
+_OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
 
 
 class SizeParser(flags.ArgumentParser):
@@ -53,17 +59,22 @@ class SizeParser(flags.ArgumentParser):
         return parse_size(argument)
 
 
-def task_of_command_line() -> type[Task]:
-    """Takes the program's name off the command line, defines its flags and returns its task."""
+def task_of_command_line() -> tuple[type[Task], bool]:
+    """Takes the program's name off the command line, and defines its flags.
+
+    Returns:
+      The program's task, and whether it was named.
+    """
     name = "run_squad_v1.py"
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+    is_named = len(sys.argv) > 1 and not sys.argv[1].startswith("-")
+    if is_named:
         name = os.path.basename(sys.argv.pop(1))
     here = pathlib.Path(__file__).resolve().parent
     known = sorted(path.name for path in here.glob("run_*.py"))
     if name not in known:
         print(f"check_setup.py: error: {name} is not one of {', '.join(known)}", file=sys.stderr)
         sys.exit(2)
-    return importlib.import_module(name.removesuffix(".py")).task()
+    return importlib.import_module(name.removesuffix(".py")).task(), is_named
 
 
 def define_own_flags() -> None:
@@ -107,24 +118,34 @@ def define_own_flags() -> None:
     flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
 
 
-def main(task_class: type[Task]) -> None:
+def main(task_class: type[Task], is_named: bool) -> None:
     """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
     settings, report = Settings(), Report()
+    has_job = is_named or names_a_job(settings)
     on = asked_workers(settings)
-    describe_environment(report, settings, task_class.required)
-    checked = describe_input(report, task_class, settings) if report.ok else None
+    describe_environment(report, settings)
+    if has_job:
+        describe_missing(report, task_class, settings)
+    checked = describe_input(report, task_class, settings) if has_job and report.ok else None
     connect(report, checked)
-    plan = describe_graph(report, checked) if report.ok else None
+    plan = describe_graph(report, checked) if checked and report.ok else None
     # All of them take part in it, or none.
     if settings.estimate and all(distributed.gather_json(report.ok)):
         measured = measure(checked, features_alone=bool(settings.device_memory))
         if distributed.is_chief():
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in distributed.gather_json(report.rows)]
-    ok = print_reports(by_rank, plan if settings.bf16 else None, settings.json)
+    verdicts = _OF_A_JOB if has_job else _OF_THE_MACHINE
+    ok = print_reports(by_rank, plan if settings.bf16 else None, verdicts, settings.json)
     # The launcher ends all ranks when the first one ends with 1: not before this is printed.
     distributed.share(None)
     sys.exit(0 if ok else 1)
+
+
+def names_a_job(settings: Settings) -> bool:
+    """Tells whether flags of a job are given, and not only of the machine and the report."""
+    of_machine = {"json", *(flag.name for flag in FLAGS.flags_by_module_dict()[DEVICE])}
+    return any(settings.is_given(name) for name in FLAGS if name not in of_machine)
 
 
 def asked_workers(settings: Settings) -> Elsewhere | None:
@@ -165,7 +186,7 @@ def connect(report: Report, checked: Checked | None) -> None:
     with report.part("job"):
         device.prepare()
     distributed.connect(on_cpu=device.kind() == "cpu")
-    if all(distributed.gather_json(report.ok)):
+    if all(distributed.gather_json(report.ok)) and checked:
         task = checked.task
         with report.part("job"):
             for part in task.wanted():
@@ -192,8 +213,17 @@ def describe_graph(report: Report, checked: Checked) -> ConversionPlan | None:
     return None
 
 
-def print_reports(by_rank: list[list[Row]], plan: ConversionPlan | None, as_json: bool) -> bool:
-    """Prints rank 0's rows and what other ranks have different; returns whether the job can run."""
+def print_reports(
+    by_rank: list[list[Row]], plan: ConversionPlan | None, verdicts: tuple[str, str], as_json: bool
+) -> bool:
+    """Prints rank 0's rows and what other ranks have different; returns whether all is well.
+
+    Args:
+      by_rank: the rows of each.
+      plan: what becomes bfloat16, to be printed too.
+      verdicts: the last line if all is well, and if it is not.
+      as_json: prints all ranks' rows as JSON instead.
+    """
     ok = all(row.ok for rows in by_rank for row in rows)
     if not distributed.is_first():
         if distributed.size() == 1:
@@ -217,7 +247,7 @@ def print_reports(by_rank: list[list[Row]], plan: ConversionPlan | None, as_json
                 print(f"rank {rank}: {table_line(row)}")
     for line in plan.table() if plan else []:
         print(line)
-    print("the job can run" if ok else "the job would fail", flush=True)
+    print(verdicts[not ok], flush=True)
     return ok
 
 
@@ -230,4 +260,4 @@ def table_line(row: Row) -> str:
 if __name__ == "__main__":
     checked_task = task_of_command_line()
     define_own_flags()
-    app.run(lambda argv: main(checked_task))
+    app.run(lambda argv: main(*checked_task))

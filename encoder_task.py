@@ -154,6 +154,10 @@ class EncoderTask(Task):
         if isinstance(self.config, BertConfig):
             self.bf16_list = configuration.SHIPPED_FOR_BERT
 
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        return CONFIG_FLAGS[:1]
+
     def head(self) -> Head:
         """Returns the head."""
         raise NotImplementedError
@@ -257,6 +261,10 @@ class TextTask(EncoderTask):
         super().__init__(settings)
         _check_buckets(settings)
         self.tokenizer = load_tokenizer(settings, self.config)
+
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        return (*super().inputs(settings), *TOKENIZER_FLAGS)
 
     def contents(self, part: str) -> dict[str, Any]:
         name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))

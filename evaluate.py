@@ -2,17 +2,17 @@ r"""Scores answers from files as the official scripts of SQuAD 1.1 and 2.0 do, a
 
   python evaluate.py PREDICTIONS --data=dev-v2.0.json [--null_odds_file=null_odds.json]
   python evaluate.py PREDICTIONS OTHER_PREDICTIONS --data=dev-v2.0.json
-  python evaluate.py RUN RUN [RUN ...]
+  python evaluate.py RUN [RUN ...]
 
-PREDICTIONS is a JSON object of question id to answer, of any system. Of two such files the
-difference of their scores is given with its 95% bootstrap interval. RUN is an --output_dir or its
-eval_results.json, of any task: of several the median and the spread of every score are given.
+PREDICTIONS is a JSON object of question id to answer, of any system, or the --output_dir of a run
+that has written one. Of two of them the difference of their scores is given with its 95% bootstrap
+interval. RUN is an --output_dir or its eval_results.json, of any task: its scores are shown, and of
+several the median and the spread of every score.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -25,6 +25,8 @@ from runtime import app
 from runtime.errors import FlagError, UserError
 from runtime.flags import FLAGS, parse
 from runtime.json_input import read_json
+from runtime.json_output import print_json
+from squad import PREDICTIONS
 from squad.comparison import Predictions, Questions, compare, spread_of_runs
 from squad.scoring import without_prediction
 
@@ -46,12 +48,13 @@ def define_flags() -> None:
         "SQuAD 2.0: the number in --null_odds_file above which a question is left unanswered; the "
         "default is the official script's.",
     )
-    flags.DEFINE_integer("seed", 12345, "Of the bootstrap's resamples.", lower_bound=0)
+    flags.DEFINE_integer("seed", 12345, "Seed of the bootstrap resampling.", lower_bound=0)
     flags.DEFINE_bool("json", False, "Print JSON instead of tables.")
 
 
 def main(argv: list[str]) -> None:
     """Scores one file, compares two, or looks over several runs."""
+    app.require_standard_output()
     paths = argv[1:]
     if not paths:
         raise FlagError("name a file of predictions, or runs; see --help")
@@ -65,7 +68,10 @@ def main(argv: list[str]) -> None:
             raise UserError(f"--data {FLAGS.data} has no answers to compare with")
         files = [predictions_of(path, n, questions) for n, path in enumerate(paths)]
         report, text = of_one(questions, *files) if len(files) == 1 else of_two(questions, *files)
-    print(json.dumps(report, indent=2) if FLAGS.json else "\n".join(text))
+    if FLAGS.json:
+        print_json(report, indent=2)
+    else:
+        print("\n".join(text))
 
 
 def predictions_of(path: str, number: int, questions: Questions) -> Predictions:
@@ -74,6 +80,7 @@ def predictions_of(path: str, number: int, questions: Questions) -> Predictions:
     Raises:
       UserError: a file is not as it should be, or they do not belong together.
     """
+    path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
     odds = FLAGS.null_odds_file
     if odds and not questions.is_version_2:
         raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
@@ -133,9 +140,10 @@ def of_two(questions: Questions, first: Predictions, second: Predictions) -> tup
 
 
 def of_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
-    """Returns the median and the spread of several runs' scores, likewise."""
-    if len(paths) < 2:
-        raise FlagError(f"--data is needed to score {paths[0]}; or name several runs")
+    """Returns the scores of a run, or the median and the spread of several ones', likewise."""
+    if len(paths) == 1:
+        scores = _scores_of_run(paths[0])
+        return scores, _table([[name, f"{value:.4g}"] for name, value in scores.items()])
     spreads = spread_of_runs([_scores_of_run(path) for path in paths])
     if not spreads:
         raise UserError(f"the runs have no score in common: {', '.join(paths)}")
@@ -187,4 +195,4 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main, functools.partial(parse, takes_arguments=True))
+    app.run(main, functools.partial(parse, takes_arguments=True), needs_tensorflow=False)

@@ -17,14 +17,10 @@ import re
 import sys
 
 import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-
-# isort: split
-import tensorflow.compat.v1 as tf
-
-from answering import load_model
 from runtime import app, signals
 from runtime.arguments import Parser
 from runtime.errors import FlagError, UserError
+from runtime.log import LOG
 
 TOKEN = "ALBERT_TOKEN"
 _HOSTS = (
@@ -44,8 +40,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
     add("--port", type=int, default=8080, help="0 takes a free one (8080)")
-    add("--max_bytes", type=int, default=200_000, help="size of a body (200000)")
-    add("--max_seconds", type=float, default=30.0, help="until an answer (30)")
+    add("--max_bytes", type=int, default=200_000, help="bytes of a request's body (200000)")
+    add("--max_seconds", type=float, default=30.0, help="seconds until an answer (30)")
     add("--max_queue", type=int, default=64, help="requests that wait (64)")
     add("--max_batch", type=int, default=8, help="windows that are computed together (8)")
     add("--allowed_hosts", default="", help=_HOSTS)
@@ -71,6 +67,7 @@ def main(args: argparse.Namespace) -> None:
       Stopped: a signal has come; all that was taken is answered.
     """
     try:
+        from answering import load_model
         from serving.server import HttpServer, hosts_of, is_local, listen, url_of
         from serving.services import service_of
         from serving.web import Api, Limits
@@ -89,7 +86,7 @@ def main(args: argparse.Namespace) -> None:
     # Short requests get their turn sooner beside the Python of a long one.
     sys.setswitchinterval(0.0005)
     server = HttpServer(api.app(), listener, 2 * limits.seconds)
-    tf.logging.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
+    LOG.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
     signals.note(patience=2.0)
     while server.serves(0.1) and not signals.noted():
         pass

@@ -22,8 +22,8 @@ from looking.terminal import ONLY, lines_of, style_of_output
 from runtime import app
 from runtime.errors import FlagError, UserError
 from runtime.flags import FLAGS, parse
+from squad import NBEST, ODDS, PREDICTIONS
 from squad.comparison import Predictions, Questions
-from squad.task import NBEST, ODDS, PREDICTIONS
 from squad.view import answers_view
 
 
@@ -47,15 +47,21 @@ def define_flags() -> None:
 
 def main(argv: list[str]) -> None:
     """Finds or writes the page, and shows some of its samples."""
+    app.require_standard_output()
     folders = argv[1:]
     if len(folders) > 1 or bool(folders) == bool(FLAGS.predictions):
         raise FlagError("name the folder of a run, or --predictions and --data; see --help")
+    if folders and not os.path.isdir(folders[0]):
+        what = "a file" if os.path.exists(folders[0]) else "not there"
+        raise UserError(f"{folders[0]} is {what}: name the --output_dir of a run")
     predictions = FLAGS.predictions or os.path.join(folders[0], PREDICTIONS)
     page = FLAGS.page or os.path.join(os.path.dirname(predictions), PAGE)
     if FLAGS.data:
         write_page(page, view_of_files(predictions))
     elif FLAGS.predictions:
         raise FlagError("--predictions needs --data, the SQuAD file with the questions")
+    elif not os.path.exists(page) and not os.path.exists(predictions):
+        raise UserError(f"{folders[0]} has no predictions: neither {PAGE} nor {PREDICTIONS}")
     elif not os.path.exists(page):
         raise UserError(
             f"{page} is not there: give --data, the SQuAD file with the questions, or the command "
@@ -116,4 +122,4 @@ def show(page: str) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(main, functools.partial(parse, takes_arguments=True))
+    app.run(main, functools.partial(parse, takes_arguments=True), needs_tensorflow=False)

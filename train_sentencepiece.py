@@ -28,7 +28,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "input_file", None, "Text files, a sentence a line: names or globs, with commas between."
     )
-    flags.DEFINE_string("model_prefix", None, "Write PREFIX.model and PREFIX.vocab.")
+    flags.DEFINE_string("model_prefix", None, "Write PREFIX.model and PREFIX.vocab. Required.")
     flags.DEFINE_integer("vocab_size", 30000, "Number of pieces.", lower_bound=1)
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true for all published ALBERTs.")
     flags.DEFINE_float(

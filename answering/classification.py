@@ -13,6 +13,7 @@ from race.examples import InputExample, filled_in
 from race.features import make_sequences
 from race.head import make_race_head
 from runtime.data.sequences import TokenSequence
+from runtime.errors import UserError
 from runtime.training.prediction import Output
 
 
@@ -49,7 +50,14 @@ class TextClassifier:
         return labelled
 
     def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[Labelled]:
-        """Labels texts, of which the second of each pair may be empty."""
+        """Labels texts, of which the second of each pair may be empty.
+
+        Raises:
+          UserError: one is a text and no pair.
+        """
+        for pair in pairs:
+            if isinstance(pair, str):
+                raise UserError(f"pairs of texts are needed, such as ({pair!r:.40}, ''), not texts")
         sequences = sequences_of(pairs, self.folder.tokenizer, self.folder.says("max_seq_length"))
         outputs = self._session.outputs([[sequence] for sequence in sequences])
         return [self._labelled(output) for output in outputs]
@@ -77,7 +85,11 @@ class OptionChooser:
         self._session = ModelSession(folder, make_race_head(0.0, count), count)
 
     def choose(self, passage: str, question: str, options: Sequence[str]) -> Labelled:
-        """Chooses one of the options, of which there are as many as labels."""
+        """Chooses one of the options, of which there are as many as labels.
+
+        Raises:
+          UserError: there are not, or they are one text.
+        """
         (chosen,) = self.choose_all([(passage, question, options)])
         return chosen
 
@@ -89,6 +101,9 @@ class OptionChooser:
     def _sequences(
         self, passage: str, question: str, options: Sequence[str]
     ) -> list[TokenSequence]:
+        if isinstance(options, str) or len(options) != len(self.labels):
+            given = "one text" if isinstance(options, str) else len(options)
+            raise UserError(f"a list of {len(self.labels)} options is needed, not {given}")
         tokenizer = self.folder.tokenizer
         texts = map(tokenizer.normalize, (question, *options))
         example = InputExample("", tokenizer.normalize(passage), None, filled_in(*texts))

@@ -110,8 +110,8 @@ class QuestionAnswerer:
             self._results = raw_results
         self._session = ModelSession(folder, head, trims=trims)
 
-    def answer(self, question: str, contexts: Sequence[str]) -> Answered:
-        """Answers a question from texts of any length.
+    def answer(self, question: str, contexts: str | Sequence[str]) -> Answered:
+        """Answers a question from a text, or several, of any length.
 
         They are compared as the windows of one long paragraph are.
         """
@@ -120,15 +120,16 @@ class QuestionAnswerer:
 
     def answer_all(
         self,
-        asked: Sequence[tuple[str, Sequence[str]]],
+        asked: Sequence[tuple[str, str | Sequence[str]]],
         pause: Callable[[], None] | None = None,
     ) -> list[Answered]:
         """Answers questions, each from texts of its own, in batches of all their windows.
 
         Args:
-          asked: questions and texts.
+          asked: questions, each with its texts or the only one.
           pause: is called before each window, and may raise; without it they go in batches.
         """
+        asked = [(question, [of] if isinstance(of, str) else of) for question, of in asked]
         found: list[list[tuple[int, Answer]]] = [[] for _ in asked]
         odds: list[list[float]] = [[] for _ in asked]
         for parts in _groups(_parts(asked)):

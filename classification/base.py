@@ -69,6 +69,10 @@ class ClassificationTask(TextTask):
         self.labels = processor.get_labels()
         self.dropout = 0.0 if settings.deterministic_run else dropout
 
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        return (*super().inputs(settings), "data_dir")
+
     def part(self, name: str) -> LabelledFeatures:
         raise NotImplementedError
 

@@ -36,7 +36,7 @@ def define_classification_flags(
     # Before the aliases, which take over what the defaults are then.
     for name, value in {"num_train_epochs": 0.0, "warmup_proportion": 0.0, **defaults}.items():
         change(name, value)
-    define(DATA, Shapes.FEATURES).path("data_dir", None, data)
+    define(DATA, Shapes.FEATURES).path("data_dir", None, f"{data} Required.")
     for name, text in _DO.items():
         define(DATA, Shapes.NOTHING).switch(name, name in done, text)
     define_text_flags(max_seq_length=512, shortest=shortest)

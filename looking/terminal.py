@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from looking.page import read_page
+from runtime import launcher
 
 ONLY = {
     "all": lambda sample: True,
@@ -65,9 +66,11 @@ PLAIN = Style({"answer": "[", "truth": "{"}, {"answer": "]", "truth": "}"})
 def style_of_output() -> Style:
     """Returns colours if standard output is a terminal that is to have them.
 
-    See https://no-color.org.
+    See https://no-color.org. A worker's output is a terminal also where mpirun writes it to a file.
     """
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    plain = (
+        launcher.started.launcher or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    )
     return COLOURED if sys.stdout.isatty() and not plain else PLAIN
 
 
@@ -80,16 +83,21 @@ def samples_at_end(path: str) -> Iterator[str]:
     yield f"All {len(view['samples'])} of them are in {path}, a page for a browser."
 
 
+def width_of_output() -> int:
+    """Returns the columns of a line, of the terminal or of a usual one."""
+    return min(shutil.get_terminal_size().columns, _WIDEST)
+
+
 def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iterator[str]:
     """Yields the lines that show a sample of a view, with an empty one behind."""
-    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    width = width_of_output()
     is_answer = view["kind"] == "answers"
     lines = _of_answer(view, sample) if is_answer else _of_label(view, sample)
     yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
         text = printable(text)
         head = f"{name:<{_NAME}}" if name else ""
-        for number, line in enumerate(_wrapped(text, marks, width - len(head) - 2, style)):
+        for number, line in enumerate(wrapped(text, marks, width - len(head) - 2, style)):
             yield _INDENT + (" " * len(head) if number else head) + style.of(kind, line)
     yield ""
 
@@ -152,7 +160,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
-def _wrapped(
+def wrapped(
     text: str, marks: Sequence[tuple[int, int, str]], width: int, style: Style
 ) -> Iterator[str]:
     """Yields the lines of a text, with what is marked in it set off."""

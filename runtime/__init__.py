@@ -9,6 +9,9 @@ from runtime import signals
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
+closed_streams: set[str] = set()
+
+
 def _open_closed_streams() -> None:
     """Gives a process that was started without a standard stream an empty one.
 
@@ -16,6 +19,7 @@ def _open_closed_streams() -> None:
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
+            closed_streams.add(name)
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
@@ -26,4 +30,4 @@ _open_closed_streams()
 # imports this package deals with signals itself.
 _folder, _name = os.path.split(os.path.realpath(sys.argv[0]))
 if _folder == os.path.dirname(os.path.dirname(__file__)) and _name.startswith("run_"):
-    signals.install()
+    signals.install(resumes=True)

@@ -1,6 +1,7 @@
 """Running a program: its flags, then itself.
 
-TensorFlow is imported when the flags are parsed, so that `--help` need not wait for it.
+TensorFlow is imported when the flags are parsed, so that `--help` and what is wrong with them need
+not wait for it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ from typing import Any
 
 from absl import app
 
-from runtime.errors import FlagError
+import runtime
+from runtime import signals
+from runtime.ending import fail, run_main
+from runtime.errors import FlagError, UserError
 from runtime.flags import parse, require_parsed
 
 
-def run(main: Callable[[Any], None], parse_arguments: Callable[[list[str]], Any] = parse) -> None:
+def run(
+    main: Callable[[Any], None],
+    parse_arguments: Callable[[list[str]], Any] = parse,
+    needs_tensorflow: bool = True,
+) -> None:
     """Runs `main` with what `parse_arguments` makes of the command line: what is left beside flags.
 
     A program without flags parses all of it itself, with a `FlagError` for what is wrong.
@@ -28,18 +36,26 @@ def run(main: Callable[[Any], None], parse_arguments: Callable[[list[str]], Any]
     # What the terminal cannot show is no reason to end.
     sys.stdout.reconfigure(errors="backslashreplace")
     app.run(
-        lambda arguments: _run_main(main, arguments),
+        lambda arguments: _run_main(main, arguments, needs_tensorflow),
         flags_parser=lambda argv: _parsed(argv, parse_arguments),
     )
 
 
-def _run_main(main: Callable[[Any], None], arguments: Any) -> None:
-    # What TensorFlow's import makes stays; to look for garbage in it takes a sixth of the import.
-    gc.disable()
-    from runtime.ending import run_main
+def require_standard_output() -> None:
+    """Raises a `UserError` if what is printed would be lost."""
+    if "stdout" in runtime.closed_streams:
+        raise UserError("standard output is closed: what is found could not be printed")
 
-    gc.freeze()
-    gc.enable()
+
+def _run_main(main: Callable[[Any], None], arguments: Any, needs_tensorflow: bool) -> None:
+    signals.install()
+    if needs_tensorflow:
+        # What its import makes stays; to look for garbage in it takes a sixth of the import.
+        gc.disable()
+        import tensorflow.compat.v1  # noqa: F401
+
+        gc.freeze()
+        gc.enable()
     run_main(main, arguments)
 
 
@@ -49,8 +65,6 @@ def _parsed(argv: list[str], parse_arguments: Callable[[list[str]], Any]) -> Any
         require_parsed(argv[0])
         return arguments
     except FlagError as e:
-        from runtime.ending import fail
-
         fail(str(e), 2)
     except BrokenPipeError:
         # Nobody reads the help any more.

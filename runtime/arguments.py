@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 
 from runtime.errors import FlagError
+from runtime.flags import NO_UTF8, is_utf8
 from runtime.version import VERSION
 
 
@@ -22,6 +24,13 @@ class Parser(argparse.ArgumentParser):
         )
         self.add_argument("model", metavar="MODEL", help="folder of the model")
         self.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+
+    def parse_known_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None):
+        """Parses arguments; raises a `FlagError` for one that is not UTF-8."""
+        for argument in args:
+            if not is_utf8(argument):
+                raise FlagError(f"{argument!r} {NO_UTF8}")
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> None:
         """Raises a `FlagError`."""

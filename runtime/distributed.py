@@ -13,16 +13,20 @@ import importlib.util
 import json
 import os
 import socket
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from runtime import signals
+from runtime import launcher, signals
 from runtime.errors import FlagError, UserError
+from runtime.launcher import (  # noqa: F401  What asks for the workers asks for these as well.
+    Worker,
+    is_first,
+    label,
+    let_rank_0_go_first,
+)
 
 # Each worker's communication asks the others' every millisecond and spins until they answer, which
 # on a core of its own costs a third of the time: let it yield, and ask every 50 ms. Vectors are
@@ -32,49 +36,12 @@ _SPARING = {
     "HOROVOD_CYCLE_TIME": "50",
     "HOROVOD_FUSION_THRESHOLD": "0",
 }
-# Seconds.
-_HEAD_START = 1.0
 _INSTALL = "`make horovod` installs it"
-# Rank, size, rank on this host and their number there, as launchers name them.
-_LAUNCHERS = {
-    "mpirun": ("OMPI_COMM_WORLD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-    "horovodrun": ("HOROVOD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
-    "srun": ("SLURM_{}", ("PROCID", "STEP_NUM_TASKS", "LOCALID", "STEP_TASKS_PER_NODE")),
-}
 # Gradients are sent in vectors of at most this size, as soon as those of one are there. From 32 MB
 # on Open MPI's reduce-scatter takes 3 times as long a byte: it gets fresh memory for each vector.
 _VECTOR_BYTES = 16 << 20
 
 
-class Worker(NamedTuple):
-    """This process among those of its job."""
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
-    launcher: str | None = None
-
-
-def _from_environment() -> Worker:
-    for launcher, (pattern, names) in _LAUNCHERS.items():
-        values = [os.environ.get(pattern.format(name)) for name in names]
-        if None not in values:
-            # Slurm writes "2(x3)" for three nodes with two tasks each; the first is near enough.
-            numbers = [value.split("(")[0].split(",")[0] for value in values]
-            if not all(map(str.isdecimal, numbers)):
-                # Nothing has begun that could report it better.
-                given = ", ".join(
-                    f"{pattern.format(name)}={value}"
-                    for name, value in zip(names, values, strict=True)
-                )
-                program = os.path.basename(sys.argv[0])
-                sys.exit(f"{program}: error: {given}: no numbers of a worker of {launcher}")
-            return Worker(*map(int, numbers), launcher)
-    return Worker()
-
-
-_started = _from_environment()
 _worker = Worker()
 _horovod = None
 
@@ -88,9 +55,10 @@ def start(use_horovod: bool) -> None:
     """
     global _worker
     if not use_horovod:
-        if _started.size > 1:
+        started = launcher.started
+        if started.size > 1:
             raise FlagError(
-                f"{_started.launcher} started {_started.size} processes, but --use_horovod is off: "
+                f"{started.launcher} started {started.size} processes, but --use_horovod is off: "
                 "each would do the whole job and overwrite the others' files; add "
                 "--use_horovod=true or start one"
             )
@@ -100,9 +68,9 @@ def start(use_horovod: bool) -> None:
         import horovod  # noqa: F401
     except ImportError as e:
         raise UserError(f"--use_horovod=true needs Horovod ({e}); {_INSTALL}") from e
-    if _started.launcher is None:
+    if launcher.started.launcher is None:
         tf.logging.warning("--use_horovod=true without mpirun: this is the only worker")
-    _worker = _started
+    _worker = launcher.started
 
 
 def description() -> str:
@@ -183,24 +151,6 @@ def as_if(workers: int) -> Iterator[None]:
 def is_chief() -> bool:
     """Tells whether this worker is number 0, the one that writes."""
     return rank() == 0
-
-
-def is_first() -> bool:
-    """Tells whether this is the launcher's process number 0, also before `start`."""
-    return _started.rank == 0
-
-
-def let_rank_0_go_first() -> None:
-    """Lets a moment pass on the other ranks, before what only one of all should do."""
-    if not is_first():
-        time.sleep(_HEAD_START)
-
-
-def label() -> str:
-    """Says which process of a job this is, for messages; "" if it is the only one."""
-    if _started.size == 1:
-        return ""
-    return f"rank {_started.rank} of {_started.size} on {socket.gethostname()}"
 
 
 def is_habanas() -> bool:

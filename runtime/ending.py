@@ -12,11 +12,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
-from runtime import distributed, locks, signals
+from runtime import launcher, locks, signals
 from runtime.errors import UserError
 from runtime.flags import NO_UTF8
+from runtime.log import LOG
 
 # Seconds that other ranks wait with an error.
 _REPEATED_AFTER = 2.0
@@ -26,7 +25,6 @@ _LIBRARIES = sysconfig.get_paths()["purelib"]
 def run_main(main: Callable[[Any], None], argv: Any) -> None:
     """Runs `main`, and ends the program as its errors and signals ask for, see `app.run`."""
     quieten_tensorflow()
-    signals.install()
     signals.raise_stopped()
     try:
         failure = _failure_of(main, argv)
@@ -42,6 +40,8 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | Non
     """Runs `main`; what to say if it fails, and the exit code."""
     try:
         main(argv)
+        # What cannot be written is no success.
+        sys.stdout.flush()
     except UserError as e:
         return str(e), e.exit_code
     except BrokenPipeError:
@@ -52,7 +52,7 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | Non
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
             return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1
-        if not distributed.label():
+        if not launcher.label():
             raise
         traceback.print_exc()
         return f"{type(e).__name__}, see above", 1
@@ -63,8 +63,8 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | Non
 
 def fail(message: str, code: int) -> None:
     """Ends the program with a line that says why."""
-    label = distributed.label()
-    if label and not distributed.is_first():
+    label = launcher.label()
+    if label and not launcher.is_first():
         # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.
         time.sleep(_REPEATED_AFTER)
     where = f"{label}: " if label else ""
@@ -78,7 +78,7 @@ def fail(message: str, code: int) -> None:
 
 def _end_stopped(stopped: signals.Stopped) -> None:
     signals.uninstall()
-    if distributed.is_first():
+    if launcher.is_first():
         _say(str(stopped))
     elif stopped.by_all_workers:
         # Rank 0 is to say it before the launcher ends the job because of this worker.
@@ -100,13 +100,12 @@ def quieten_tensorflow() -> None:
 
     Of several workers all but the first log nothing else either.
     """
-    logger = tf.get_logger()
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False
     handler = logging.StreamHandler(sys.stderr)
-    label = distributed.label()
-    if label and not distributed.is_first():
-        logger.setLevel(logging.WARNING)
+    label = launcher.label()
+    if label and not launcher.is_first():
+        LOG.setLevel(logging.WARNING)
         label = f" [{label}]"
     else:
         label = ""
@@ -114,7 +113,7 @@ def quieten_tensorflow() -> None:
         logging.Formatter(f"%(asctime)s %(levelname)s{label} %(message)s", "%H:%M:%S")
     )
     handler.addFilter(_is_of_interest)
-    logger.handlers = [handler]
+    LOG.handlers = [handler]
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:

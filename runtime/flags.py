@@ -6,6 +6,7 @@ the reuse of features follow from that. `FLAGS` is read here, where a program st
 
 from __future__ import annotations
 
+import difflib
 import enum
 import math
 import os
@@ -130,6 +131,7 @@ class _LengthsParser(flags.ArgumentParser):
 def define_alias(name: str, original: str) -> None:
     """Defines another name of a flag, with the default that it has by now."""
     flags.DEFINE_alias(name, original, module_name=_theme_of(original))
+    FLAGS[original].help += f" Also called --{name}."
 
 
 def _theme_of(name: str) -> str:
@@ -175,11 +177,14 @@ class Settings:
         return self._defaults
 
     def require(self, *names: str | tuple[str, ...]) -> None:
-        """Raises a `FlagError` for the first without a value; of a tuple one needs to have one."""
+        """Raises a `FlagError` that lists all without a value; of a tuple one needs to have one."""
+        missing = []
         for name in names:
             either = (name,) if isinstance(name, str) else name
             if not any(getattr(self, one) for one in either):
-                raise FlagError(f"{' or '.join(f'--{one}' for one in either)} is required")
+                missing.append(" or ".join(f"--{one}" for one in either))
+        if missing:
+            raise FlagError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
 
 
 def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:
@@ -210,10 +215,15 @@ def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:
         sys.exit(0)
     except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
         raise FlagError(f"--flagfile: no file of flags: {e}") from e
+    except flags.UnrecognizedFlagError as e:
+        raise FlagError(_no_flag(e.flagname)) from e
     except flags.Error as e:
         raise FlagError(f"{e}; see --help") from e
     if len(rest) > 1 and not takes_arguments:
         raise FlagError(f"{rest[1]!r} is not a flag; flags are --name=value, see --help")
+    for argument in rest[1:]:
+        if not is_utf8(argument):
+            raise FlagError(f"{argument!r} {NO_UTF8}")
     _check_values()
     return rest
 
@@ -225,20 +235,52 @@ def require_parsed(program: str) -> None:
 
 
 def _help() -> str:
-    """What the program does, and its flags by theme; those of a module that has no themes first."""
+    """What the program does, and its flags by theme."""
+    lines = [sys.modules["__main__"].__doc__ or "", "flags:"]
+    lines.append("  --version: Print the program's name and version, and end.")
+    for theme, found in _useful_flags().items():
+        lines += ["", f"{theme}:", *map(_explained, sorted(found, key=lambda flag: flag.name))]
+    return "\n".join(lines) + "\n"
+
+
+def _useful_flags() -> dict[str, list[flags.Flag]]:
+    """The program's flags by theme; those of a module that has no themes first."""
     modules = FLAGS.flags_by_module_dict()
     own = [module for module in modules if module not in _THEMES and not _is_library(module)]
-    parts = [FLAGS.module_help(module) for module in own]
-    parts += [FLAGS.module_help(theme) for theme in _THEMES if theme in modules]
-    main = sys.modules["__main__"].__doc__ or ""
-    more = "  --version: Print the program's name and version, and end."
-    return "\n".join([main.replace("%s", sys.argv[0]), "flags:", more, *parts]) + "\n"
+    themes = [theme for theme in _THEMES if theme in modules and theme != WITHOUT_USE]
+    return {name: modules[name] for name in [*own, *themes]}
+
+
+def _explained(flag: flags.Flag) -> str:
+    text = f"--{'[no]' if flag.boolean else ''}{flag.name}: {flag.help}"
+    lines = [flags.text_wrap(text, indent="    ", firstline_indent="  ")]
+    if default := flag.default_as_str:
+        # absl quotes all of them.
+        lines.append(
+            f"    (default: {default if isinstance(flag.default, str) else default[1:-1]})"
+        )
+    if flag.parser.syntactic_help:
+        lines.append(f"    ({flag.parser.syntactic_help})")
+    return "\n".join(lines)
+
+
+def _no_flag(name: str) -> str:
+    """Says that there is no such flag, and which ones are called almost so."""
+    known = [flag.name for found in _useful_flags().values() for flag in found]
+    near = difflib.get_close_matches(name, known, cutoff=0.75)
+    advice = f": did you mean {' or '.join(f'--{one}' for one in near)}? See" if near else "; see"
+    return f"--{name} is not a flag{advice} --help"
 
 
 def _is_library(module: str) -> bool:
     # absl calls the program itself by its path.
     path = getattr(sys.modules.get(module), "__file__", None) or _LIBRARIES
     return module != sys.argv[0] and path.startswith(_LIBRARIES)
+
+
+def is_utf8(text: str) -> bool:
+    """Tells whether a text from the command line or another program can be expressed in UTF-8."""
+    return text == text.encode(errors="replace").decode()
 
 
 def _check_values() -> None:
@@ -258,5 +300,5 @@ def _check_values() -> None:
             elif isinstance(FLAGS[name].parser, flags.IntegerParser):
                 if value is not None and not -TOO_LARGE < value < TOO_LARGE:
                     raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
-            elif isinstance(value, str) and value != value.encode(errors="replace").decode():
+            elif isinstance(value, str) and not is_utf8(value):
                 raise FlagError(f"--{name}={value!r} {NO_UTF8}")

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 
 import filelock
-import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
+from runtime.log import LOG
 
 # A holder refreshes its claim every few seconds. One that has not done so for this long is taken
 # for dead, so that a killed process keeps nobody waiting for longer; one of the same host not even
@@ -63,21 +63,21 @@ def hold(path: str, what: str) -> None:
 
     def end_if_taken(loss: filelock.LeaseCompromise) -> None:
         if loss.reason == "owner-changed":
-            tf.logging.error(
+            LOG.error(
                 "%s was taken by %s while this process was paused; this one ends, and the same "
                 "command resumes",
                 what,
                 _holder(lock),
             )
             os._exit(1)
-        tf.logging.warning("%s is gone: another run can begin in %s", lock.lock_file, what)
+        LOG.warning("%s is gone: another run can begin in %s", lock.lock_file, what)
 
     lock = _lease(path, on_compromise=end_if_taken)
     try:
         try:
             lock.acquire(timeout=_GLANCE_SECONDS)
         except filelock.Timeout:
-            tf.logging.info(
+            LOG.info(
                 "%s is in use by %s; waiting up to %.0f s for its end",
                 what,
                 _holder(lock),
@@ -123,6 +123,6 @@ def _acquire(lock: filelock.SoftFileLease, path: str) -> bool:
         lock.acquire(timeout=0)
         return False
     except filelock.Timeout:
-        tf.logging.info("Waiting for another process that makes %s", path)
+        LOG.info("Waiting for another process that makes %s", path)
         lock.acquire()
         return True

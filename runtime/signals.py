@@ -36,7 +36,8 @@ class Stopped(BaseException):
           by_all_workers: whether all workers of the job end at the same step.
         """
         name = signal.Signals(number).name
-        super().__init__(f"stopped by {name}{where}; the same command resumes")
+        resumes = "; the same command resumes" if _state.resumes else ""
+        super().__init__(f"stopped by {name}{where}{resumes}")
         self.exit_code = exit_code(number)
         self.by_all_workers = by_all_workers
 
@@ -52,6 +53,7 @@ class _State:
     Attributes:
       is_installed: whether the signals are handled here.
       unwinds: whether the main program catches `Stopped`.
+      resumes: whether the same command goes on where this program is stopped.
       requested: the first signal's number.
       patience: seconds in which a training takes up a signal that is noted; None to end at once.
       taken_up: whether it has.
@@ -59,6 +61,7 @@ class _State:
 
     is_installed = False
     unwinds = False
+    resumes = False
     requested: int | None = None
     patience: float | None = None
     taken_up = False
@@ -67,8 +70,14 @@ class _State:
 _state = _State()
 
 
-def install() -> None:
-    """Makes the signals end this program; to be called in its main thread."""
+def install(resumes: bool = False) -> None:
+    """Makes the signals end this program; to be called in its main thread.
+
+    Args:
+      resumes: whether the program goes on where it was when the same command is given again; once
+        this has been said, it stays.
+    """
+    _state.resumes |= resumes
     if _state.is_installed:
         return
     _state.is_installed = True

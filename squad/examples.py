@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
 from runtime.errors import UserError
 from runtime.json_input import read_json
+from runtime.log import LOG
 
 _NAMED = 3  # how many left-out questions a log line names
 # Inside a text the quotation marks would have a backslash before them.
@@ -74,7 +73,7 @@ class LeftOut:
     def log(self, input_file: str) -> None:
         """Logs a warning for every reason that occurred."""
         for reason, ids in self._ids.items():
-            tf.logging.warning(
+            LOG.warning(
                 "%s: %d questions left out: %s: %s", input_file, len(ids), reason, listed(ids)
             )
 

@@ -11,8 +11,7 @@ import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import tensorflow.compat.v1 as tf
-
+from runtime.log import LOG
 from squad.examples import listed
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -87,7 +86,7 @@ def without_prediction(dataset: list[dict], predictions: Mapping[str, str]) -> l
 def _warn_of_missing(dataset: list[dict], predictions: Mapping[str, str], outcome: str) -> None:
     missing = without_prediction(dataset, predictions)
     if missing:
-        tf.logging.warning(
+        LOG.warning(
             "%d questions have no prediction and %s: %s", len(missing), outcome, listed(missing)
         )
 

@@ -16,14 +16,13 @@ from runtime.training.assets import Assets
 from runtime.training.evaluation import Scored
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN, is_wanted
+from squad import NBEST, ODDS, PREDICTIONS
 from squad.feature_files import FeatureOptions, Questions, SquadFeatures
 from squad.features import SPECIAL_TOKENS
 from squad.predictions import NbestLists
 from squad.records import feature_spec
 from squad.scoring import questions_of
 from squad.view import answers_view
-
-PREDICTIONS, NBEST, ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 
 
 class SquadTask(TextTask):
@@ -47,6 +46,11 @@ class SquadTask(TextTask):
         self._paths = _feature_paths(settings)
         _check_lengths(settings)
         self.trims = settings.trim_batches
+
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        done = {"train_file": settings.do_train, "predict_file": settings.do_predict}
+        return (*super().inputs(settings), *(name for name in done if done[name]))
 
     def check_files(self, settings: Settings) -> None:
         """Raises a `UserError` if a file that is to be used is for another program."""

@@ -9,12 +9,13 @@ from runtime.flags import Settings
 from runtime.training.assets import Assets
 from runtime.training.prediction import Output
 from runtime.training.task import DEV, TRAIN
+from squad import PREDICTIONS
 from squad.examples import check_all_answerable
 from squad.feature_files import Questions
 from squad.head import make_v1_head
 from squad.predictions import NbestLists, answer_questions, best_positions, spans_of_best
 from squad.scoring import evaluate_v1, get_raw_scores_v1
-from squad.task import PREDICTIONS, SquadTask
+from squad.task import SquadTask
 
 
 class SquadV1Task(SquadTask):

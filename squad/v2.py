@@ -11,6 +11,7 @@ from runtime.flags import Settings
 from runtime.json_input import read_json
 from runtime.training.assets import Assets
 from runtime.training.prediction import Output
+from squad import ODDS, PREDICTIONS
 from squad.feature_files import Questions, SquadV2Features
 from squad.head_v2 import V2Options, make_v2_head
 from squad.predictions import NbestLists, answer_questions
@@ -21,7 +22,7 @@ from squad.scoring import (
     get_raw_scores,
     make_qid_to_has_ans,
 )
-from squad.task import ODDS, PREDICTIONS, SquadTask
+from squad.task import SquadTask
 
 
 class SquadV2Task(SquadTask):

@@ -5,20 +5,26 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import pathlib
+import pty
+import signal
+import subprocess
 import sys
 
 import numpy as np
 import pytest
-import tensorflow.compat.v1 as tf
 
+import answering
 import ask
 from answering import load_model
 from glue.head import make_head
 from race.head import make_race_head
 from runtime.errors import FlagError, UserError
+from runtime.log import LOG
 from squad.head_v2 import V2Options, make_v2_head
 from tests.conftest import ROOT, run
+from tests.programs.forking import LONGEST
 
 # Tests share a model.
 load_once = functools.cache(load_model)
@@ -28,9 +34,9 @@ QUESTION = "What comes after a word?"
 @pytest.fixture(autouse=True)
 def usual_log():
     """The command logs warnings only; this process goes on with other tests."""
-    level = tf.get_logger().level
+    level = LOG.level
     yield
-    tf.get_logger().setLevel(level)
+    LOG.setLevel(level)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +68,7 @@ def asked(capsys, monkeypatch):
             standard_input = standard_input.encode()
         stream = io.TextIOWrapper(io.BytesIO(standard_input), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", stream)
-        monkeypatch.setattr(ask, "load_model", load_once)
+        monkeypatch.setattr(answering, "load_model", load_once)
         ask.main(ask.parse(["ask.py", *map(str, arguments)]))
         return capsys.readouterr().out
 
@@ -102,9 +108,20 @@ def test_a_text_by_pipe_and_several_questions(asked, exported, texts):
 
 
 def test_questions_by_pipe(asked, exported):
-    arguments = [exported, "--context", "One word. Another one.", "--json"]
-    found = rows(asked(*arguments, standard_input=f"{QUESTION}\n\nWhere?\n"))
+    arguments = [exported, "--context", "One word.", "--context", "Another one.", "--json"]
+    found = rows(asked(*arguments, "--n_best=9", standard_input=f"{QUESTION}\n\nWhere?\n"))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
+    assert {answer["context"] for row in found for answer in row["answers"]} == {"text 1", "text 2"}
+    with pytest.raises(UserError, match="what is typed is not UTF-8"):
+        asked(*arguments, standard_input=b"caf\xe9?\n")
+
+
+def test_a_long_passage_is_wrapped(asked, exported, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    text = "Some words of a text " * 30
+    lines = asked(exported, "--context", text, "--question", QUESTION).splitlines()
+    assert len(lines) > 6 and all(len(line) <= 62 for line in lines)
+    assert lines[3].startswith("    text 1, line 1, character ")
 
 
 def test_what_would_act_on_a_terminal_is_not_printed(asked, exported):
@@ -148,6 +165,8 @@ def test_labels(asked, sentences):
     typed = asked(sentences, "--json", standard_input="A text. ||| Another one.\nA text.\n")
     assert [row["texts"] for row in rows(typed)] == [["A text.", "Another one."], ["A text."]]
     assert rows(typed)[0] == found
+    with pytest.raises(UserError, match=r"pairs of texts are needed, such as \('A text.', ''\)"):
+        load_once(sentences).classify_all(["A text."])
 
 
 def test_a_number(asked, random_model):
@@ -164,6 +183,9 @@ def test_an_option(asked, random_model):
     assert np.argmax(list(found["probabilities"].values())) == "ABCD".index(found["label"])
     with pytest.raises(FlagError, match="chooses one of 4 options: give one text"):
         asked(*arguments[:-2])
+    for given, called in (("abcd", "one text"), (["a"] * 5, "5")):
+        with pytest.raises(UserError, match=f"a list of 4 options is needed, not {called}"):
+            load_once(model).choose("A passage.", "It is _ .", given)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +202,7 @@ def test_an_option(asked, random_model):
         (["A text.", "--context", "a"], FlagError, "answers questions on texts: give texts by"),
         (["--context", "a", "--option", "b"], FlagError, "give no --option"),
         (["--context", "a", "--n_best=0"], FlagError, "--n_best must be positive"),
+        (["--question", "caf\udce9?"], FlagError, "'caf\\udce9?' is not UTF-8 text"),
         (["--contexts", "a"], FlagError, "unrecognized arguments: --contexts a; see --help"),
     ],
 )
@@ -227,3 +250,26 @@ class TestCommand:
             assert result.returncode == code
             (line,) = result.stderr.splitlines()
             assert line.startswith("ask.py: error: ")
+        assert (
+            "the following arguments are required: MODEL; see"
+            in run([sys.executable, str(ROOT / "ask.py")]).stderr
+        )
+
+    def test_ctrl_c_at_the_prompt(self, exported):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, ROOT / "ask.py", exported, "--context", "A word."]
+        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+            shown = b""
+            while not shown.endswith(b"question> "):
+                shown += os.read(ours, 1000)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(LONGEST) == 130
+        assert os.read(ours, 1000) == b"\r\nask.py: stopped by SIGINT\r\n"
+
+    def test_an_answer_that_nobody_can_read_is_no_success(self, exported):
+        """Where standard output is closed, is a pipe without a reader, or a full disk."""
+        command = f'"$0" {ROOT}/ask.py {exported} --context "A word." --question "What?"'
+        for output in (">&-", "> >(exec true)", "> /dev/full"):
+            result = run(["bash", "-c", f"{command} {output}", sys.executable])
+            assert result.returncode == 1
+            assert len(result.stderr.splitlines()) == (0 if "true" in output else 1), result.stderr

@@ -49,7 +49,8 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert report["bf16_plan"]["casts"]["bfloat16"] > 0
     (rows,) = rows_of(result)
     assert rows["TensorFlow"] == tf.__version__
-    assert rows["device"].startswith(f"cpu (no HPU: {habana.why_not()}")
+    assert rows["device"] == "cpu (no Gaudi card, no GPU found)"
+    assert rows["HPU"] == habana.why_not()
     assert rows["vocabulary"].startswith("200 pieces")
     # All but the optimizer's of the checkpoint fit: 25 of the encoder, 2 of the head.
     assert rows["variables taken"] == "27"
@@ -180,6 +181,30 @@ def test_what_fails_is_named(squad_dir, tmp_path, flag, part):
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert any(part in line for line in result.stdout.splitlines() if line.startswith("FAILS"))
+
+
+def test_all_that_is_missing_is_named_at_once(squad_dir, tmp_path):
+    """And what is not to be read need not be there."""
+    flags = ["config", "init_checkpoint", "train_file", "predict_file"]
+    flags = [f"--{name.replace('config', 'albert_config_file')}={name}.none" for name in flags]
+    flags += ["--spm_model_file=", "--do_predict=false", "--use_tpu"]
+    result = run(command(squad_dir, tmp_path, *flags))
+    found = [line for line in result.stdout.splitlines() if line.startswith("FAILS")]
+    assert result.returncode == 1 and len(found) == 5, result.stdout
+    parts = ["use_tpu", "--vocab_file is required", "config.none", "train_file.none", "init_check"]
+    assert all(part in line for part, line in zip(parts, found, strict=True))
+
+
+def test_the_machine_alone():
+    for flags, code in (([], 0), (["--device=hpu"], 1)):
+        result = run(check("--json", *flags))
+        assert result.returncode == code, result.stdout
+        (rows,) = rows_of(result)
+        assert {"TensorFlow", "cores", "Horovod"} <= rows.keys() and "vocabulary" not in rows
+    assert run(check()).stdout.splitlines()[-1].startswith("the machine is ready; with a job's")
+    result = run(check("run_race.py"))
+    missing = "--data_dir, --albert_config_file or --bert_config_file, --spm_model_file or"
+    assert result.returncode == 1 and missing in result.stdout
 
 
 def test_scoring_while_training_needs_what_is_scored(squad_dir, tmp_path):
@@ -379,7 +404,7 @@ def test_every_rank_checks_its_host(squad_dir, tmp_path):
     good = command(squad_dir, tmp_path, "--use_horovod=true")
     result = run_as_workers(2, good, "--train_file=missing.json")
     assert result.returncode == 1
-    assert "rank 1: FAILS data" in result.stdout and "missing.json" in result.stdout
+    assert "rank 1: FAILS files" in result.stdout and "missing.json" in result.stdout
     assert result.stdout.count("the job would fail") == 1
     result = run_as_workers(2, good, "--seed=7")
     assert result.returncode == 1

@@ -84,13 +84,26 @@ def test_runs(call, trained, tmp_path):
     assert found["exact_match"]["lowest"] == found["exact_match"]["highest"] == own["exact_match"]
     assert found.keys() == {"runs", "f1", "exact_match"}
     assert "median" in call(trained, other)
+    scores = {name: own[name] for name in ("exact_match", "f1")}
+    assert json.loads(call(trained, "--json")) == scores
+    assert call(trained) == "".join(f"{n:<13}{v:.4g}\n" for n, v in scores.items())
+    broken = write(tmp_path / "nan.json", {**own, "f1": float("nan")})
+    assert json.loads(call(broken, "--json"))["f1"] is None and "NaN" not in call(broken, "--json")
+
+
+def test_the_predictions_of_runs(call, trained, squad_dir):
+    own = json.loads((trained / "eval_results.json").read_text())
+    data = f"--data={squad_dir / 'dev-v1.1.json'}"
+    assert json.loads(call(trained, data, "--json"))["f1"] == pytest.approx(own["f1"])
+    both = json.loads(call(trained, trained / "predictions.json", data, "--json"))
+    assert both["difference"]["f1"]["mean"] == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
         ([], FlagError, "name a file of predictions"),
-        (["p.json"], FlagError, "--data is needed to score p.json"),
+        (["{1}"], UserError, "is no record of scores; predictions need --data"),
         (["p.json", "p.json", "p.json", "--data={0}"], FlagError, "one or two files .* not 3"),
         (["{1}", "--data={0}", "--null_odds_file=x"], FlagError, "for SQuAD 2.0; .* is SQuAD 1.1"),
         (["{1}", "--data={0}", "--na_prob_thresh=0"], FlagError, "needs --null_odds_file"),

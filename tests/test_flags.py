@@ -13,7 +13,10 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT, run
+from classification.base import ClassificationTask
+from pretraining.task import PretrainingTask
+from squad.task import SquadTask
+from tests.conftest import ROOT, defaults_of, run
 
 OF_TPUS = {
     "use_tpu": "false",
@@ -24,7 +27,7 @@ OF_TPUS = {
     "num_tpu_cores": "8",
     "iterations_per_loop": "1000",
 }
-NO_USE = {*OF_TPUS, "albert_hub_module_handle"}
+NO_USE = {*OF_TPUS, "albert_hub_module_handle", "input_file_mode"}
 REFERENCE = {
     "run_squad_v1.py": {
         **OF_TPUS,
@@ -333,18 +336,37 @@ def test_defaults(program):
         **DIFFERENT.get(program, {}),
         **OWN[program],
     }
+    expected = {name: expected[name] for name in expected.keys() - NO_USE}
     shown = defaults(help_of(program))
     assert {name: shown.get(name, "is no flag") for name in expected} == expected
 
 
 @pytest.mark.parametrize("program", DIFFERENT)
-def test_what_has_no_use_comes_last(program):
-    useful, heading, useless = re.split(
-        r"^(without use here, .*):$", help_of(program), flags=re.MULTILINE
-    )
-    assert "compatibility" in heading
-    assert defaults(useless).keys() == NO_USE
-    assert not defaults(useful).keys() & NO_USE
+def test_what_has_no_use_is_taken_and_not_explained(program):
+    assert not defaults(help_of(program)).keys() & NO_USE
+    taken = {name: value_of(str(value)) for name, value in defaults_of(program[:-3]).items()}
+    expected = {"albert_hub_module_handle": "None", **OF_TPUS, "use_tpu": "False"}
+    assert {name: taken[name] for name in expected} == {
+        name: value_of(str(value)) for name, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("program", "task"),
+    [
+        ("run_squad_v1.py", SquadTask),
+        ("run_classifier.py", ClassificationTask),
+        ("run_race.py", ClassificationTask),
+        ("run_pretraining.py", PretrainingTask),
+    ],
+)
+def test_what_is_required_is_marked(program, task):
+    shown = help_of(program)
+    for either in task.required:
+        for name in [either] if isinstance(either, str) else either:
+            text = re.search(rf"^  --{name}: (.*?)(?=^  --)", shown, re.MULTILINE | re.DOTALL)[1]
+            marked = re.search("[Rr]equired|Alias for|default: ", text)
+            assert marked, f"--{name}: {text}"
 
 
 def page(name: str) -> str:
@@ -380,6 +402,6 @@ def test_defaults_in_the_pages(name, program, at_least):
 
 
 def test_flags_in_the_table_exist():
-    named = set(re.findall(r"`--(\w+)", page("flags.md"))) - {"flagfile", "help"}
+    named = set(re.findall(r"`--(\w+)", page("flags.md"))) - {"flagfile", "help", "version"}
     assert len(named) > 40
-    assert named <= defaults(help_of("run_squad_v1.py")).keys()
+    assert named <= defaults_of("run_squad_v1").keys()

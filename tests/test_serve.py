@@ -156,7 +156,7 @@ class TestCommand:
         assert all(isinstance(error, requests.ConnectionError) for error in refused)
         assert process.wait(LONGEST) == 128 + number
         last = process.stderr.read().splitlines()[-1]
-        assert last == f"serve.py: stopped by {number.name}; the same command resumes"
+        assert last == f"serve.py: stopped by {number.name}"
 
     def test_errors_are_one_line(self, tmp_path):
         for arguments, code in (([], 2), ([str(tmp_path), "--port=0"], 1)):

@@ -60,7 +60,7 @@ def ended(process: subprocess.Popen) -> tuple[int, str]:
 
 def assert_saved(folder: pathlib.Path, error: str, name: str) -> None:
     """What the line says is there: one checkpoint to resume from, the newest of all."""
-    line = rf"run_squad_v1.py: stopped by {name} at step (\d+) of 5000, which is saved"
+    line = rf"run_squad_v1.py: stopped by {name} at step (\d+) of 5000, which is saved; the same"
     (step,) = re.findall(line, error)
     newest = tf.train.latest_checkpoint(str(folder))
     assert re.fullmatch(rf"(model|resume)\.ckpt-{step}", os.path.basename(newest))

@@ -185,6 +185,7 @@ class TestWholeRun:
         output = result.stdout + result.stderr
         assert result.returncode == 0, output
         assert re.search(r"^\[1,0\]<stderr>:.*INFO   f1 ", output, re.MULTILINE)
+        assert "\33" not in output, "mpirun gives a worker a terminal as its output"
         assert "--enable_scoped_allocator has no effect" in output
         assert (tmp_path / "predictions.json").exists()
 

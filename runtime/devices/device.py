@@ -51,7 +51,7 @@ def find(wanted: str) -> Device:
         )
     gpus = len(tf2.config.list_physical_devices("GPU"))
     if gpus:
-        return Device("gpu", f"TensorFlow sees {gpus}" + (f"; no HPU: {no_hpu}" if no_hpu else ""))
+        return Device("gpu", f"TensorFlow sees {gpus}")
     if wanted == "gpu":
         raise UserError(
             f"--device=gpu: TensorFlow sees no GPU; {_GPU_INSTALL}, or choose another device"
@@ -61,7 +61,7 @@ def find(wanted: str) -> Device:
             f"--device=auto: NVIDIA cards here ({cards}) cannot be used: TensorFlow "
             f"{tf2.__version__} sees none; {_GPU_INSTALL}; {_INSIST}"
         )
-    return Device("cpu", f"no HPU: {no_hpu}; TensorFlow sees no GPU")
+    return Device("cpu", "no Gaudi card, no GPU found")
 
 
 def count_nvidia_cards() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,10 +15,10 @@ from runtime import distributed, estimators
 from runtime.bf16 import configuration
 from runtime.bf16.conversion import plan_model
 from runtime.bf16.rules import ConversionPlan
-from runtime.checkpoints.checkpoint_files import list_checkpoints
+from runtime.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
 from runtime.data.batches import batch_spec
 from runtime.devices import device, processor
-from runtime.files import check_can_be_written, existing_folder
+from runtime.files import check_can_be_written, check_readable, existing_folder
 from runtime.flags import Settings
 from runtime.preflight.available_memory import Memory, card_memory, host_memory
 from runtime.preflight.report import Report
@@ -97,6 +98,21 @@ class Checked:
         size, buckets = settings.train_batch_size, settings.get("length_buckets") or ()
         specs = batch_spec(self.task.model_inputs(), size, trims, buckets)
         return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
+
+
+def describe_missing(report: Report, task_class: type[Task], settings: Settings) -> None:
+    """Adds a row for each thing that the job needs and that is not there, before any is read."""
+    with report.part("job"):
+        settings.require(*task_class.required)
+    for name in task_class.inputs(settings):
+        path = settings.get(name)
+        with report.part("files"):
+            # Whether it should be a folder is seen when it is read.
+            if path and not os.path.isdir(path):
+                check_readable(path, f"--{name}")
+    with report.part("files"):
+        if settings.init_checkpoint:
+            resolve_checkpoint(settings.init_checkpoint)
 
 
 def training_step(checked: Checked) -> tf.Operation:

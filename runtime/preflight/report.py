@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -73,21 +73,14 @@ class Report:
         return all(row.ok for row in self.rows)
 
 
-def describe_environment(report: Report, settings: Settings, required: Sequence) -> None:
-    """Adds rows about what no task is needed for, and checks the flags that all programs have.
-
-    Args:
-      report: gets the rows.
-      settings: the values of the flags.
-      required: flags that must have a value, see `Settings.require`.
-    """
+def describe_environment(report: Report, settings: Settings) -> None:
+    """Adds rows about what no task is needed for, and checks the flags that all programs have."""
     with report.part("programs"):
         _describe_programs(report)
     with report.part("cards"):
         _describe_cards(report)
     with report.part("job"):
         job.start(settings)
-        settings.require(*required)
         report.add("device", "{} ({})".format(*device.chosen()))
         report.add("workers", distributed.size())
 
@@ -112,4 +105,5 @@ def _describe_cards(report: Report) -> None:
         same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
         report.add(package, (version or "not installed") + ("" if same else ": not the driver's"))
     report.add("Gaudi cards", habana.count_cards())
+    report.add("HPU", habana.why_not() or "can be used")
     report.add("NVIDIA cards", device.count_nvidia_cards())

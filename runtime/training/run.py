@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, estimators, locks
+from runtime import distributed, estimators, locks, signals
 from runtime.bf16 import conversion
 from runtime.checkpoints.checkpoint_files import (
     BEST,
@@ -55,6 +55,7 @@ def run(task_class: type[Task]) -> None:
     Raises:
       UserError: the flags, the input or the environment do not allow it.
     """
+    signals.install(resumes=True)
     settings = Settings()
     job.start(settings)
     settings.require(*task_class.required)

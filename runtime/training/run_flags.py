@@ -61,7 +61,8 @@ def _define_places() -> None:
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
         "albert_config_file",
         None,
-        "JSON of the model's sizes, of an ALBERT or a BERT; configs/ has the published ones.",
+        "JSON of the model's sizes, of an ALBERT or a BERT; configs/ has the published ones. "
+        "Required.",
     )
     define_alias("bert_config_file", "albert_config_file")
     define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(

@@ -78,6 +78,11 @@ class Task(abc.ABC):
         """
         self.settings = settings
 
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        """Returns the flags whose files or folders, where any are given, have to be there."""
+        return ()
+
     @abc.abstractmethod
     def wanted(self) -> Sequence[str]:
         """Returns the parts that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.

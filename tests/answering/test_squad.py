@@ -61,6 +61,13 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     assert {a.context for a in together} > {0}
 
 
+def test_a_text_by_itself_is_the_only_one(model, paragraphs):
+    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
+    expected = model.answer(question, [text])
+    assert model.answer(question, text) == expected
+    assert model.answer_all([(question, text)]) == [expected]
+
+
 def test_a_text_of_many_windows(model, paragraphs):
     """What comes before it in a long text moves an answer's place."""
     text, question = " ".join(p["context"] for p in paragraphs), paragraphs[-1]["qas"][0]

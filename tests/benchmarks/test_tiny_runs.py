@@ -26,7 +26,7 @@ from benchmarks import (
     zero,
 )
 from modeling import BertConfig, read_config
-from runtime import distributed
+from runtime import launcher
 from squad.examples import check_all_answerable
 from tests import conftest
 
@@ -139,7 +139,7 @@ def test_serve(give, squad_dir, capsys):
 def test_scaling(give, tiny, monkeypatch, capsys):
     """The worker's part as the only worker; how two are started is that of every job."""
     give(*tiny, "--steps=1", "--rounds=1")
-    monkeypatch.setattr(distributed, "_started", distributed.Worker())
+    monkeypatch.setattr(launcher, "started", launcher.Worker())
 
     def run_job(job: scaling.Job) -> scaling.Measured:
         scaling.work(scaling.parse_flags())
@@ -156,7 +156,7 @@ def test_scaling(give, tiny, monkeypatch, capsys):
 def test_zero(give, squad_dir, monkeypatch, capsys):
     """The worker's part as the only worker, who has nobody to share with."""
     give("--batch_size=2", "--seq_length=32", "--rounds=1", f"--model={squad_dir / 'bert.json'}")
-    monkeypatch.setattr(distributed, "_started", distributed.Worker())
+    monkeypatch.setattr(launcher, "started", launcher.Worker())
 
     def run_job(model: str, ways: str, steps: int) -> dict:
         flags = zero.parse_flags()

@@ -23,7 +23,7 @@ import runtime  # noqa: E402, F401  First: it silences what TensorFlow prints wh
 
 import tensorflow.compat.v1 as tf  # noqa: E402  # isort: skip
 
-from runtime import distributed  # noqa: E402
+from runtime import distributed, launcher  # noqa: E402
 
 
 def kill() -> None:
@@ -70,7 +70,7 @@ class AtStep(tf.train.SessionRunHook):
 
 def main() -> None:
     fault, step, rank, *command = sys.argv[1:]
-    if int(rank) == distributed._from_environment().rank:
+    if int(rank) == launcher.started.rank:
         hooks = distributed.starting_hooks
         distributed.starting_hooks = lambda: [*hooks(), AtStep(FAULTS[fault], int(step))]
     sys.argv = command

@@ -136,7 +136,8 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
     more = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:1] = [os.path.dirname(command[0]), *more]
     try:
-        importlib.reload(sys.modules["runtime.distributed"])
+        for name in ("launcher", "distributed"):
+            importlib.reload(sys.modules[f"runtime.{name}"])
         runpy.run_path(command[0], run_name="__main__")
         code = 0
     except SystemExit as e:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed
+from runtime import distributed, launcher
 from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from tests.conftest import ROOT, run, run_as_workers, under_mpirun
@@ -22,7 +22,7 @@ from tests.programs import collectives
 @pytest.fixture
 def environment(monkeypatch):
     """Sets variables of launchers, with all others taken away."""
-    for pattern, names in distributed._LAUNCHERS.values():
+    for pattern, names in launcher._LAUNCHERS.values():
         for name in names:
             monkeypatch.delenv(pattern.format(name), raising=False)
 
@@ -35,17 +35,17 @@ def environment(monkeypatch):
 
 class TestEnvironment:
     def test_alone(self, environment):
-        assert distributed._from_environment() == Worker(0, 1, 0, 1, None)
+        assert launcher._from_environment() == Worker(0, 1, 0, 1, None)
 
     @pytest.mark.parametrize(
-        ("prefix", "launcher"), [("OMPI_COMM_WORLD", "mpirun"), ("HOROVOD", "horovodrun")]
+        ("prefix", "name"), [("OMPI_COMM_WORLD", "mpirun"), ("HOROVOD", "horovodrun")]
     )
-    def test_mpi(self, environment, prefix, launcher):
+    def test_mpi(self, environment, prefix, name):
         environment(
             **{f"{prefix}_RANK": "9", f"{prefix}_SIZE": "16"},
             **{f"{prefix}_LOCAL_RANK": "1", f"{prefix}_LOCAL_SIZE": "8"},
         )
-        assert distributed._from_environment() == Worker(9, 16, 1, 8, launcher)
+        assert launcher._from_environment() == Worker(9, 16, 1, 8, name)
 
     @pytest.mark.parametrize("tasks", ["8", "8(x2)", "8,4"])
     def test_slurm(self, environment, tasks):
@@ -55,7 +55,7 @@ class TestEnvironment:
             SLURM_LOCALID="3",
             SLURM_STEP_TASKS_PER_NODE=tasks,
         )
-        assert distributed._from_environment() == Worker(3, 16, 3, 8, "srun")
+        assert launcher._from_environment() == Worker(3, 16, 3, 8, "srun")
 
     @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])
     def test_what_is_no_number(self, environment, rank):
@@ -63,15 +63,15 @@ class TestEnvironment:
         variables = {"RANK": rank, "SIZE": "2", "LOCAL_RANK": "0", "LOCAL_SIZE": "2"}
         environment(**{f"OMPI_COMM_WORLD_{name}": value for name, value in variables.items()})
         with pytest.raises(SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* no numbers"):
-            distributed._from_environment()
+            launcher._from_environment()
 
     def test_a_slurm_job_is_no_step_yet(self, environment):
         """What runs in the batch script itself is one process, however many tasks the job has."""
         environment(SLURM_PROCID="0", SLURM_LOCALID="0", SLURM_NTASKS="16")
-        assert distributed._from_environment() == Worker()
+        assert launcher._from_environment() == Worker()
 
     def test_several_processes_without_horovod_are_refused(self, monkeypatch):
-        monkeypatch.setattr(distributed, "_started", Worker(1, 2, 1, 2, "mpirun"))
+        monkeypatch.setattr(launcher, "started", Worker(1, 2, 1, 2, "mpirun"))
         with pytest.raises(FlagError, match="mpirun started 2 processes, but --use_horovod is off"):
             distributed.start(use_horovod=False)
 

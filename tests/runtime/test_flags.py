@@ -44,7 +44,10 @@ def parse(monkeypatch):
             (f"--lengths={bad}", f"--lengths={bad}: must be ascending numbers of tokens from 1")
             for bad in ("0,64", "64,32", "32,32", "-1,64", "a,64", "32,,64", "32.5,64", "64,", "")
         ),
-        ("--no_such_flag=1", "Unknown command line flag 'no_such_flag'.*; see --help"),
+        ("--no_such_flag=1", "--no_such_flag is not a flag; see --help"),
+        ("--cuont=1", r"--cuont is not a flag: did you mean --count\? See --help"),
+        # absl has --only_check_args.
+        ("--onyl_check_args", "--onyl_check_args is not a flag; see --help"),
         ("word", "'word' is not a flag"),
         ("--flagfile=/no/such/file", "--flagfile: no file of flags"),
     ],
@@ -69,6 +72,7 @@ def define_all() -> None:
     run_flags.define(DATA, Shapes.JOB).choice("kind", "a", ["a", "b"], "One of them.")
     run_flags.define(DATA, Shapes.NOTHING).text("name", None, "Text.")
     run_flags.define(DATA, Shapes.FEATURES).path("file", None, "A path.")
+    flags.DEFINE_bool("ignored", False, "Of the reference.", module_name=run_flags.WITHOUT_USE)
     run_flags.define_alias("other_steps", "steps")
 
 
@@ -117,6 +121,8 @@ class TestSettings:
         settings("--name=x").require("name", "steps")
         with pytest.raises(FlagError, match="--name is required"):
             settings().require("steps", "name")
+        with pytest.raises(FlagError, match="^--file or --name, --steps are required"):
+            settings("--steps=0").require(("file", "name"), "kind", "steps")
         settings("--name=x").require(("file", "name"))
         with pytest.raises(FlagError, match="--file or --name is required"):
             settings().require("steps", ("file", "name"))
@@ -132,3 +138,7 @@ def test_help_is_by_theme(set_flags, capsys):
     places = [shown.index(f"\n{theme}:") for theme in (DATA, TRAINING)]
     assert places == sorted(places)
     assert shown.index("--file") < places[1] < shown.index("--steps")
+    assert "  --steps: Whole. Also called --other_steps.\n    (default: 3)\n" in shown
+    assert "  --[no]switch: On or off.\n    (default: true)\n" in shown
+    assert "(default: 'a')" in shown and "--ignored" not in shown
+    assert "  --other_steps: Alias for --steps.\n    (default: 3)\n" in shown

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from runtime import locks
 from runtime.errors import UserError
@@ -74,7 +73,7 @@ def enter(path):
 @pytest.fixture
 def on_waiting(monkeypatch):
     """Calls a function, in place of a line of the log, when this process begins to wait."""
-    return lambda call: monkeypatch.setattr(tf.logging, "info", call)
+    return lambda call: monkeypatch.setattr(locks.LOG, "info", call)
 
 
 @pytest.fixture

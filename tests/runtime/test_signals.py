@@ -31,7 +31,7 @@ def hang():
     ctypes.CDLL(None).pthread_mutex_lock(lock)
     threading.Timer(0.3, ready).start()
     ctypes.CDLL(None).pthread_mutex_lock(lock)
-signals.install()
+signals.install(resumes=True)
 """
 CATCHING = """
 signals.raise_stopped()
@@ -75,6 +75,11 @@ def test_before_the_program_can_clean_up(number, code):
     result = end(start("ready(); work()"), number)
     line = f"program.py: stopped by {number.name}; the same command resumes\n"
     assert result == (code, "", line)
+
+
+def test_a_program_that_cannot_resume_does_not_say_so():
+    process = start("signals._state.resumes = False; signals.install(); ready(); work()")
+    assert end(process, signal.SIGINT) == (130, "", "program.py: stopped by SIGINT\n")
 
 
 def test_the_main_thread_cleans_up():

@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 import squad_utils
 import tokenization
-from runtime import distributed
+from runtime import launcher
 from runtime.data import cached_file
 from runtime.data.tf_example import serialize
 from runtime.errors import UserError
@@ -466,7 +466,7 @@ class TestForeignFile:
     def test_only_the_first_worker_warns(self, place, monkeypatch, log):
         place.write_as_the_reference()
         for rank in (0, 1):
-            monkeypatch.setattr(distributed, "_started", distributed.Worker(rank, 2))
+            monkeypatch.setattr(launcher, "started", launcher.Worker(rank, 2))
             place.make()
             assert sum("has no header of ours" in line for line in log()) == (rank == 0)
 

@@ -9,7 +9,7 @@ import os
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed, files
+from runtime import files, launcher
 from runtime.data import cached_file
 from runtime.data.cached_file import CachedFile, Snapshot
 from runtime.errors import UserError
@@ -370,8 +370,8 @@ class TestMadeOnce:
     def test_rank_0_builds_if_it_can(self, place, monkeypatch, is_first):
         """Its log is the one that is shown: the others wait a moment before they lock."""
         events = []
-        monkeypatch.setattr(distributed, "is_first", lambda: is_first)
-        monkeypatch.setattr(distributed.time, "sleep", lambda seconds: events.append("wait"))
+        monkeypatch.setattr(launcher, "is_first", lambda: is_first)
+        monkeypatch.setattr(launcher.time, "sleep", lambda seconds: events.append("wait"))
         lock = cached_file.one_at_a_time
         monkeypatch.setattr(
             cached_file, "one_at_a_time", lambda path: events.append("lock") or lock(path)
@@ -498,7 +498,7 @@ class TestAfterAFailure:
 
         monkeypatch.setattr(cached_file, "one_at_a_time", lock)
         monkeypatch.setattr(cached_file.time, "sleep", lambda seconds: found.append(seconds))
-        monkeypatch.setattr(distributed, "_started", distributed.Worker(0, size))
+        monkeypatch.setattr(launcher, "started", launcher.Worker(0, size))
         place.made_once(build)
         return found
 

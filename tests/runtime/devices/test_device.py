@@ -36,11 +36,11 @@ class TestFind:
 
     def test_auto_then_takes_a_gpu(self, machine):
         machine("no driver", gpus=2, cards=0)
-        assert device.find("auto") == Device("gpu", "TensorFlow sees 2; no HPU: no driver")
+        assert device.find("auto") == Device("gpu", "TensorFlow sees 2")
 
     def test_auto_then_takes_the_cpu(self, machine):
         machine("no driver", gpus=0, cards=0)
-        assert device.find("auto") == Device("cpu", "no HPU: no driver; TensorFlow sees no GPU")
+        assert device.find("auto") == Device("cpu", "no Gaudi card, no GPU found")
 
     def test_hpu_names_what_is_missing(self, machine):
         machine("no driver", gpus=2)
@@ -132,8 +132,9 @@ class TestCardsThatCannotBeUsed:
     def test_check_setup_says_it(self, nvidia, monkeypatch):
         found = Report()
         monkeypatch.setattr(report.job, "start", lambda settings: device.choose("auto"))
-        report.describe_environment(found, settings=None, required=())
+        report.describe_environment(found, settings=None)
         assert ("cards", "NVIDIA cards", "2", True, False) in found.rows
+        assert ("cards", "HPU", "no driver", True, False) in found.rows
         (failed,) = [row for row in found.rows if not row.ok]
         assert (failed.part, failed.item) == ("job", "error")
         assert "--device=auto: NVIDIA cards here (2) cannot be used" in failed.value
