@@ -152,6 +152,9 @@ def check_readable(path: str, what: str) -> None:
     """Raises a `UserError` that says what is missing, unless `path` is a file that can be read."""
     if os.path.isdir(path):
         raise UserError(f"{what} {path} is a folder, not a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A pipe would be waited for, and a device may have no end.
+        raise UserError(f"{what} {path} is not a regular file")
     try:
         with open(path, "rb"):
             pass

@@ -275,6 +275,13 @@ class TestReadable:
             check_readable(path, "--some_flag")
         assert str(caught.value) == f"--some_flag {path} {message}"
 
+    def test_a_pipe_is_not_waited_for(self, folder):
+        pipe = str(folder / "pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, os.devnull):
+            with pytest.raises(UserError, match=f"^--some_flag {path} is not a regular file$"):
+                check_readable(path, "--some_flag")
+
 
 class TestWritableFolder:
     @pytest.mark.parametrize("name", ["", "new", "new/deep/er"])
