@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from runtime.checkpoints.finite import check_finite
 from runtime.checkpoints.transformers_folder import (
     TransformersFolder,
     is_transformers_folder,
@@ -77,8 +78,13 @@ def content_of_checkpoint(checkpoint: str) -> str:
 
 
 def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
-    """Writes the variables of a folder of `transformers` as a checkpoint."""
+    """Writes the variables of a folder of `transformers` as a checkpoint.
+
+    Raises:
+      UserError: some are not finite.
+    """
     dtypes = folder.get_variable_to_dtype_map()
+    check_finite(folder.path, folder, dtypes)
     with tf.Graph().as_default(), tf.Session() as session:
         # Read by the graph itself, they are in memory once; fed to it, they would be twice.
         values = [
@@ -318,8 +324,9 @@ def keep_last(folder: str, count: int) -> None:
 
 
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
-    """Raises a `UserError` unless a checkpoint has all the variables, in their shapes."""
-    shapes = load_checkpoint(checkpoint).get_variable_to_shape_map()
+    """Raises a `UserError` unless a checkpoint has all the variables, in their shapes, finite."""
+    reader = load_checkpoint(checkpoint)
+    shapes = reader.get_variable_to_shape_map()
     check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
@@ -332,6 +339,7 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
             f"{', '.join(differ[:3])}; was it trained for another task, or with another "
             "--albert_config_file?"
         )
+    check_finite(checkpoint, reader, [v.op.name for v in variables])
 
 
 def check_same_encoder(

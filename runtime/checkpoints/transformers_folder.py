@@ -153,7 +153,8 @@ class TransformersFolder:
                 begin = f"{self.family}." if "embeddings" in original else name.removesuffix(copy)
                 if begin + original not in self._tensors:
                     continue
-                if not np.array_equal(self._read(name), self._read(begin + original)):
+                both = self._read(name), self._read(begin + original)
+                if not np.array_equal(*both, equal_nan=True):
                     raise UserError(
                         f"{self.path}: {name} is not the same as {begin}{original}; here they are "
                         "one variable"
