@@ -10,6 +10,7 @@ import functools
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ import safetensors
 import tensorflow.compat.v1 as tf
 
 from runtime.checkpoints import transformers_names as names
+from runtime.checkpoints.model_sizes import check_sizes
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.json_input import read_json
@@ -84,13 +86,13 @@ class TransformersFolder:
             raise UserError(f"{path}/{CONFIG} is no configuration of transformers: no model_type")
         try:
             self.config, self.family = names.config_from_theirs(theirs), theirs["model_type"]
+            # Its sizes say how many variables there are.
+            check_sizes(self.config)
             pairs = names.pairs_of(self.family, self.config)
         except UserError as e:
             raise UserError(f"{path}/{CONFIG}: {e}") from e
         except KeyError as e:
             raise UserError(f"{path}/{CONFIG} has no {e.args[0]}") from e
-        except TypeError as e:
-            raise UserError(f"{path}/{CONFIG}: a size is no integer ({e})") from e
         self._files = [os.path.join(path, name) for name in _files_of(path)]
         self._step = None
         found = self._find()
@@ -113,7 +115,8 @@ class TransformersFolder:
         found = {}
         for path in self._files:
             with _reading(path) as file:
-                self._step = (file.metadata() or {}).get(STEP, self._step)
+                if (step := (file.metadata() or {}).get(STEP)) is not None:
+                    self._step = _step_of(step, path)
                 for name in file.keys():  # noqa: SIM118  It is no dictionary.
                     tensor = file.get_slice(name)
                     if name.endswith(_NOT_NEEDED):
@@ -139,13 +142,19 @@ class TransformersFolder:
     def _drop_mapping(self) -> None:
         """Takes the layer behind the embeddings away, which is not there here: it does nothing."""
         for pair in names.mapping_in(self.config):
-            neutral = np.eye(*pair.shape) if pair.is_transposed else 0
-            if pair.theirs in self._tensors and np.any(self._read(pair.theirs) != neutral):
+            if pair.theirs not in self._tensors:
+                continue
+            value = self._read(pair.theirs)
+            # The configuration may say any shape; the file holds what it says.
+            is_neutral = value.shape == pair.shape and np.array_equal(
+                value, np.eye(len(value)) if pair.is_transposed else np.zeros(len(value))
+            )
+            if not is_neutral:
                 raise UserError(
                     f"{self.path}: {pair.theirs} does something; here a model whose embedding_size "
                     "is its hidden_size has no such layer"
                 )
-            self._tensors.pop(pair.theirs, None)
+            del self._tensors[pair.theirs]
 
     def _drop_copies(self) -> None:
         for copy, original in _COPIES.items():
@@ -189,7 +198,7 @@ class TransformersFolder:
     def get_tensor(self, name: str) -> np.ndarray:
         """Returns the value of a variable, which is read now."""
         if name == STEP:
-            return np.int64(self._step)
+            return self._step
         if name in self._zeros:
             return np.zeros(self._zeros[name], np.float32)
         pair = self._pairs[name]
@@ -213,6 +222,16 @@ class TransformersFolder:
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
 
 
+def _step_of(text: str, path: str) -> np.int64:
+    """Returns the step that the metadata of a file say."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise UserError(
+            f"{path}: {STEP} {text!r:.80} in its metadata must be a whole number of 18 digits at "
+            "most"
+        )
+    return np.int64(text)
+
+
 def _files_of(path: str) -> list[str]:
     """Returns the names of the files with weights.
 
@@ -228,6 +247,8 @@ def _files_of(path: str) -> list[str]:
             files = sorted(set(map(str, content["weight_map"].values())))
         except (KeyError, TypeError, AttributeError) as e:
             raise UserError(f"{index} is damaged: no weight_map in it") from e
+        if outside := [name for name in files if os.path.basename(name) != name]:
+            raise UserError(f"{index} names {outside[0]}, which is not in its folder")
         missing = [name for name in files if not os.path.isfile(os.path.join(path, name))]
         if missing:
             raise UserError(f"{path}: {names.listed(missing)} missing, which {INDEX} names")
