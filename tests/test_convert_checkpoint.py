@@ -34,7 +34,7 @@ def error_of(result: subprocess.CompletedProcess) -> str:
 def there(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
     """The folder of transformers that the trained model became."""
     folder = tmp_path_factory.mktemp("convert") / "there"
-    result = convert(trained, folder, f"--spm_model_file={squad_dir / 'spm.model'}")
+    result = convert(trained, folder)
     assert result.returncode == 0, result.stderr
     assert "AlbertForQuestionAnswering of transformers" in result.stderr
     return folder

@@ -6,6 +6,7 @@ It holds `config.json` and `model.safetensors`, or several files of weights and 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import glob
 import hashlib
@@ -19,6 +20,7 @@ import safetensors
 import tensorflow.compat.v1 as tf
 
 from runtime.checkpoints import transformers_names as names
+from runtime.checkpoints.finite import check_finite
 from runtime.checkpoints.model_sizes import check_sizes
 from runtime.errors import UserError
 from runtime.files import sha256_of
@@ -220,6 +222,37 @@ class TransformersFolder:
         """Returns what tells the weights from others."""
         digests = "".join(map(sha256_of, self._files))
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
+
+
+def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
+    """Writes the variables of a folder as a TensorFlow checkpoint.
+
+    Raises:
+      UserError: some are not finite.
+      OSError: the checkpoint cannot be written.
+    """
+    dtypes = folder.get_variable_to_dtype_map()
+    check_finite(folder.path, folder, dtypes)
+    with tf.Graph().as_default(), tf.Session() as session:
+        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
+        values = [
+            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            for name, dtype in dtypes.items()
+        ]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=list(dtypes),
+            shape_and_slices=[""] * len(dtypes),
+            tensors=values,
+        )
+        try:
+            session.run(save)
+        except tf.errors.OpError as e:
+            # TensorFlow says "FILE; REASON", among lines of where the operation was made.
+            reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
+            if not reason:
+                raise
+            raise OSError(errno.EIO, reason[1]) from e
 
 
 def _step_of(text: str, path: str) -> np.int64:
