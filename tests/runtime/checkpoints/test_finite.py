@@ -84,14 +84,27 @@ def test_nor_is_a_folder_of_transformers(tmp_path):
         pass
 
 
+def with_bias(exported, folder, value):
+    """A copy of a model with another bias for the ends of answers."""
+    shutil.copytree(exported, folder)
+    arrays = arrays_of(folder / "variables/variables")
+    arrays["cls/squad/output_bias"][1] = value
+    arrays["cls/squad/output_weights"][1] = value
+    write(folder / "variables/variables", arrays)
+    return folder
+
+
 def test_answers_are_not_made_with_them(exported, tmp_path):
-    folder = shutil.copytree(exported, tmp_path / "model")
-    prefix = folder / "variables/variables"
-    arrays = arrays_of(prefix)
-    arrays["cls/squad/output_bias"][1] = np.inf
-    write(prefix, arrays)
-    with fails(folder, "1 of 2 in cls/squad/output_bias; take another checkpoint"):
+    folder = with_bias(exported, tmp_path / "model", np.inf)
+    with fails(folder, "1 of 2 in cls/squad/output_bias, .*; take another checkpoint"):
         load_model(str(folder))
+
+
+def test_nor_with_finite_ones_whose_outputs_are_not(exported, tmp_path):
+    folder = with_bias(exported, tmp_path / "model", 3e38)
+    model = load_model(str(folder))
+    with pytest.raises(UserError, match=f"^{folder}: .*end_log_prob .* not finite"):
+        model.answer("Where?", ["Rivers run to the sea."])
 
 
 def test_damaged_values_are_found_as_they_are_read(tmp_path):
