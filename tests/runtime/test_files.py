@@ -13,9 +13,11 @@ import pytest
 from runtime.errors import UserError
 from runtime.files import (
     check_readable,
+    content_of,
     copy_atomically,
     make_writable_folder,
     open_atomically,
+    read_bytes,
     sha256_of,
     temporary_folder,
     temporary_name,
@@ -281,6 +283,9 @@ class TestReadable:
         for path in (pipe, os.devnull):
             with pytest.raises(UserError, match=f"^--some_flag {path} is not a regular file$"):
                 check_readable(path, "--some_flag")
+            for read in (content_of, read_bytes):
+                with pytest.raises(UserError, match=f"^{path} is not a regular file$"):
+                    read(path)
 
 
 class TestWritableFolder:
