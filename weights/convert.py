@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import safetensors.numpy
@@ -190,7 +189,7 @@ def _is_in(folder: str, name: str) -> bool:
 def _log_case(path: str) -> None:
     if not _is_in(path, _TOKENIZER):
         return
-    found: Mapping = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
-    if "do_lower_case" in found:
+    found = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
+    if isinstance(found, dict) and "do_lower_case" in found:
         lower = str(bool(found["do_lower_case"])).lower()
         tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)

@@ -147,11 +147,12 @@ class TransformersFolder:
             if pair.theirs not in self._tensors:
                 continue
             value = self._read(pair.theirs)
-            # The configuration may say any shape; the file holds what it says.
-            is_neutral = value.shape == pair.shape and np.array_equal(
-                value, np.eye(len(value)) if pair.is_transposed else np.zeros(len(value))
-            )
-            if not is_neutral:
+            if value.shape != pair.shape:
+                raise UserError(
+                    f"{self.path}: {pair.theirs} has shape {list(value.shape)}, by its "
+                    f"configuration it is {list(pair.shape)}"
+                )
+            if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
                 raise UserError(
                     f"{self.path}: {pair.theirs} does something; here a model whose embedding_size "
                     "is its hidden_size has no such layer"
