@@ -33,9 +33,13 @@ def define_flags() -> None:
     )
     flags.DEFINE_alias("bert_config_file", "albert_config_file")
     flags.DEFINE_string(
-        "spm_model_file", None, "SentencePiece model, to be copied as spiece.model."
+        "spm_model_file",
+        None,
+        "SentencePiece model, to be copied as spiece.model. Default: the tokenizer of the run.",
     )
-    flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary, to be copied as vocab.txt.")
+    flags.DEFINE_string(
+        "vocab_file", None, "WordPiece vocabulary, likewise, to be copied as vocab.txt."
+    )
     flags.DEFINE_bool(
         "do_lower_case", None, "Whether text is lower-cased. Default: as in the run, or else true."
     )

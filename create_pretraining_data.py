@@ -210,8 +210,12 @@ def output_files(input_files: list[str]) -> list[str]:
             raise FlagError(f"--num_shards needs one --output_file, not {len(names)}")
         count = FLAGS.num_shards
         names = [f"{names[0]}-{k:05d}-of-{count:05d}" for k in range(count)]
-    if len(set(map(os.path.abspath, names))) < len(names):
+    by_path = {os.path.abspath(name): name for name in names}
+    if len(by_path) < len(names):
         raise FlagError("--output_file names a file twice")
+    for path, name in by_path.items():
+        if header := by_path.get(f"{path}.json"):
+            raise FlagError(f"--output_file: {header} is the header of {name}; give another name")
     return names
 
 

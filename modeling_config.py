@@ -9,25 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from modeling_layers import get_activation
+from runtime.checkpoints.model_sizes import LARGEST, check_sizes
 from runtime.checkpoints.transformers_names import config_from_theirs, is_theirs
 from runtime.errors import UserError
 from runtime.json_input import read_json
 
-# Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
-# is built in minutes and the elements of no variable are too many for TensorFlow to count.
-_MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
-_LARGEST = {
-    "vocab_size": _MOST_ROWS,
-    "embedding_size": _WIDEST,
-    "hidden_size": _WIDEST,
-    "num_hidden_layers": _MOST_BLOCKS,
-    "num_hidden_groups": _MOST_BLOCKS,
-    "num_attention_heads": _WIDEST,
-    "intermediate_size": _WIDEST,
-    "inner_group_num": _MOST_BLOCKS,
-    "max_position_embeddings": _MOST_ROWS,
-    "type_vocab_size": _MOST_ROWS,
-}
 # The keys that tell which model a configuration is of: ALBERT's has at least one that BERT's has
 # not, and BERT's has all of these.
 _ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
@@ -91,12 +77,7 @@ class EncoderConfig:
 
     def validate(self) -> None:
         """Raises a `UserError` that names the first value no model can be built from."""
-        for name, largest in _LARGEST.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UserError(f"{name} must be a positive integer, not {value!r}")
-            if value > largest:
-                raise UserError(f"{name} must be {largest} at most, not {value}")
+        check_sizes({name: getattr(self, name) for name in LARGEST})
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < 1:
@@ -105,17 +86,6 @@ class EncoderConfig:
             raise UserError(
                 f"hidden_size {self.hidden_size} is not a multiple of "
                 f"num_attention_heads {self.num_attention_heads}"
-            )
-        if self.num_hidden_groups > self.num_hidden_layers:
-            raise UserError(
-                f"num_hidden_groups {self.num_hidden_groups} is more than "
-                f"num_hidden_layers {self.num_hidden_layers}"
-            )
-        blocks = self.num_hidden_layers * self.inner_group_num
-        if blocks > _MOST_BLOCKS:
-            raise UserError(
-                f"num_hidden_layers {self.num_hidden_layers} times inner_group_num "
-                f"{self.inner_group_num} must be {_MOST_BLOCKS} at most"
             )
         deviation = self.initializer_range
         if not isinstance(deviation, int | float) or not 0 < deviation < math.inf:
@@ -131,7 +101,7 @@ class EncoderConfig:
 
     def forward_values(self) -> dict:
         """Returns the values that the forward pass depends on, by name."""
-        return {name: vars(self)[name] for name in (*_LARGEST, "hidden_act") if name in vars(self)}
+        return {name: vars(self)[name] for name in (*LARGEST, "hidden_act") if name in vars(self)}
 
     def to_json_string(self) -> str:
         """Returns all values, as indented JSON with sorted keys."""

@@ -11,6 +11,7 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
+from runtime.files import check_readable, read_bytes
 from sentencepiece_text import (  # noqa: F401  The reference has these names here.
     SPIECE_UNDERLINE,
     encode_ids,
@@ -265,11 +266,8 @@ class FullTokenizer:
 
 
 def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
-    try:
-        with open(path, "rb") as reader:
-            content = reader.read()
-    except OSError as e:
-        raise UserError(f"SentencePiece model {path} cannot be read: {e.strerror}") from e
+    check_readable(path, "SentencePiece model")
+    content = read_bytes(path)
     model = spm.SentencePieceProcessor()
     try:
         model.LoadFromSerializedProto(content)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import collections
+import io
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from runtime.errors import UserError
+from runtime.files import check_readable, read_bytes
 
 # Code points of the CJK Unified Ideographs blocks; Hangul and kana are words with spaces or runs
 # of their own and are not split.
@@ -39,26 +42,44 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
     like; lines that differ in white space alone keep it, so that each is a token.
 
     Raises:
-      UserError: the file cannot be read, or two lines are the same.
+      UserError: the file cannot be read, is not UTF-8, or two lines are the same.
     """
     vocab = collections.OrderedDict()
-    try:
-        with open(vocab_file, encoding="utf-8", errors="ignore", newline="\n") as reader:
-            for line in reader:
-                whole = line.rstrip(" \t\r\n") or " "
-                token = (whole.split() or [whole])[0]
-                if token in vocab:
-                    token = whole
-                if token in vocab:
-                    raise UserError(
-                        f"vocabulary {vocab_file}: lines {vocab[token] + 1} and {len(vocab) + 1} "
-                        f"are both {token!r}; a line's number is the piece's id: give the file as "
-                        "it came with the model"
-                    )
-                vocab[token] = len(vocab)
-    except OSError as e:
-        raise UserError(f"vocabulary {vocab_file} cannot be read: {e.strerror}") from e
+    for line in io.StringIO(_read_text(vocab_file), newline="\n"):
+        whole = line.rstrip(" \t\r\n") or " "
+        token = (whole.split() or [whole])[0]
+        if token in vocab:
+            token = whole
+        if token in vocab:
+            raise UserError(
+                f"vocabulary {vocab_file}: lines {vocab[token] + 1} and {len(vocab) + 1} "
+                f"are both {token!r}; a line's number is the piece's id: give the file as "
+                "it came with the model"
+            )
+        vocab[token] = len(vocab)
     return vocab
+
+
+def _read_text(vocab_file: str) -> str:
+    """Returns the content of a vocabulary.
+
+    Raises:
+      UserError: see `load_vocab`.
+    """
+    check_readable(vocab_file, "vocabulary")
+    content = read_bytes(vocab_file)
+    if content.startswith(codecs.BOM_UTF8):
+        # It would be part of the first piece.
+        raise UserError(
+            f"vocabulary {vocab_file} begins with a byte order mark; save the file without it"
+        )
+    try:
+        return content.decode()
+    except UnicodeDecodeError as e:
+        line = content.count(b"\n", 0, e.start) + 1
+        raise UserError(
+            f"vocabulary {vocab_file}: line {line} is not UTF-8; convert the file to UTF-8"
+        ) from e
 
 
 class BasicTokenizer:

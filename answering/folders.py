@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from modeling import EncoderConfig, read_config
 from runtime.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
 from runtime.errors import UserError
-from runtime.json_input import read_json
 from runtime.training import assets
+from runtime.training.description import read_description
 from runtime.training.output_files import RECORD
 from runtime.training.recorded_model import differences, recorded_model, used_model
 from tokenization import FullTokenizer
@@ -57,11 +57,8 @@ def open_folder(path: str) -> ModelFolder:
       UserError: there is no model, there are several, or something is missing.
     """
     path = _model_in(path)
-    file = _asset(path, assets.DESCRIPTION)
-    about = read_json(file, "the description of the model")
-    if not isinstance(about, dict) or not isinstance(about.get("task"), str):
-        raise UserError(f"{file} does not say of what task the model is")
-    tokenizer = _tokenizer(path, bool(about.get("do_lower_case", True)))
+    about = read_description(os.path.join(path, assets.FOLDER))
+    tokenizer = _tokenizer(path, about.get("do_lower_case", True))
     folder = put_together(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
     _check_against_record(folder)
     return folder
@@ -73,7 +70,7 @@ def _check_against_record(folder: ModelFolder) -> None:
     model = used_model(
         folder.config.forward_values(),
         _tokenizer_files(folder.path),
-        bool(about.get("do_lower_case", True)),
+        about.get("do_lower_case", True),
     )
     recorded = recorded_model(folder.checkpoint) or {}
     if found := differences(recorded, {**model, "task": about["task"]}):
@@ -102,6 +99,12 @@ def put_together(
         raise UserError(
             f"{path}: the tokenizer has {tokenizer.size} pieces, the configuration a vocab_size of "
             f"{config.vocab_size}: they are not of the same model"
+        )
+    longest = description.get("max_seq_length", 1)
+    if longest > config.max_position_embeddings:
+        raise UserError(
+            f"{path}: {assets.DESCRIPTION} has a max_seq_length of {longest}, the model takes "
+            f"{config.max_position_embeddings} at most: they are not of the same model"
         )
     return ModelFolder(path, description, checkpoint, config, tokenizer)
 

@@ -12,6 +12,7 @@ from encoder_task import Head, ModelOptions, make_model_fn
 from runtime import estimators
 from runtime.checkpoints.checkpoint_files import check_fits, restoring
 from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
+from runtime.errors import UserError
 from runtime.training.prediction import Output
 
 # Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.
@@ -41,6 +42,7 @@ class ModelSession:
         Raises:
           UserError: the weights are not those of such a model.
         """
+        self._path = folder.path
         self._options = options
         self._longest = folder.says("max_seq_length")
         self._trims = trims
@@ -66,6 +68,9 @@ class ModelSession:
         Args:
           examples: the sequences of each.
           pause: is called before each example, and may raise; without it they go in batches.
+
+        Raises:
+          UserError: an output is not finite.
         """
         size = 1 if pause else self._batch_size
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
@@ -101,4 +106,11 @@ class ModelSession:
                 self._inputs.values(), zip(*rows, strict=True), strict=True
             )
         }
-        return self._session.run(self._outputs, feed)
+        outputs = self._session.run(self._outputs, feed)
+        for name, values in outputs.items():
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise UserError(
+                    f"{self._path}: its {name} for a text is not finite (NaN or infinite), "
+                    "because its weights are too large; take another model"
+                )
+        return outputs

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.errors import UserError
+from runtime.files import check_readable
 
 
 def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
@@ -20,6 +21,7 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
     Raises:
       UserError: the file cannot be read, or is no JSON in UTF-8.
     """
+    check_readable(path, what)
     try:
         with open(path, encoding="utf-8-sig") as file:
             text = file.read()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from runtime.errors import UserError
+from runtime.files import check_readable, read_bytes
 from runtime.json_input import read_json
 from runtime.log import LOG
 
@@ -123,9 +124,9 @@ def check_all_answerable(input_file: str, what: str) -> None:
       UserError: it has unanswerable questions.
     """
     try:
-        with open(input_file, "rb") as file:
-            suspicious = _MAY_BE_IMPOSSIBLE.search(file.read())
-    except OSError:
+        check_readable(input_file, what)
+        suspicious = _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file))
+    except UserError:
         return
     if not suspicious:
         return
@@ -192,6 +193,12 @@ def _questions(
                     _get(answer, "text", str, input_file, here + ".answers")
                     if is_training:
                         _get(answer, "answer_start", int, input_file, here + ".answers")
+                impossible = question.get("is_impossible")
+                if not isinstance(impossible, bool | None):
+                    raise UserError(
+                        f'{input_file} is not SQuAD: {here}: "is_impossible" must be true or '
+                        f"false, not {impossible!r:.80}"
+                    )
                 qas_id = _get(question, "id", str, input_file, here)
                 if qas_id in seen:
                     raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")

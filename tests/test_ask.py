@@ -19,6 +19,7 @@ import answering
 import ask
 from answering import load_model
 from glue.head import make_head
+from looking.terminal import printable
 from race.head import make_race_head
 from runtime.errors import FlagError, UserError
 from runtime.log import LOG
@@ -96,8 +97,9 @@ def test_an_answer_and_its_place(asked, exported, texts):
     first = found["answers"][0]
     shown = asked(*arguments)
     where = f"{first['context']}, line {first['line']}, character {first['character']}:"
-    assert f"\n{QUESTION}\n  {first['text']}  ({first['probability']:.1%})\n    {where}\n" in shown
-    assert f"[{first['text']}]" in shown
+    text = printable(first["text"])
+    assert f"\n{QUESTION}\n  {text}  ({first['probability']:.1%})\n    {where}\n" in shown
+    assert f"[{' '.join(text.split())}]" in " ".join(shown.split())
 
 
 def test_a_text_by_pipe_and_several_questions(asked, exported, texts):

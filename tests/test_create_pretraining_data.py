@@ -132,6 +132,7 @@ def test_text_that_is_not_utf8(squad_dir, tmp_path):
         (["--output_file={0}/a,{0}/b", "--num_shards=3"], ["--num_shards", "--output_file"]),
         (["--output_file={0}/a", "--num_shards=3", "--parallel"], ["--num_shards", "--parallel"]),
         (["--num_shards=3"], ["--num_shards", "--output_file"]),
+        (["--output_file={0}/a,{0}/./a.json"], ["--output_file", "/./a.json", "header of {0}/a;"]),
         (["--output_file={0}/a", f"--num_shards={10**9}"], ["num_shards"]),
         (["--output_file={0}/a", f"--max_seq_length={10**9}"], ["max_seq_length"]),
         (["--output_file={0}/a", f"--ngram={10**9}"], ["ngram"]),
@@ -141,7 +142,7 @@ def test_text_that_is_not_utf8(squad_dir, tmp_path):
 )
 def test_flags_that_do_not_go_together(squad_dir, tmp_path, flags, parts):
     (tmp_path / "one.txt").write_text(TEXT)
-    flags = [flag.format(tmp_path) for flag in flags]
+    flags, parts = ([text.format(tmp_path) for text in texts] for texts in (flags, parts))
     assert_fails(run(command(tmp_path, squad_dir, *flags)), 2, *parts)
     assert [path.name for path in tmp_path.iterdir()] == ["one.txt"]
 

@@ -4,6 +4,7 @@ import copy
 import gzip
 import hashlib
 import json
+import os
 import sys
 import unicodedata
 
@@ -119,10 +120,10 @@ def test_full_tokenizer_that_keeps_case(vocab_file):
 def test_load_vocab_takes_the_first_word_of_a_line(tmp_path):
     """Ids are the numbers of lines, whatever stands in them; a Chinese vocabulary has U+2028."""
     path = tmp_path / "vocab.txt"
-    lines = ["a\t-1.5", "", "b c\r", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff", ""]
-    path.write_bytes("\n".join(lines).encode() + b"\xffd\n")
+    lines = ["a\t-1.5", "", "b c\r", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff"]
+    path.write_bytes("\n".join(lines).encode())
     vocab = tokenization.load_vocab(str(path))
-    expected = ["a", " ", "b", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff", "d"]
+    expected = ["a", " ", "b", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff"]
     assert list(vocab.items()) == [(token, i) for i, token in enumerate(expected)]
 
 
@@ -139,6 +140,29 @@ def test_a_token_that_a_vocabulary_has_twice(tmp_path, lines, message):
     path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(UserError, match=rf"vocab\.txt: {message}"):
         tokenization.FullTokenizer(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[PAD]\n[UNK]\n".encode("utf-8-sig"), "begins with a byte order mark.*without it"),
+        ("[PAD]\n[UNK]\nfür\n".encode("latin-1"), "line 3 is not UTF-8; convert the file"),
+        ("[PAD]\n[UNK]\n".encode("utf-16"), "line 1 is not UTF-8; convert the file"),
+    ],
+)
+def test_a_vocabulary_in_another_encoding(tmp_path, content, message):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=rf"vocab\.txt.*{message}"):
+        tokenization.FullTokenizer(str(path))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    for arguments in ([path], [None, True, path]):
+        with pytest.raises(UserError, match="pipe is not a regular file"):
+            tokenization.FullTokenizer(*arguments)
 
 
 def test_convert_functions():

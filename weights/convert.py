@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import safetensors.numpy
@@ -12,11 +11,19 @@ import tensorflow.compat.v1 as tf
 
 from modeling_config import read_config
 from runtime.checkpoints import transformers_names as names
-from runtime.checkpoints.checkpoint_files import write_checkpoint
-from runtime.checkpoints.transformers_folder import CONFIG, STEP, WEIGHTS, open_folder
-from runtime.errors import UserError
-from runtime.files import check_readable, content_of, temporary_folder, write_json
+from runtime.checkpoints.transformers_folder import (
+    CONFIG,
+    STEP,
+    WEIGHTS,
+    open_folder,
+    write_checkpoint,
+)
+from runtime.errors import FlagError, UserError
+from runtime.files import check_readable, temporary_folder, write_json
 from runtime.json_input import read_json
+from runtime.training import assets
+from runtime.training.description import read_description
+from runtime.training.recorded_model import check_model, used_model
 from weights.model_card import model_card
 from weights.source import CONFIGS, Source, Variables, find_source, read_variables
 
@@ -34,8 +41,8 @@ class Options(NamedTuple):
 
     Attributes:
       config_file: of the model, or None to find it.
-      spm_model_file, vocab_file: of the tokenizer, or None.
-      do_lower_case: of the tokenizer; None for what the run's record says, or else true.
+      spm_model_file, vocab_file: of the tokenizer, or None for the one beside the checkpoint.
+      do_lower_case: of the tokenizer; None for what the run says, or else true.
       multiple_choice: whether a single score is one of an option, and not a number.
     """
 
@@ -57,9 +64,12 @@ def to_transformers(path: str, target: str, options: Options) -> str:
     Raises:
       UserError, FlagError: the checkpoint, a file or the folder cannot be used.
     """
-    source = find_source(path, options.config_file)
-    tokenizer = _Tokenizer(source, options)
     with temporary_folder(target) as folder:
+        source = find_source(path, options.config_file)
+        tokenizer = _Tokenizer(source, options)
+        config = source.config.forward_values()
+        used = used_model(config, tokenizer.files, tokenizer.do_lower_case)
+        check_model(source.checkpoint, used, "the checkpoint")
         variables = read_variables(source)
         config = _config(source, variables, options)
         values, metadata = variables.values, {"format": "pt"}
@@ -68,7 +78,10 @@ def to_transformers(path: str, target: str, options: Options) -> str:
         if not set(variables.parts) - {names.ENCODER, names.POOLER}:
             # So `transformers` writes it itself.
             values = {name.partition(".")[2]: value for name, value in values.items()}
-        safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
+        try:
+            safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
+        except safetensors.SafetensorError as e:
+            raise UserError(f"{target} cannot be written: {e}") from e
         write_json(os.path.join(folder, CONFIG), config)
         tokenizer.write(folder)
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as card:
@@ -77,38 +90,48 @@ def to_transformers(path: str, target: str, options: Options) -> str:
 
 
 class _Tokenizer:
-    """The files of the tokenizer that a model was trained with."""
+    """The files of the tokenizer that a model was trained with.
+
+    Attributes:
+      files: its file, by the flag that names it.
+      do_lower_case: whether it makes text lower case.
+    """
 
     def __init__(self, source: Source, options: Options):
-        """Checks the file, if there is one.
+        """Takes the file of the options, or else the one that lies with the checkpoint.
 
         Raises:
-          UserError: it is not there, or not the one that the model was trained with.
+          FlagError: there is none.
+          UserError: it cannot be read.
         """
-        self._is_wordpiece = source.family == "bert" or not options.spm_model_file
-        self._file = options.vocab_file if self._is_wordpiece else options.spm_model_file
+        beside = os.path.join(os.path.dirname(source.checkpoint), assets.FOLDER)
+        own = {name: os.path.join(beside, name) for name in assets.NAMES}
+        own = {name: path for name, path in own.items() if os.path.exists(path)}
+        sentencepiece, wordpiece = options.spm_model_file, options.vocab_file
+        if not (sentencepiece or wordpiece):
+            sentencepiece, wordpiece = own.get(assets.SPM_MODEL), own.get(assets.VOCABULARY)
+        self._file = sentencepiece or wordpiece
         if not self._file:
-            tf.logging.warning(
-                "The folder gets no tokenizer: give --spm_model_file or --vocab_file of the model"
+            raise FlagError(
+                f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no "
+                f"tokenizer beside it, in {assets.FOLDER}"
             )
-            return
         check_readable(self._file, "the tokenizer's file")
-        recorded = {source.settings.get(name) for name in ("spm_model_file", "vocab_file")} - {None}
-        if recorded and content_of(self._file) not in recorded:
-            raise UserError(f"{self._file} is not the file that the model was trained with")
+        about = read_description(beside) if assets.DESCRIPTION in own else source.settings
         lower = options.do_lower_case
+        self.do_lower_case = about.get("do_lower_case", True) if lower is None else lower
+        self.files = {"spm_model_file": sentencepiece, "vocab_file": wordpiece}
+        self._name = _SENTENCEPIECE if sentencepiece else _WORDPIECE
         self._config = {
-            "tokenizer_class": "BertTokenizer" if self._is_wordpiece else "AlbertTokenizer",
-            "do_lower_case": source.settings.get("do_lower_case", True) if lower is None else lower,
+            "tokenizer_class": "AlbertTokenizer" if sentencepiece else "BertTokenizer",
+            "do_lower_case": self.do_lower_case,
             "model_max_length": source.config.max_position_embeddings,
         }
 
     def write(self, folder: str) -> None:
-        """Writes the files into a folder, if there are any."""
-        if self._file:
-            name = _WORDPIECE if self._is_wordpiece else _SENTENCEPIECE
-            shutil.copyfile(self._file, os.path.join(folder, name))
-            write_json(os.path.join(folder, _TOKENIZER), self._config)
+        """Writes the files into a folder."""
+        shutil.copyfile(self._file, os.path.join(folder, self._name))
+        write_json(os.path.join(folder, _TOKENIZER), self._config)
 
 
 def _config(source: Source, variables: Variables, options: Options) -> dict:
@@ -174,7 +197,7 @@ def _is_in(folder: str, name: str) -> bool:
 def _log_case(path: str) -> None:
     if not _is_in(path, _TOKENIZER):
         return
-    found: Mapping = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
-    if "do_lower_case" in found:
+    found = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
+    if isinstance(found, dict) and "do_lower_case" in found:
         lower = str(bool(found["do_lower_case"])).lower()
         tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)

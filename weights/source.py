@@ -17,6 +17,7 @@ from runtime.checkpoints.checkpoint_files import (
     load_checkpoint,
     resolve_checkpoint,
 )
+from runtime.checkpoints.finite import check_finite
 from runtime.checkpoints.initialization import optimizer_slots
 from runtime.checkpoints.transformers_folder import STEP
 from runtime.errors import FlagError, UserError
@@ -118,7 +119,7 @@ def read_variables(source: Source) -> Variables:
     """Reads a checkpoint's weights; what an optimizer keeps is left out.
 
     Raises:
-      UserError: they are not those of a model of the configuration.
+      UserError: they are not those of a model of the configuration, or not finite.
     """
     reader = load_checkpoint(source.checkpoint)
     shapes = reader.get_variable_to_shape_map()
@@ -130,6 +131,7 @@ def read_variables(source: Source) -> Variables:
     dtypes = reader.get_variable_to_dtype_map()
     if others := [name for name in shapes if dtypes[name] != tf.float32]:
         raise UserError(f"{source.checkpoint}: {names.listed(others)} not of type float32")
+    check_finite(source.checkpoint, reader, [pair.ours for part in parts for pair in pairs[part]])
     values = {}
     for part in parts:
         for pair in pairs[part]:

@@ -20,13 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from runtime.checkpoints.finite import check_finite
 from runtime.checkpoints.transformers_folder import (
     TransformersFolder,
     is_transformers_folder,
     open_folder,
+    write_checkpoint,
 )
 from runtime.errors import UserError
-from runtime.files import content_of, copy_atomically, flush, open_atomically
+from runtime.files import check_readable, content_of, copy_atomically, flush, open_atomically
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
@@ -76,23 +78,6 @@ def content_of_checkpoint(checkpoint: str) -> str:
     return content_of(checkpoint + ".index")
 
 
-def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
-    """Writes the variables of a folder of `transformers` as a checkpoint."""
-    dtypes = folder.get_variable_to_dtype_map()
-    with tf.Graph().as_default(), tf.Session() as session:
-        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
-        values = [
-            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
-            for name, dtype in dtypes.items()
-        ]
-        names, whole = list(dtypes), [""] * len(dtypes)
-        session.run(
-            tf.raw_ops.SaveV2(
-                prefix=prefix, tensor_names=names, shape_and_slices=whole, tensors=values
-            )
-        )
-
-
 @contextlib.contextmanager
 def as_files(checkpoint: str) -> Iterator[str]:
     """Yields the prefix of TensorFlow's files, which of a folder of `transformers` are made now."""
@@ -101,7 +86,10 @@ def as_files(checkpoint: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "model.ckpt")
-        write_checkpoint(prefix, open_folder(checkpoint))
+        try:
+            write_checkpoint(prefix, open_folder(checkpoint))
+        except OSError as e:
+            raise UserError(f"temporary folder {folder} cannot be written: {e.strerror}") from e
         yield prefix
 
 
@@ -117,6 +105,7 @@ def _only_checkpoint(folder: str) -> str:
 
 
 def _check_whole(prefix: str) -> None:
+    check_readable(f"{prefix}.index", "the checkpoint's index")
     try:
         reader = tf.train.load_checkpoint(prefix)
         shapes = reader.get_variable_to_shape_map()
@@ -318,8 +307,9 @@ def keep_last(folder: str, count: int) -> None:
 
 
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
-    """Raises a `UserError` unless a checkpoint has all the variables, in their shapes."""
-    shapes = load_checkpoint(checkpoint).get_variable_to_shape_map()
+    """Raises a `UserError` unless a checkpoint has all the variables, in their shapes, finite."""
+    reader = load_checkpoint(checkpoint)
+    shapes = reader.get_variable_to_shape_map()
     check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
@@ -332,6 +322,7 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
             f"{', '.join(differ[:3])}; was it trained for another task, or with another "
             "--albert_config_file?"
         )
+    check_finite(checkpoint, reader, [v.op.name for v in variables])
 
 
 def check_same_encoder(

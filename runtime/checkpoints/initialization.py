@@ -14,6 +14,7 @@ from runtime.checkpoints.checkpoint_files import (
     load_checkpoint,
     resolve_checkpoint,
 )
+from runtime.checkpoints.finite import check_finite
 from runtime.checkpoints.transformers_folder import TransformersFolder
 from runtime.errors import UserError
 
@@ -102,7 +103,7 @@ def initialize_from_checkpoint(
       num_groups: see `get_assignment_map_from_checkpoint`.
 
     Raises:
-      UserError: no variable matches, or a shape differs.
+      UserError: no variable matches, a shape differs, or values are not finite.
     """
     found, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
     reader = load_checkpoint(found.checkpoint)
@@ -148,6 +149,7 @@ def compare_with_checkpoint(
             f"{checkpoint}: {len(differ)} variables have other shapes or types than the model: "
             + ", ".join(differ[:3])
         )
+    check_finite(checkpoint, reader, [source for source, _ in pairs])
     known = {source for source, _ in pairs} | optimizer_slots(shapes)
     found = Initialized(
         checkpoint,

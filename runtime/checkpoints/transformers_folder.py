@@ -6,10 +6,12 @@ It holds `config.json` and `model.safetensors`, or several files of weights and 
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import glob
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -18,6 +20,8 @@ import safetensors
 import tensorflow.compat.v1 as tf
 
 from runtime.checkpoints import transformers_names as names
+from runtime.checkpoints.finite import check_finite
+from runtime.checkpoints.model_sizes import check_sizes
 from runtime.errors import UserError
 from runtime.files import sha256_of
 from runtime.json_input import read_json
@@ -84,13 +88,13 @@ class TransformersFolder:
             raise UserError(f"{path}/{CONFIG} is no configuration of transformers: no model_type")
         try:
             self.config, self.family = names.config_from_theirs(theirs), theirs["model_type"]
+            # Its sizes say how many variables there are.
+            check_sizes(self.config)
             pairs = names.pairs_of(self.family, self.config)
         except UserError as e:
             raise UserError(f"{path}/{CONFIG}: {e}") from e
         except KeyError as e:
             raise UserError(f"{path}/{CONFIG} has no {e.args[0]}") from e
-        except TypeError as e:
-            raise UserError(f"{path}/{CONFIG}: a size is no integer ({e})") from e
         self._files = [os.path.join(path, name) for name in _files_of(path)]
         self._step = None
         found = self._find()
@@ -113,7 +117,8 @@ class TransformersFolder:
         found = {}
         for path in self._files:
             with _reading(path) as file:
-                self._step = (file.metadata() or {}).get(STEP, self._step)
+                if (step := (file.metadata() or {}).get(STEP)) is not None:
+                    self._step = _step_of(step, path)
                 for name in file.keys():  # noqa: SIM118  It is no dictionary.
                     tensor = file.get_slice(name)
                     if name.endswith(_NOT_NEEDED):
@@ -139,13 +144,20 @@ class TransformersFolder:
     def _drop_mapping(self) -> None:
         """Takes the layer behind the embeddings away, which is not there here: it does nothing."""
         for pair in names.mapping_in(self.config):
-            neutral = np.eye(*pair.shape) if pair.is_transposed else 0
-            if pair.theirs in self._tensors and np.any(self._read(pair.theirs) != neutral):
+            if pair.theirs not in self._tensors:
+                continue
+            value = self._read(pair.theirs)
+            if value.shape != pair.shape:
+                raise UserError(
+                    f"{self.path}: {pair.theirs} has shape {list(value.shape)}, by its "
+                    f"configuration it is {list(pair.shape)}"
+                )
+            if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
                 raise UserError(
                     f"{self.path}: {pair.theirs} does something; here a model whose embedding_size "
                     "is its hidden_size has no such layer"
                 )
-            self._tensors.pop(pair.theirs, None)
+            del self._tensors[pair.theirs]
 
     def _drop_copies(self) -> None:
         for copy, original in _COPIES.items():
@@ -153,7 +165,8 @@ class TransformersFolder:
                 begin = f"{self.family}." if "embeddings" in original else name.removesuffix(copy)
                 if begin + original not in self._tensors:
                     continue
-                if not np.array_equal(self._read(name), self._read(begin + original)):
+                both = self._read(name), self._read(begin + original)
+                if not np.array_equal(*both, equal_nan=True):
                     raise UserError(
                         f"{self.path}: {name} is not the same as {begin}{original}; here they are "
                         "one variable"
@@ -188,7 +201,7 @@ class TransformersFolder:
     def get_tensor(self, name: str) -> np.ndarray:
         """Returns the value of a variable, which is read now."""
         if name == STEP:
-            return np.int64(self._step)
+            return self._step
         if name in self._zeros:
             return np.zeros(self._zeros[name], np.float32)
         pair = self._pairs[name]
@@ -212,6 +225,47 @@ class TransformersFolder:
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
 
 
+def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
+    """Writes the variables of a folder as a TensorFlow checkpoint.
+
+    Raises:
+      UserError: some are not finite.
+      OSError: the checkpoint cannot be written.
+    """
+    dtypes = folder.get_variable_to_dtype_map()
+    check_finite(folder.path, folder, dtypes)
+    with tf.Graph().as_default(), tf.Session() as session:
+        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
+        values = [
+            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            for name, dtype in dtypes.items()
+        ]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=list(dtypes),
+            shape_and_slices=[""] * len(dtypes),
+            tensors=values,
+        )
+        try:
+            session.run(save)
+        except tf.errors.OpError as e:
+            # TensorFlow says "FILE; REASON", among lines of where the operation was made.
+            reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
+            if not reason:
+                raise
+            raise OSError(errno.EIO, reason[1]) from e
+
+
+def _step_of(text: str, path: str) -> np.int64:
+    """Returns the step that the metadata of a file say."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise UserError(
+            f"{path}: {STEP} {text!r:.80} in its metadata must be a whole number of 18 digits at "
+            "most"
+        )
+    return np.int64(text)
+
+
 def _files_of(path: str) -> list[str]:
     """Returns the names of the files with weights.
 
@@ -227,6 +281,8 @@ def _files_of(path: str) -> list[str]:
             files = sorted(set(map(str, content["weight_map"].values())))
         except (KeyError, TypeError, AttributeError) as e:
             raise UserError(f"{index} is damaged: no weight_map in it") from e
+        if outside := [name for name in files if os.path.basename(name) != name]:
+            raise UserError(f"{index} names {outside[0]}, which is not in its folder")
         missing = [name for name in files if not os.path.isfile(os.path.join(path, name))]
         if missing:
             raise UserError(f"{path}: {names.listed(missing)} missing, which {INDEX} names")

@@ -225,7 +225,7 @@ def config_from_theirs(config: Mapping) -> dict:
     found = {name: value for name, value in config.items() if name not in _NOT_OURS}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
-    if activation not in ours:
+    if not isinstance(activation, str) or activation not in ours:
         raise UserError(f"hidden_act {activation!r} is not there here; known: {', '.join(ours)}")
     return found | {"hidden_act": ours[activation]}
 

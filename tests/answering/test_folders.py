@@ -116,6 +116,36 @@ def test_a_damaged_description(model, text):
     fails(model, "model.json")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("n_best_size", 0, "a whole number from 1 to 2147483647"),
+        ("n_best_size", "x", "a whole number"),
+        ("max_answer_length", None, "a whole number"),
+        ("max_seq_length", float("nan"), "a whole number"),
+        ("max_seq_length", 10**30, "a whole number"),
+        ("max_query_length", -1, "a whole number"),
+        ("doc_stride", 1.5, "a whole number"),
+        ("start_n_top", True, "a whole number"),
+        ("do_lower_case", "false", "true or false"),
+        ("mask_padding_in_loss", 1, "true or false"),
+        ("no_answer_threshold", float("inf"), "a finite number or null"),
+        ("labels", [], "a list of texts, or [null] for numbers"),
+        ("labels", ["yes", 1], "a list of texts"),
+        ("limits", [0, float("nan")], "two finite numbers or null"),
+        ("limits", 5, "two finite numbers or null"),
+    ],
+)
+def test_a_value_that_cannot_be(model, name, value, allowed):
+    change(model, **{name: value})
+    fails(model, f"assets.extra/model.json: {name} must be {allowed}", f", not {value!r}")
+
+
+def test_a_length_beyond_the_model(model):
+    change(model, max_seq_length=10**6)
+    fails(model, "max_seq_length of 1000000, the model takes")
+
+
 def test_a_description_that_leaves_something_out(model):
     path = model / "assets.extra" / "model.json"
     content = json.loads(path.read_text())

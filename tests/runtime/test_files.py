@@ -13,9 +13,11 @@ import pytest
 from runtime.errors import UserError
 from runtime.files import (
     check_readable,
+    content_of,
     copy_atomically,
     make_writable_folder,
     open_atomically,
+    read_bytes,
     sha256_of,
     temporary_folder,
     temporary_name,
@@ -274,6 +276,16 @@ class TestReadable:
         with pytest.raises(UserError) as caught:
             check_readable(path, "--some_flag")
         assert str(caught.value) == f"--some_flag {path} {message}"
+
+    def test_a_pipe_is_not_waited_for(self, folder):
+        pipe = str(folder / "pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, os.devnull):
+            with pytest.raises(UserError, match=f"^--some_flag {path} is not a regular file$"):
+                check_readable(path, "--some_flag")
+            for read in (content_of, read_bytes):
+                with pytest.raises(UserError, match=f"^{path} is not a regular file$"):
+                    read(path)
 
 
 class TestWritableFolder:

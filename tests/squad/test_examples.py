@@ -253,7 +253,7 @@ class TestErrors:
             read_squad_examples(str(tmp_path / "nothing.json"), is_training=True)
 
     def test_folder(self, tmp_path):
-        with pytest.raises(UserError, match="cannot be read: Is a directory") as caught:
+        with pytest.raises(UserError, match="is a folder, not a file") as caught:
             read_squad_examples(str(tmp_path), is_training=False)
         assert str(tmp_path) in str(caught.value)
 
@@ -323,6 +323,17 @@ class TestErrors:
         }[level]
         with pytest.raises(UserError, match="is not SQuAD: data.0."):
             read_squad_examples(write(content), is_training=False)
+
+    @pytest.mark.parametrize("value", ["false", 0, []])
+    def test_impossible_or_not_is_true_or_false(self, write, value):
+        """The text "false" is true to Python, and would take the answer away."""
+        path = write(squad(question("x", is_impossible=value)))
+        message = (
+            r"data\[0\].paragraphs\[0\].qas\[0\]: \"is_impossible\" must be true or false, not"
+        )
+        for training in (True, False):
+            with pytest.raises(UserError, match=message):
+                read_squad_examples(path, training)
 
     @pytest.mark.parametrize("training", [True, False])
     def test_an_id_that_occurs_twice(self, write, training):

@@ -79,8 +79,9 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
 
 
 def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> dict:
-    """Writes a checkpoint with random weights and its configuration; returns what it computes."""
-    folder.mkdir(exist_ok=True)
+    """Writes a checkpoint with random weights, and what lies with it; returns what it computes."""
+    (folder / "assets.extra").mkdir(parents=True, exist_ok=True)
+    (folder / "assets.extra/vocab.txt").write_text("[UNK]\n")
     values = {**CONFIGS[family], **changes}
     (folder / f"{family}_config.json").write_text(json.dumps(values))
     config = modeling.read_config(str(folder / f"{family}_config.json"))

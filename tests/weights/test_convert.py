@@ -75,7 +75,9 @@ def test_here_and_back(family, head, act, tmp_path, transformers):
     # Without a conversion.
     compare(compute(there / "config.json", there, head), expected)
 
-    options = Options(multiple_choice=head == "ForMultipleChoice")
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[UNK]\n")
+    options = Options(None, None, str(vocabulary), None, head == "ForMultipleChoice")
     to_transformers(str(here), str(tmp_path / "back"), options)
     files = (folder / "model.safetensors" for folder in (tmp_path / "back", there))
     same_arrays(*map(load_file, files))

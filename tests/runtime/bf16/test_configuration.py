@@ -154,7 +154,7 @@ class TestFaults:
         path = str(tmp_path / "none.json")
         with pytest.raises(UserError, match="TF_BF16_CONVERSION: .*none.json cannot be read: No "):
             configuration.load(path)
-        with pytest.raises(UserError, match="Is a directory"):
+        with pytest.raises(UserError, match="is a folder, not a file"):
             configuration.load(str(tmp_path))
 
     def test_file_that_is_no_text(self, tmp_path):

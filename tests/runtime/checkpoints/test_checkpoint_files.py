@@ -104,6 +104,14 @@ def test_resolve_what_is_not_there_is_an_error(written, name):
         checkpoint_files.resolve_checkpoint(str(written / name))
 
 
+def test_resolve_does_not_wait_for_a_pipe(folder):
+    os.remove(folder / "model.ckpt-7.index")
+    os.mkfifo(folder / "model.ckpt-7.index")
+    for path in (folder, folder / "model.ckpt-7"):
+        with pytest.raises(UserError, match=r"model\.ckpt-7\.index is not a regular file"):
+            checkpoint_files.resolve_checkpoint(str(path))
+
+
 def test_resolve_a_checkpoint_whose_index_is_missing_is_an_error(folder):
     os.remove(folder / "model.ckpt-7.index")
     for path in (folder, folder / "model.ckpt-7", folder / "model.ckpt-7.meta"):

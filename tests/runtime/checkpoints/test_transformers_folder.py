@@ -24,6 +24,8 @@ CONFIG = {
     "type_vocab_size": 2,
     "hidden_act": "gelu",
 }
+ALBERT = {"model_type": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1}
+ALBERT |= {"embedding_size": 4, "inner_group_num": 1}
 WORDS = "bert.embeddings.word_embeddings.weight"
 
 
@@ -151,12 +153,28 @@ def test_several_files(tmp_path, write):
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"num_hidden_layers": 2}, "bert.encoder.layer.1.* and 13 more are missing, which its"),
         ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], by its .* is \[9, 4\]"),
-        ({"num_hidden_layers": "2"}, "config.json: a size is no integer"),
+        ({"num_hidden_layers": "2"}, "num_hidden_layers must be a positive integer, not '2'"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers must be 1000 at most"),
+        (ALBERT | {"num_hidden_groups": 10**9}, "num_hidden_groups must be 1000 at most"),
+        (ALBERT | {"inner_group_num": 1000}, "num_hidden_layers 2 times inner_group_num 1000"),
+        (ALBERT | {"num_hidden_groups": 3}, "num_hidden_groups 3 is more than"),
+        ({"hidden_act": ["gelu"]}, r"hidden_act \['gelu'\] is not there here"),
     ],
 )
 def test_configurations_of_other_models(write, changes, message):
     with pytest.raises(UserError, match=message):
         TransformersFolder(write(tensors_of(CONFIG), **changes))
+
+
+def test_a_layer_behind_the_embeddings_of_another_size(write):
+    """Of what the configuration says nothing is made before the file is known to fit it."""
+    small = CONFIG | ALBERT
+    name = "albert.encoder.embedding_hidden_mapping_in.weight"
+    tensors = {**tensors_of(small), name: np.eye(4, dtype="f4")}
+    assert TransformersFolder(write(tensors, **small)).parts == [names.ENCODER]
+    wide = small | {"embedding_size": 10**6, "hidden_size": 10**6}
+    with pytest.raises(UserError, match=rf"{name} has shape \[4, 4\], by its configuration"):
+        TransformersFolder(write(tensors, **wide))
 
 
 def test_a_configuration_without_a_size(tmp_path, write):
@@ -182,6 +200,31 @@ def test_other_types(write):
     tensors = {name: value.astype("f2") for name, value in tensors_of(CONFIG).items()}
     with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
         TransformersFolder(write(tensors))
+
+
+@pytest.mark.parametrize("step", ["abc", "1.5", "", "-5", "9" * 30, "\u0663"])
+def test_a_step_that_is_no_number(tmp_path, write, step):
+    path = write(tensors_of(CONFIG))
+    save_file(tensors_of(CONFIG), tmp_path / "model.safetensors", {"global_step": step})
+    with pytest.raises(
+        UserError, match=r"model\.safetensors: global_step .* must be a whole number"
+    ):
+        TransformersFolder(path)
+
+
+@pytest.mark.parametrize("name", ["../w.safetensors", "below/w.safetensors", "{}/w.safetensors"])
+def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
+    name, inside = name.format(tmp_path), tmp_path / "model"
+    for folder in (inside, inside / "below"):
+        folder.mkdir()
+    write(tensors_of(CONFIG))
+    for path in (tmp_path / "w.safetensors", inside / "below" / "w.safetensors"):
+        save_file(tensors_of(CONFIG), path)
+    (tmp_path / "config.json").rename(inside / "config.json")
+    index = inside / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {WORDS: name}}))
+    with pytest.raises(UserError, match=rf"index\.json names {name}, which is not in its folder"):
+        TransformersFolder(str(inside))
 
 
 def test_a_pickle_is_not_read(tmp_path, write):

@@ -1,0 +1,125 @@
+"""Weights that are NaN or infinite are refused wherever a model takes its weights."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from safetensors.numpy import load_file, save_file
+
+from answering import load_model
+from runtime.checkpoints.checkpoint_files import as_files, check_fits
+from runtime.checkpoints.initialization import compare_with_checkpoint
+from runtime.errors import UserError
+from tests.weights.models import arrays_of, make_checkpoint
+from weights.convert import Options, from_transformers, to_transformers
+from weights.source import find_source, read_variables
+
+WORDS = "bert/embeddings/word_embeddings"
+BIAS = "bert/pooler/dense/bias"
+MESSAGE = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"
+
+
+def write(prefix, arrays):
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in arrays.items()]
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver(variables).save(session, str(prefix), write_state=False)
+
+
+def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
+    arrays[words][0, :3] = np.nan, np.inf, -np.inf
+    arrays[bias][0] = np.nan
+
+
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory):
+    """A folder with a checkpoint of which two variables are not finite."""
+    folder = tmp_path_factory.mktemp("spoilt")
+    make_checkpoint(folder, "albert", "")
+    arrays = arrays_of(folder / "model.ckpt")
+    spoil(arrays, WORDS, BIAS)
+    write(folder / "model.ckpt", arrays)
+    return folder
+
+
+def fails(folder, expected: str = MESSAGE):
+    return pytest.raises(UserError, match=f"^{folder}[^ ]* has .* not finite .*: {expected}")
+
+
+def test_a_model_does_not_take_them(spoilt):
+    prefix = str(spoilt / "model.ckpt")
+    with tf.Graph().as_default():
+        variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
+        with fails(spoilt):
+            check_fits(prefix, variables)
+        with fails(spoilt):
+            compare_with_checkpoint(variables, prefix)
+        # What is not taken does no harm.
+        others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
+        check_fits(prefix, others)
+        compare_with_checkpoint(others, prefix)
+
+
+def test_they_are_not_converted(spoilt, tmp_path):
+    with fails(spoilt):
+        to_transformers(str(spoilt), str(tmp_path / "to"), Options())
+    assert not list(tmp_path.iterdir())
+
+
+def test_nor_is_a_folder_of_transformers(tmp_path):
+    make_checkpoint(tmp_path / "from", "albert", "")
+    there = tmp_path / "there"
+    to_transformers(str(tmp_path / "from"), str(there), Options())
+    tensors = load_file(there / "model.safetensors")
+    spoil(tensors, "embeddings.word_embeddings.weight", "pooler.bias")
+    save_file(tensors, there / "model.safetensors")
+    with fails(there):
+        from_transformers(str(there), str(tmp_path / "to"))
+    assert not (tmp_path / "to").exists()
+    # As prediction with --init_checkpoint and an export read it.
+    with fails(there), as_files(str(there)):
+        pass
+
+
+def with_bias(exported, folder, value):
+    """A copy of a model with another bias for the ends of answers."""
+    shutil.copytree(exported, folder)
+    arrays = arrays_of(folder / "variables/variables")
+    arrays["cls/squad/output_bias"][1] = value
+    arrays["cls/squad/output_weights"][1] = value
+    write(folder / "variables/variables", arrays)
+    return folder
+
+
+def test_answers_are_not_made_with_them(exported, tmp_path):
+    folder = with_bias(exported, tmp_path / "model", np.inf)
+    with fails(folder, "1 of 2 in cls/squad/output_bias, .*; take another checkpoint"):
+        load_model(str(folder))
+
+
+def test_nor_with_finite_ones_whose_outputs_are_not(exported, tmp_path):
+    folder = with_bias(exported, tmp_path / "model", 3e38)
+    model = load_model(str(folder))
+    with pytest.raises(UserError, match=f"^{folder}: .*end_log_prob .* not finite"):
+        model.answer("Where?", ["Rivers run to the sea."])
+
+
+def test_damaged_values_are_found_as_they_are_read(tmp_path):
+    make_checkpoint(tmp_path, "albert", "")
+    data = tmp_path / "model.ckpt.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[::50] = bytes(255 - byte for byte in content[::50])
+    data.write_bytes(content)
+    prefix = str(tmp_path / "model.ckpt")
+    with tf.Graph().as_default():
+        variables = [tf.get_variable(WORDS, [50, 12])]
+        for read in (
+            lambda: check_fits(prefix, variables),
+            lambda: compare_with_checkpoint(variables, prefix),
+            lambda: read_variables(find_source(prefix, None)),
+        ):
+            with pytest.raises(UserError, match=f"^{prefix} is damaged: bert/embeddings/.* cannot"):
+                read()

@@ -1,0 +1,92 @@
+"""The tokenizer of a converted model, and what is left where the disk is full."""
+
+from __future__ import annotations
+
+import json
+import resource
+
+import pytest
+
+from runtime.errors import FlagError, UserError
+from runtime.files import content_of
+from tests.weights.models import make_checkpoint
+from weights.convert import Options, from_transformers, to_transformers
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A folder as a run leaves it."""
+    folder = tmp_path / "run"
+    make_checkpoint(folder, "albert", "")
+    (folder / "assets.extra/spm.model").write_bytes(b"pieces")
+    (folder / "assets.extra/model.json").write_text('{"task": "race", "do_lower_case": false}')
+    recorded = {"spm_model_file": content_of(str(folder / "assets.extra/spm.model"))}
+    (folder / "run.json").write_text(json.dumps({"settings": recorded}))
+    return folder
+
+
+def convert(run, **options) -> tuple[dict, dict]:
+    """Returns the tokenizer's files and its configuration."""
+    there = run.parent / "there"
+    to_transformers(str(run), str(there), Options(**options))
+    config = json.loads((there / "tokenizer_config.json").read_text())
+    files = {name: there / name for name in ("spiece.model", "vocab.txt")}
+    return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
+
+
+def test_it_is_the_runs(run):
+    files, config = convert(run)
+    assert files == {"spiece.model": b"pieces"}
+    assert (config["tokenizer_class"], config["do_lower_case"]) == ("AlbertTokenizer", False)
+
+
+def test_a_vocabulary_of_the_run(run):
+    for path in ("run.json", "assets.extra/spm.model"):
+        (run / path).unlink()
+    files, config = convert(run, do_lower_case=True, config_file=str(run / "albert_config.json"))
+    assert files == {"vocab.txt": b"[UNK]\n"}
+    assert (config["tokenizer_class"], config["do_lower_case"]) == ("BertTokenizer", True)
+
+
+def test_a_file_that_is_given_comes_first_and_is_the_runs(run, tmp_path):
+    other = tmp_path / "other.model"
+    other.write_bytes(b"others")
+    with pytest.raises(UserError, match="was trained with another --spm_model_file"):
+        convert(run, spm_model_file=str(other))
+    other.write_bytes(b"pieces")
+    assert convert(run, spm_model_file=str(other))[0] == {"spiece.model": b"pieces"}
+
+
+def test_without_one_nothing_is_written(run):
+    for path in (run / "assets.extra").iterdir():
+        path.unlink()
+    with pytest.raises(
+        FlagError, match="--spm_model_file or --vocab_file is required: .*run/model"
+    ):
+        convert(run)
+    assert list(run.parent.iterdir()) == [run]
+    # What is wrong with the target comes first.
+    (run.parent / "there").write_text("mine")
+    with pytest.raises(UserError, match="there is there already"):
+        convert(run)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_full_disk_leaves_nothing(run, back):
+    there, target = run.parent / "there", run.parent / "target"
+    if back:
+        convert(run)
+    before = set(run.parent.iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(
+            UserError, match="^[^\n]*target cannot be written: [^\n]*File too large"
+        ):
+            if back:
+                from_transformers(str(there), str(target))
+            else:
+                to_transformers(str(run), str(target), Options())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert set(run.parent.iterdir()) == before
