@@ -25,7 +25,7 @@ from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from pretraining.text import matching_files
-from runtime import app
+from runtime import app, signals
 from runtime.errors import FlagError
 from runtime.files import check_readable
 from runtime.flags import FLAGS, LONGEST_SEQUENCE, WITHOUT_USE, Settings
@@ -155,6 +155,8 @@ define_flags()
 def main(argv: list[str]) -> None:
     """Runs the whole job: flags, plan, files."""
     del argv
+    # Files that are complete stay.
+    signals.install(resumes=True)
     Settings().require("input_file", ("spm_model_file", "vocab_file"))
     if FLAGS.model_type == "bert":
         for name, value in _OF_BERT.items():

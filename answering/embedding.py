@@ -59,12 +59,13 @@ class Embedder:
         head = _make_head(self._layers, pooled)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
-    def embed(self, pairs: Iterable[Sequence[str]]) -> Iterator[Embedded]:
+    def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedded]:
         """Yields the embeddings of texts, or of pairs of them, in their order.
 
         Of any number of texts only some are in memory; the longest of these go together.
         """
-        pairs = iter(pairs)
+        pairs = [pairs] if isinstance(pairs, str) else pairs
+        pairs = ((pair,) if isinstance(pair, str) else pair for pair in pairs)
         while some := list(islice(pairs, self._at_once)):
             yield from self._embed_at_once(some)
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from runtime.data.cached_file import files_of_header
-from runtime.errors import UserError
+from runtime.errors import FlagError, UserError
 
 # A document is cut at the end of a line where it goes on for more than this beyond a block.
 LONGEST_REST = 1 << 20
@@ -39,6 +39,7 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
     derived files themselves: what programs have put beside the input.
 
     Raises:
+      FlagError: there is no name.
       UserError: a name or glob matches no file, or something that is no file.
     """
     paths = []
@@ -55,6 +56,8 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
         if folder:
             raise UserError(f"--{flag}: {folder} is a folder; give {folder}/* for its files")
         paths += found
+    if not paths:
+        raise FlagError(f"--{flag}={patterns} names no file")
     return paths
 
 

@@ -129,7 +129,7 @@ def content_of(path: str) -> str:
     Raises:
       UserError: it cannot be read.
     """
-    _check_regular(path, path)
+    check_regular(path, path)
     try:
         return "sha256:" + sha256_of(path)[:16]
     except OSError as e:
@@ -142,7 +142,7 @@ def read_bytes(path: str) -> bytes:
     Raises:
       UserError: it cannot be read.
     """
-    _check_regular(path, path)
+    check_regular(path, path)
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -154,7 +154,7 @@ def check_readable(path: str, what: str) -> None:
     """Raises a `UserError` that says what is missing, unless `path` is a file that can be read."""
     if os.path.isdir(path):
         raise UserError(f"{what} {path} is a folder, not a file")
-    _check_regular(path, f"{what} {path}")
+    check_regular(path, f"{what} {path}")
     try:
         with open(path, "rb"):
             pass
@@ -162,7 +162,7 @@ def check_readable(path: str, what: str) -> None:
         raise UserError(f"{what} {path} cannot be read: {e.strerror}") from e
 
 
-def _check_regular(path: str, what: str) -> None:
+def check_regular(path: str, what: str) -> None:
     """Raises a `UserError` if a path is a pipe, for which one would wait, or a device."""
     if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise UserError(f"{what} is not a regular file")

@@ -215,6 +215,8 @@ def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:
         sys.exit(0)
     except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
         raise FlagError(f"--flagfile: no file of flags: {e}") from e
+    except RecursionError as e:
+        raise FlagError("--flagfile: files of flags that name each other, or too many") from e
     except flags.UnrecognizedFlagError as e:
         raise FlagError(_no_flag(e.flagname)) from e
     except flags.Error as e:

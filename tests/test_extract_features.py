@@ -138,6 +138,8 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
     """In their order, whatever their lengths."""
     pairs = [("word " * (7 * number % 11), "") for number in range(9)]
     together = list(Embedder(open_folder(str(exported)), [-1], False).embed(pairs))
+    (alone,) = Embedder(open_folder(str(exported)), [-1], False).embed(pairs[1][0])
+    assert alone.tokens == together[1].tokens
     monkeypatch.setattr("answering.embedding._MOST_WAITING", 1)
     for batch_size in (1, 4):
         one_by_one = Embedder(open_folder(str(exported)), [-1], False, batch_size).embed(pairs)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from runtime.errors import UserError
+from runtime.files import check_regular
 from runtime.json_input import parse_json
 
 
@@ -28,6 +29,7 @@ def read_lines(path: str) -> Iterator[tuple[Place, str]]:
     Raises:
       UserError: the file cannot be read or is not UTF-8.
     """
+    check_regular(path, path)
     pending = []
     try:
         with open(path, "rb") as file:

@@ -10,7 +10,7 @@ import pytest
 from pretraining import text
 from pretraining.text import Span, matching_files, plan_blocks, read_lines
 from runtime.data.cached_file import CachedFile
-from runtime.errors import UserError
+from runtime.errors import FlagError, UserError
 
 
 def content_of(path):
@@ -147,3 +147,7 @@ class TestMatchingFiles:
     def test_a_folder_is_no_file(self, tmp_path):
         with pytest.raises(UserError, match="is a folder"):
             matching_files(str(tmp_path), "input_file")
+
+    def test_no_name(self):
+        with pytest.raises(FlagError, match="--input_file=, names no file"):
+            matching_files(",", "input_file")

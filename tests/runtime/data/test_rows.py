@@ -1,5 +1,7 @@
 """Rows of TSV and JSON lines: what counts as text, and where a fault is."""
 
+import os
+
 import pytest
 
 from runtime.data.rows import read_json_lines, read_tsv, read_tsv_records
@@ -64,6 +66,9 @@ def test_a_file_that_cannot_be_read(tmp_path, reader):
         list(reader(str(tmp_path / "missing")))
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
         list(reader(str(tmp_path)))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is not a regular file"):
+        list(reader(str(tmp_path / "pipe")))
 
 
 class TestRecords:
