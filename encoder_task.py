@@ -19,7 +19,7 @@ from runtime.bf16 import configuration
 from runtime.checkpoints.initialization import Initialized, compare_with_checkpoint
 from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.devices import device
-from runtime.errors import FlagError, UserError
+from runtime.errors import Faults, FlagError, UserError
 from runtime.files import check_readable, content_of
 from runtime.flags import TOO_LARGE, Settings
 from runtime.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
@@ -258,9 +258,14 @@ class TextTask(EncoderTask):
     outputs: ClassVar[Sequence[str]] = (PAGE,)
 
     def __init__(self, settings: Settings):
-        super().__init__(settings)
-        _check_buckets(settings)
-        self.tokenizer = load_tokenizer(settings, self.config)
+        faults = Faults()
+        with faults.collected():
+            super().__init__(settings)
+        with faults.collected():
+            _check_buckets(settings)
+        with faults.collected():
+            self.tokenizer = load_tokenizer(settings, getattr(self, "config", None))
+        faults.raise_all()
 
     @classmethod
     def inputs(cls, settings: Settings) -> Sequence[str]:
@@ -330,8 +335,8 @@ def _check_buckets(settings: Settings) -> None:
             raise FlagError(f"--length_buckets cuts batches, and --{name}=false wants them whole")
 
 
-def load_tokenizer(settings: Settings, config: EncoderConfig) -> FullTokenizer:
-    """Returns the tokenizer of the flags.
+def load_tokenizer(settings: Settings, config: EncoderConfig | None) -> FullTokenizer:
+    """Returns the tokenizer of the flags; without a configuration its size is not compared.
 
     Raises:
       UserError: a file cannot be read, or it has not the model's vocabulary.
@@ -340,7 +345,8 @@ def load_tokenizer(settings: Settings, config: EncoderConfig) -> FullTokenizer:
         check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
     tokenizer.check()
-    check_vocabulary(settings, tokenizer.size, config)
+    if config:
+        check_vocabulary(settings, tokenizer.size, config)
     return tokenizer
 
 

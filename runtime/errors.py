@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 
 # How TensorFlow's error begins at a step whose gradients are not finite.
 NOT_FINITE = "the gradients' global norm"
 
 
 class UserError(ValueError):
-    """Something is wrong with the input or the environment; ends a program with exit code 1."""
+    """Something is wrong with the input or the environment; ends a program with exit code 1.
+
+    Attributes:
+      faults: the messages of several errors that this one stands for; its own if it is one.
+    """
 
     exit_code = 1
+
+    def __init__(self, *faults: str):
+        """Takes one message or several."""
+        super().__init__("; ".join(map(str, faults)))
+        self.faults = faults
 
 
 class FlagError(UserError):
     """Something is wrong with the command line; ends a program with exit code 2."""
 
     exit_code = 2
+
+
+class Faults:
+    """Collects errors that do not follow from each other, so that a person sees all at once."""
+
+    def __init__(self):
+        """Starts without any."""
+        self._found: list[UserError] = []
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collects the error that ends the block, if one does."""
+        try:
+            yield
+        except UserError as e:
+            self._found.append(e)
+
+    def raise_all(self) -> None:
+        """Raises one error for all that were collected; a `FlagError` if all of them are.
+
+        Raises:
+          UserError: there were some.
+        """
+        if self._found:
+            of_flags = all(isinstance(error, FlagError) for error in self._found)
+            faults = [fault for error in self._found for fault in error.faults]
+            raise (FlagError if of_flags else UserError)(*faults)
 
 
 def in_message(error: UserError) -> str:

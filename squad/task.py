@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from encoder_task import TextTask, check_room, steps_of_epochs
 from looking.page import write_page
 from runtime.data.batches import Data
-from runtime.errors import FlagError
+from runtime.errors import Faults, FlagError
 from runtime.files import content_of, write_json
 from runtime.flags import Settings
 from runtime.training.assets import Assets
@@ -40,11 +40,17 @@ class SquadTask(TextTask):
     raw_scores: ClassVar[Callable[..., tuple[dict[str, float], dict[str, float]]]]
 
     def __init__(self, settings: Settings):
-        self._wanted = _wanted(settings)
-        self.check_files(settings)
-        super().__init__(settings)
-        self._paths = _feature_paths(settings)
-        _check_lengths(settings)
+        faults = Faults()
+        with faults.collected():
+            self._wanted = _wanted(settings)
+            self.check_files(settings)
+        with faults.collected():
+            super().__init__(settings)
+        with faults.collected():
+            self._paths = _feature_paths(settings)
+        with faults.collected():
+            _check_lengths(settings)
+        faults.raise_all()
         self.trims = settings.trim_batches
 
     @classmethod

@@ -195,6 +195,26 @@ def test_all_that_is_missing_is_named_at_once(squad_dir, tmp_path):
     assert all(part in line for part, line in zip(parts, found, strict=True))
 
 
+def test_faults_of_flags_and_files_are_listed_together(squad_dir, tmp_path):
+    """The job itself names them in one line."""
+    sizes = {**json.loads((squad_dir / "albert.json").read_text()), "num_attention_heads": 3}
+    (tmp_path / "config.json").write_text(json.dumps(sizes))
+    question = {"id": "a", "question": "?", "answers": [], "is_impossible": True}
+    paragraph = {"context": "x", "qas": [question]}
+    (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+    flags = [f"--albert_config_file={tmp_path}/config.json", f"--train_file={tmp_path}/train.json"]
+    flags += ["--length_buckets=32", "--doc_stride=60", f"--spm_model_file={tmp_path}/train.json"]
+    parts = ["run_squad_v2", "num_attention_heads 3", "--length_buckets must end"]
+    parts += ["train.json is no", "--doc_stride 60"]
+    checked = run(command(squad_dir, tmp_path / "out", *flags))
+    found = [line for line in checked.stdout.splitlines() if line.startswith("FAILS")]
+    assert checked.returncode == 1 and len(found) == 5, checked.stdout
+    assert all(part in line for part, line in zip(parts, found, strict=True)), found
+    trained = run(squad_command(squad_dir, tmp_path / "out", *flags))
+    (line,) = (line for line in trained.stderr.splitlines() if ": error: " in line)
+    assert trained.returncode == 1 and all(part in line for part in parts), line
+
+
 def test_the_machine_alone():
     for flags, code in (([], 0), (["--device=hpu"], 1)):
         result = run(check("--json", *flags))

@@ -113,6 +113,10 @@ def describe_missing(report: Report, task_class: type[Task], settings: Settings)
     with report.part("files"):
         if settings.init_checkpoint:
             resolve_checkpoint(settings.init_checkpoint)
+    for name in ("output_dir", "export_dir"):
+        with report.part("files"):
+            if path := getattr(settings, name):
+                check_can_be_written(path, f"--{name}")
 
 
 def training_step(checked: Checked) -> tf.Operation:
@@ -167,9 +171,6 @@ def describe_training(report: Report, checked: Checked) -> None:
       UserError: a folder cannot be written or holds another run, or there is no model to use.
     """
     settings = checked.task.settings
-    check_can_be_written(settings.output_dir, "--output_dir")
-    if settings.export_dir:
-        check_can_be_written(settings.export_dir, "--export_dir")
     if distributed.is_chief():
         check_weights(checked.task)
     if checked.steps is None:

@@ -57,7 +57,8 @@ class Report:
         try:
             yield
         except (UserError, OSError) as e:
-            self.rows.append(Row(self._part, "error", " ".join(str(e).split()), ok=False))
+            for fault in e.faults if isinstance(e, UserError) else [str(e)]:
+                self.rows.append(Row(self._part, "error", " ".join(fault.split()), ok=False))
 
     def go_on(self, name: str) -> None:
         """Begins the next part in the same block: it needs what comes before it."""
