@@ -53,11 +53,15 @@ class Whole(NamedTuple):
 
 
 def contents(folder: pathlib.Path) -> dict[str, str]:
-    """Digests of all files of a run but its curves, by name."""
+    """Digests of all files of a run but its curves and the graphs of its checkpoints, by name.
+
+    In a graph, TensorFlow numbers functions of Python by how many the process has made before: a
+    run that scores before it goes on with its training has other numbers.
+    """
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and "tfevents" not in path.name
+        if path.is_file() and "tfevents" not in path.name and path.suffix != ".meta"
     }
 
 
