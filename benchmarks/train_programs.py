@@ -103,12 +103,17 @@ def head_of(flags: argparse.Namespace):
 
 def make_weights(flags: argparse.Namespace) -> None:
     """Writes random weights, for this project and for `transformers`."""
-    from benchmarks.ask import write_random_weights
+    from benchmarks.ask import tokenizer_of_size, write_random_weights
     from weights.convert import Options, to_transformers
 
     os.makedirs(flags.model)
-    write_random_weights(flags.model, config_of(flags), head_of(flags))
-    options = Options(config_file=flags.config)
+    config = config_of(flags)
+    write_random_weights(flags.model, config, head_of(flags))
+    # Nothing reads it, but a model without a tokenizer is not converted.
+    tokenizer = os.path.join(flags.model, "spm.model")
+    with open(tokenizer, "wb") as file:
+        file.write(tokenizer_of_size(config.vocab_size))
+    options = Options(config_file=flags.config, spm_model_file=tokenizer)
     to_transformers(os.path.join(flags.model, _BEST), os.path.join(flags.model, _THEIRS), options)
 
 

@@ -420,7 +420,7 @@ class TestBadInput:
         flag = with_config(squad_dir, tmp_path, hidden_size=64)
         checkpoint = f"--init_checkpoint={trained / 'model.ckpt-best'}"
         result = run(squad_command(squad_dir, tmp_path / "out", flag, checkpoint))
-        assert_fails(result, 1, "other shapes", "bert/encoder")
+        assert_fails(result, 2, "was trained with hidden_size 32, not the 64")
 
     def test_checkpoint_that_matches_nothing(self, squad_dir, tmp_path):
         with tf.Graph().as_default(), tf.Session() as session:
