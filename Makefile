@@ -24,7 +24,7 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 # The bridge to Gaudi cards is for CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
-.PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-gaudi test-multihost lint \
+.PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-inputs test-gaudi test-multihost lint \
 	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-train \
 	bench-memory bench-serve bench-start bench-zero bench-answers clean
 
@@ -44,6 +44,7 @@ help:
 	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
+	@echo "make test-inputs  give the programs a thousand bad inputs (half an hour); FLAGS=--group=2 for one group"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make bench-zero  memory and time of two workers with the optimizer shared out, and without"
@@ -128,6 +129,9 @@ test-gaudi: $(GAUDI)/installed
 
 test-faults: install-dev horovod
 	$(RUN) -m tests.faults.kills_and_signals $(FLAGS)
+
+test-inputs: install-dev
+	$(RUN) -m tests.faults.inputs $(FLAGS)
 
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py

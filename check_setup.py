@@ -68,7 +68,7 @@ def task_of_command_line() -> tuple[type[Task], bool]:
     name = "run_squad_v1.py"
     is_named = len(sys.argv) > 1 and not sys.argv[1].startswith("-")
     if is_named:
-        name = os.path.basename(sys.argv.pop(1))
+        name = os.path.basename(sys.argv.pop(1)).removesuffix(".py") + ".py"
     here = pathlib.Path(__file__).resolve().parent
     known = sorted(path.name for path in here.glob("run_*.py"))
     if name not in known:

@@ -50,6 +50,7 @@ def require_standard_output() -> None:
 def _run_main(main: Callable[[Any], None], arguments: Any, needs_tensorflow: bool) -> None:
     signals.install()
     if needs_tensorflow:
+        _require_temporary_folder()
         # What its import makes stays; to look for garbage in it takes a sixth of the import.
         gc.disable()
         import tensorflow.compat.v1  # noqa: F401
@@ -57,6 +58,16 @@ def _run_main(main: Callable[[Any], None], arguments: Any, needs_tensorflow: boo
         gc.freeze()
         gc.enable()
     run_main(main, arguments)
+
+
+def _require_temporary_folder() -> None:
+    """Ends the program where no file can be written; TensorFlow's import needs a folder."""
+    import tempfile
+
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as e:
+        fail(f"{e.strerror}: make room, or let TMPDIR name a folder with some", 1)
 
 
 def _parsed(argv: list[str], parse_arguments: Callable[[list[str]], Any]) -> Any:

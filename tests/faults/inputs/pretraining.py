@@ -34,7 +34,7 @@ _OF_MAKING = {
     "preprocess_workers": ("0", "-1", "x"),
     "model_type": ("gpt", "", "ALBERT"),
     "random_seed": ("x", "1.5"),
-    "vocab_file": ("{w}/vocab.txt", "{t}/none"),
+    "vocab_file": ("{t}/none",),
 }
 _OF_LEARNING = {
     "input_file": ("{t}/none", "{t}", "{t}/*", "", "/dev/null", "{w}/spm.model", ","),
