@@ -60,7 +60,7 @@ def take_paths() -> list[str]:
 
 def main(paths: list[str]) -> None:
     """Converts in the direction that FROM tells."""
-    if len(paths) != 2:
+    if len(paths) != 2 or not all(paths):
         raise FlagError("two paths are needed: convert_checkpoint.py FROM TO [flags]")
     path, target = paths
     if is_transformers_folder(path):

@@ -126,6 +126,11 @@ def _model(settings: Settings) -> ModelFolder:
         model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
         check_model(path, model, "--init_checkpoint")
     else:
+        for name in (*TOKENIZER_FLAGS, "do_lower_case"):
+            if settings.is_given(name):
+                raise FlagError(
+                    f"--{name} needs --albert_config_file: a model's folder has its own"
+                )
         folder = open_folder(settings.init_checkpoint)
     longest = folder.config.max_position_embeddings
     if settings.max_seq_length > longest:

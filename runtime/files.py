@@ -22,8 +22,10 @@ def temporary_name(path: str) -> Iterator[str]:
     Whoever writes the file is to close it before the block ends.
 
     Raises:
-      UserError: the file cannot be written, because the disk is full for example.
+      UserError: the file cannot be written, because the disk is full for example, or would take
+        the place of a device or a pipe.
     """
+    check_regular(path, path)
     try:
         temporary = _new_file_beside(path)
     except OSError as e:

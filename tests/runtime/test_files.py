@@ -322,3 +322,11 @@ def test_a_folder_is_there_when_it_is_whole(folder):
         with pytest.raises(UserError, match=fault), temporary_folder(str(folder / name)):
             pass
     assert sorted(path.name for path in folder.iterdir()) == ["file", "new"]
+
+
+def test_a_pipe_is_not_replaced(tmp_path):
+    """Nor a device, which a privileged user could replace."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is not a regular file"):
+        write_json(str(tmp_path / "pipe"), {})
+    assert (tmp_path / "pipe").is_fifo() and os.listdir(tmp_path) == ["pipe"]

@@ -72,7 +72,8 @@ def _squad() -> Iterator[Attempt]:
     for path, values in _SQUAD_PARTS.items():
         for number, value in enumerate(values):
             content = json.dumps(_squad_with(path.split("."), value))
-            for version in ("v1", "v2"):
+            # Answers of 2.0 may be null: there are none.
+            for version in ("v1",) if (path, value) == ("answers", None) else ("v1", "v2"):
                 command = training(f"run_squad_{version}", "--train_file={t}/bad.json")
                 name = f"squad-{version}-{path}-{number}"
                 yield Attempt(name, command, "bad.json", written("bad.json", content))
@@ -135,7 +136,7 @@ def _race() -> Iterator[Attempt]:
         yield _of_race(f"race-file-{name}", place, content)
     for name, data in {"none": "{t}/none", "a-file": "{w}/text.txt", "inside": "{w}/RACE"}.items():
         yield Attempt(
-            f"race-data_dir-{name}", training("run_race", f"--data_dir={data}"), "RACE|text"
+            f"race-data_dir-{name}", training("run_race", f"--data_dir={data}"), "RACE|text|none"
         )
     both = training("run_race", "--high_only", "--middle_only")
     yield Attempt("race-both-only", both, "only")
@@ -181,7 +182,7 @@ def _glue() -> Iterator[Attempt]:
 
                 command = training("run_classifier", "--data_dir={t}")
                 yield Attempt(f"mrpc-{part}-{name}", command, part, make)
-    for score in ("nan", "inf", "6", "-0.1", "x", "", "1,5", "0x1"):
+    for score in ("nan", "inf", "x", "", "1,5", "0x1"):
 
         def make_score(good, folder, score=score) -> None:
             copied("STS-B")(good, folder)

@@ -151,7 +151,6 @@ def _records(train: tuple[str, ...]) -> Iterator[Attempt]:
             header[key] = "7"
 
         yield Attempt(f"header-{key}", given, "topics.tfrecord", with_header(change_key))
-    yield Attempt("header-none", given, "topics.tfrecord", with_header(dict.clear))
 
 
 def _trained(result, folder: pathlib.Path) -> bool:
