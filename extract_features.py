@@ -10,6 +10,7 @@ has made; or a checkpoint, with --albert_config_file and --spm_model_file, or --
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
@@ -89,6 +90,8 @@ def main(argv: list[str]) -> None:
     if not (layers or settings.pooled):
         raise FlagError("nothing to write: give --layers or --pooled")
     check_readable(settings.input_file, "--input_file")
+    if os.path.realpath(settings.input_file) == os.path.realpath(settings.output_file):
+        raise FlagError("--output_file would replace --input_file; give another name")
     with open(settings.input_file, "rb") as file:
         count = sum(1 for _ in file)
     if not count:

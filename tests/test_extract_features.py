@@ -165,11 +165,15 @@ def test_no_such_layer(exported, layer):
         (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the 128 positions"),
         (["--init_checkpoint=none"], 1, "none is no folder"),
         (["--albert_config_file=none"], 2, "--spm_model_file or --vocab_file is required"),
+        (["--vocab_file=vocab.txt"], 2, "--vocab_file needs --albert_config_file"),
+        (["--do_lower_case=false"], 2, "--do_lower_case needs --albert_config_file"),
+        (["--output_file={files}/lines.txt"], 2, "--output_file would replace --input_file"),
     ],
 )
 def test_errors(exported, files, flags, code, part, tmp_path, set_flags):
     given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
     definers = [extract_features.define_flags]
+    flags = [flag.format(files=files) for flag in flags]
     set_flags(definers, *given, f"--output_file={tmp_path / 'out'}", *flags)
     with pytest.raises(UserError) as caught:
         extract_features.main([])
