@@ -256,6 +256,4 @@ def _vocabularies() -> Iterator[Attempt]:
     for name, place in models.items():
         command = training("run_squad_v1", f"--spm_model_file={place}")
         yield Attempt(f"spm-is-{name}", command, "spm_model_file|SentencePiece|" + place[4:])
-    both = training("run_squad_v1", "--vocab_file={w}/vocab.txt")
-    yield Attempt("both-tokenizers", both, "vocab_file")
     yield Attempt("no-tokenizer", training("run_squad_v1", "--spm_model_file="), "spm_model_file")
