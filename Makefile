@@ -105,7 +105,7 @@ test-python-3.%:
 
 test-python: install-dev horovod
 	@$(VERSIONS)
-	$(RUN) -m sample.demo --output_dir=demo_output/$(VENV)
+	$(RUN) -m tests.readme.small_demo --output_dir=demo_output/$(VENV)
 	$(PYTEST) -m each_python
 
 $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
