@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -181,12 +182,14 @@ def _then(
                 if process.poll() is not None or time.monotonic() > deadline:
                     break
                 time.sleep(0.02)
-            act(folder)
             try:
-                code = process.wait(5)
-            except subprocess.TimeoutExpired:
+                act(folder)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(5)
                 process.terminate()
                 code = process.wait(LONGEST)
+            finally:
+                process.kill()
             log.seek(0)
             # Stopped in good order is as good as an end.
             return subprocess.CompletedProcess(command, 0 if code == 143 else code, "", log.read())
