@@ -87,7 +87,9 @@ def encoder_step(
     ids=["ALBERT, 2 layers", "ALBERT, 6 layers", "BERT, 2 layers", "BERT, 6 layers"],
 )
 def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
-    with tf.Graph().as_default(), tf.Session() as session:
+    # One after the other, so that how busy the machine is does not change their order.
+    config = tf.ConfigProto(inter_op_parallelism_threads=1)
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
         step, feed = encoder_step(make_config, layers, size)
         parts = estimate_memory(step)
         tensors = parts["activations"] + parts["gradients and updates"]
