@@ -47,6 +47,13 @@ def one_at_a_time(path: str) -> Iterator[bool]:
         lock.release()
 
 
+def remove_abandoned(path: str) -> None:
+    """Removes the lock `path.lock` if the process that had it was killed."""
+    if os.path.exists(path + ".lock"):
+        with contextlib.suppress(filelock.Timeout, OSError), _lease(path).acquire(_GLANCE_SECONDS):
+            pass
+
+
 def hold(path: str, what: str) -> None:
     """Takes the lock `path.lock` until `release_held`; waits some minutes for another holder.
 

@@ -27,7 +27,7 @@ from runtime.files import (
     temporary_name,
     write_json,
 )
-from runtime.locks import one_at_a_time
+from runtime.locks import one_at_a_time, remove_abandoned
 
 _FORMAT, _VERSION = "albert-derived-file", 1
 # How every header begins, also one whose end was lost.
@@ -155,10 +155,12 @@ class CachedFile:
           UserError: something stands in the way, or a file cannot be written.
         """
         found = self._found(check)
-        if found is None:
-            distributed.let_rank_0_go_first()
-            found = self._made(build, check) or self._made(build, check, again=True)
-        return found
+        if found:
+            # Of a process that was killed between writing the header and releasing it.
+            remove_abandoned(self.paths[0])
+            return found
+        distributed.let_rank_0_go_first()
+        return self._made(build, check) or self._made(build, check, again=True)
 
     def _found(
         self, check: Callable[[], dict], explain: bool = True

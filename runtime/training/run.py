@@ -297,10 +297,11 @@ class Run:
         made_from = {"checkpoint": content_of(checkpoint + ".index")}
         made_from |= scoring_settings(self.task, self._contents(TEST))
         labels = _label_files(self.task, made_from)
-        if labels.reusable() is None:
-            outputs = predictor.outputs(checkpoint)
-            with labels.lock(), labels.building() as (names, summary):
-                summary |= self.task.write_labels(data, outputs, names)
+        with labels.lock():
+            if labels.reusable() is None:
+                outputs = predictor.outputs(checkpoint)
+                with labels.building() as (names, summary):
+                    summary |= self.task.write_labels(data, outputs, names)
         predictor.finish()
         predictor.log_statistics()
         tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))

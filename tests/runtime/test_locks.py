@@ -121,6 +121,16 @@ def test_the_lock_of_a_killed_holder_is_taken(path, enter, never):
     assert not os.path.exists(path + ".lock")
 
 
+def test_only_the_lock_of_a_killed_holder_is_removed(path, enter, never):
+    holder = Holder(enter)
+    locks.remove_abandoned(path)
+    assert os.path.exists(path + ".lock")
+    holder.signal(signal.SIGKILL)
+    holder.exit_code()
+    locks.remove_abandoned(path)
+    assert not os.path.exists(path + ".lock")
+
+
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, elsewhere):
     """Its process cannot be looked for."""
     holder = Holder(lambda: elsewhere(enter))

@@ -363,8 +363,16 @@ class TestMadeOnce:
 
         made = place.made_once(build)
         assert made[0] == {"count": 3}
+        if not os.fork():
+            # A builder that is killed before it releases the lock.
+            lock = place.derived().lock()
+            lock.__enter__()
+            os._exit(0)
+        os.wait()
+        before = place.listing()
         monkeypatch.setattr(cached_file, "one_at_a_time", no_lock)
         assert place.made_once() == made
+        assert set(before) - set(place.listing()) == {f"{place.main.name}.lock"}
 
     @pytest.mark.parametrize("is_first", [True, False])
     def test_rank_0_builds_if_it_can(self, place, monkeypatch, is_first):
