@@ -24,8 +24,8 @@ from race.head import make_race_head
 from runtime.errors import FlagError, UserError
 from runtime.log import LOG
 from squad.head_v2 import V2Options, make_v2_head
-from tests.conftest import ROOT, run
-from tests.programs.forking import LONGEST
+from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.running import run
 
 # Tests share a model.
 load_once = functools.cache(load_model)

@@ -11,7 +11,9 @@ import pytest
 import tensorflow as tf
 
 from runtime.devices import habana
-from tests.conftest import ROOT, run, run_as_workers, squad_command, under_mpirun
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run, run_as_workers, under_mpirun
+from tests.helpers.squad import squad_command
 
 
 def check(*command):

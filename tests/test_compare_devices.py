@@ -9,7 +9,8 @@ import pytest
 
 from compare_devices import Difference, report
 from runtime.errors import UserError
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 COMMAND = [sys.executable, str(ROOT / "compare_devices.py")]
 

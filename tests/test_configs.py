@@ -17,7 +17,9 @@ from runtime.training.run_flags import define_flags
 from squad.flags import define_v1_flags, define_v2_flags
 from squad.v1 import SquadV1Task
 from squad.v2 import SquadV2Task
-from tests.conftest import ROOT, run, squad_command
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
+from tests.helpers.squad import squad_command
 
 # Millions of parameters, table 1 of https://arxiv.org/abs/1909.11942.
 PUBLISHED = {"base": 12, "large": 18, "xlarge": 60, "xxlarge": 235}

@@ -14,8 +14,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import squad_utils
-from tests.conftest import ROOT, run, squad_command
-from tests.weights.models import arrays_of, same_arrays
+from tests.helpers.forking import ROOT
+from tests.helpers.models import arrays_of, same_arrays
+from tests.helpers.running import run
+from tests.helpers.squad import squad_command
 from tokenization import FullTokenizer
 
 

@@ -7,7 +7,8 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 TEXT = "\n\n".join(
     f"The house number {k} is old.\nIt has {k} doors, and 12, 13 windows.\nNobody lives there."

@@ -12,7 +12,8 @@ import pytest
 
 from runtime.version import VERSION
 from squad.examples import load_squad, read_examples
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 from tests.readme import pages
 from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, Block, commands_of
 

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import evaluate
 from runtime.errors import FlagError, UserError
-from tests.conftest import make_squad
+from tests.helpers.squad import make_squad
 
 
 @pytest.fixture

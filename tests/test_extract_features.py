@@ -14,7 +14,8 @@ import modeling
 from answering.embedding import Embedder
 from answering.folders import open_folder
 from runtime.errors import FlagError, UserError
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 from tokenization import FullTokenizer
 
 LINES = ["One word and another one.", "A first text ||| a second", "", "x", "in Ein Text " * 40]

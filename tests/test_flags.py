@@ -16,7 +16,9 @@ import pytest
 from classification.base import ClassificationTask
 from pretraining.task import PretrainingTask
 from squad.task import SquadTask
-from tests.conftest import ROOT, defaults_of, run
+from tests.helpers.files import defaults_of
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 OF_TPUS = {
     "use_tpu": "false",

@@ -1,4 +1,4 @@
-"""Programs that run in a fork of a process with TensorFlow, as `tests.conftest.run` does it."""
+"""Programs that run in a fork of a process with TensorFlow: `tests.helpers.running.run`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from runtime.version import VERSION
-from tests.conftest import ROOT, run, run_text
-from tests.programs.forking import ForkingProcess
+from tests.helpers.forking import ROOT, ForkingProcess
+from tests.helpers.running import run, run_text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from packaging.requirements import Requirement
 
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 LOCKS = sorted((ROOT / "requirements").glob("lock-*.txt"))
 

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 # A folder with a task is one.
 TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))

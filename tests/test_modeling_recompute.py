@@ -11,7 +11,7 @@ from modeling_recompute import Recomputation
 from optimization import OptimizerOptions, training_op
 from runtime.bf16 import configuration
 from runtime.bf16.rules import plan
-from tests.tracing import traced_peak
+from tests.helpers.tracing import traced_peak
 
 SHAPE = (4, 32)
 CONFIG = {

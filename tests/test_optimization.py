@@ -12,7 +12,7 @@ import squad_utils
 from runtime import estimators
 from runtime.errors import NOT_FINITE
 from runtime.training import graph_keys
-from tests.conftest import run_text
+from tests.helpers.running import run_text
 
 BATCH = 8
 INPUTS = ("input_ids", "input_mask", "segment_ids")

@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from runtime import locks
-from tests.conftest import ROOT, run, squad_command
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
+from tests.helpers.squad import squad_command
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ import tensorflow.compat.v1 as tf
 from answering import load_model
 from classification.metrics import accuracy
 from looking.page import read_page
-from tests.conftest import ROOT, run, run_as_workers
-from tests.glue.samples import LABELS, ROWS, write_all
+from tests.helpers.forking import ROOT
+from tests.helpers.glue import LABELS, ROWS, write_all
+from tests.helpers.running import run, run_as_workers
 from weights.convert import Options, to_transformers
 
 # Words of one piece each.

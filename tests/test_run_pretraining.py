@@ -15,16 +15,11 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import (
-    ROOT,
-    change_header,
-    run,
-    run_as_workers,
-    run_text,
-    squad_command,
-    write_vocabulary,
-)
-from tests.pretraining.conftest import write_topics
+from tests.helpers.files import change_header
+from tests.helpers.forking import ROOT
+from tests.helpers.pretraining import write_topics
+from tests.helpers.running import run, run_as_workers, run_text
+from tests.helpers.squad import squad_command, write_vocabulary
 
 STEPS = 160
 

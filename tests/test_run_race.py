@@ -14,8 +14,9 @@ import tensorflow.compat.v1 as tf
 from answering import load_model
 from looking.page import read_page
 from race.examples import RaceProcessor
-from tests.conftest import ROOT, run, run_as_workers
-from tests.race.samples import write_race
+from tests.helpers.forking import ROOT
+from tests.helpers.race import write_race
+from tests.helpers.running import run, run_as_workers
 
 # Words of one piece each, like the options.
 WORDS = list("cmegbpta")

@@ -28,9 +28,9 @@ from runtime.training import run as run_module
 from runtime.training.output_folder import scoring_settings
 from runtime.training.run import Run
 from runtime.training.task import DEV, TRAIN
-from tests.conftest import ROOT
-from tests.glue.samples import write_all
-from tests.race.samples import write_race
+from tests.helpers.forking import ROOT
+from tests.helpers.glue import write_all
+from tests.helpers.race import write_race
 
 PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 

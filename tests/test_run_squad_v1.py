@@ -8,39 +8,20 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 
 import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, at_step, run, squad_command
-
-
-def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.ndarray]:
-    """All variables of a checkpoint, optimizer slots included."""
-    reader = tf.train.load_checkpoint(str(folder / name))
-    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+from tests.helpers.checkpoints import weights
+from tests.helpers.forking import ROOT
+from tests.helpers.running import assert_fails, at_step, run
+from tests.helpers.squad import squad_command
 
 
 def results(folder: pathlib.Path) -> dict:
     return json.loads((folder / "eval_results.json").read_text())
-
-
-def error_line(result: subprocess.CompletedProcess) -> str:
-    """The one line that an error consists of; no traceback may be there."""
-    assert "Traceback" not in result.stderr, result.stderr
-    lines = [line for line in result.stderr.splitlines() if ": error: " in line]
-    assert len(lines) == 1, result.stderr
-    return lines[0]
-
-
-def assert_fails(result: subprocess.CompletedProcess, code: int, *parts: str) -> None:
-    assert result.returncode == code, result.stderr
-    line = error_line(result)
-    for part in parts:
-        assert part in line
 
 
 @pytest.fixture

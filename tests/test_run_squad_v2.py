@@ -12,19 +12,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from answering import load_model
-from tests.conftest import ROOT, at_step, run, run_as_workers, squad_command
-from tests.test_run_squad_v1 import error_line, weights
-
-
-def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Writes a file of SQuAD 1.1 as one of 2.0: every third question has no answer."""
-    content = json.loads(source.read_text())
-    questions = [q for a in content["data"] for p in a["paragraphs"] for q in p["qas"]]
-    for number, question in enumerate(questions):
-        question["is_impossible"] = number % 3 == 2
-        if question["is_impossible"]:
-            question |= {"plausible_answers": question["answers"], "answers": []}
-    target.write_text(json.dumps({**content, "version": "v2.0"}))
+from tests.helpers.checkpoints import weights
+from tests.helpers.forking import ROOT
+from tests.helpers.running import at_step, error_line, run, run_as_workers
+from tests.helpers.squad import make_unanswerable, squad_command
 
 
 @pytest.fixture(scope="module")

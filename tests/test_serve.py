@@ -17,8 +17,8 @@ import requests
 import serve
 from runtime.errors import FlagError, UserError
 from serving import server
-from tests.conftest import ROOT, run
-from tests.programs.forking import LONGEST
+from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.running import run
 
 TEXT = "Ten words are here. Another sentence follows, and one more after that. " * 30
 BODY = {"question": "What comes after words?", "context": TEXT}

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import ROOT, at_step, run, run_as_workers, squad_command, under_mpirun
+from tests.helpers.checkpoints import losses, weights
+from tests.helpers.forking import ROOT
+from tests.helpers.running import at_step, run, run_as_workers, under_mpirun
+from tests.helpers.squad import squad_command
 from tests.programs.sharded_steps import WAYS, Found, Way
-from tests.test_run_squad_v1 import weights
-from tests.test_workers import losses
 
 pytestmark = pytest.mark.usefixtures("mpirun")
 WORKERS = 2

@@ -12,8 +12,9 @@ import time
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import squad_command, under_mpirun
-from tests.programs.forking import LONGEST
+from tests.helpers.forking import LONGEST
+from tests.helpers.running import under_mpirun
+from tests.helpers.squad import squad_command
 
 FLAGS = (
     "--train_steps=5000",

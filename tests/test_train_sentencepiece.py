@@ -6,7 +6,9 @@ import sys
 
 import sentencepiece as spm
 
-from tests.conftest import ROOT, defaults_of, run
+from tests.helpers.files import defaults_of
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 
 def test_model_vocabulary_and_their_reuse(squad_dir, tmp_path):

@@ -16,7 +16,8 @@ from runtime.training.run_flags import define_flags
 from squad.flags import define_v1_flags, define_v2_flags
 from squad.v1 import SquadV1Task
 from squad.v2 import SquadV2Task
-from tests.conftest import run, squad_command
+from tests.helpers.running import run
+from tests.helpers.squad import squad_command
 
 OTHER_CONFIGS = {
     "num_hidden_layers": (2, 3),

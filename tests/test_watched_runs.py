@@ -9,7 +9,8 @@ import signal
 
 import pytest
 
-from tests.conftest import at_step, run, run_as_workers, squad_command
+from tests.helpers.running import at_step, run, run_as_workers
+from tests.helpers.squad import squad_command
 
 SAME = ("predictions.json", "nbest_predictions.json", "run.json", "eval_results.txt")
 

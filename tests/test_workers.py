@@ -15,17 +15,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.conftest import (
-    MPIRUN,
-    ROOT,
-    at_step,
-    make_squad,
-    run,
-    run_as_workers,
-    squad_command,
-    under_mpirun,
-)
-from tests.test_run_squad_v1 import weights
+from tests.helpers.checkpoints import losses, weights
+from tests.helpers.forking import ROOT
+from tests.helpers.running import MPIRUN, at_step, run, run_as_workers, under_mpirun
+from tests.helpers.squad import make_squad, squad_command
 
 pytestmark = pytest.mark.usefixtures("mpirun")
 LIMIT = 60  # seconds in which a job whose worker fails is to end
@@ -38,17 +31,6 @@ def worker(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> li
 
 def job(workers: int, squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
     return under_mpirun(workers, worker(squad_dir, output_dir, *flags))
-
-
-def losses(folder: pathlib.Path) -> np.ndarray:
-    """The loss of every step, from the curves."""
-    found = {}
-    for file in folder.glob("events*"):
-        for event in tf.train.summary_iterator(str(file)):
-            for value in event.summary.value:
-                if value.tag == "loss":
-                    found[event.step] = value.simple_value
-    return np.array([found[step] for step in sorted(found)])
 
 
 @pytest.mark.each_python

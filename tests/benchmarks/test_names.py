@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 FILES = sorted((ROOT / "benchmarks").glob("*.py"))
 

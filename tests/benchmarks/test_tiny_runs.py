@@ -28,7 +28,7 @@ from benchmarks import (
 from modeling import BertConfig, read_config
 from runtime import launcher
 from squad.examples import check_all_answerable
-from tests import conftest
+from tests.helpers import running
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_ask(give, squad_dir, capsys):
 
 def test_start(give, squad_dir, monkeypatch, capsys):
     """Whole programs are forked here; the first answer is that of `ask`."""
-    monkeypatch.setattr(start, "run", conftest.run)
+    monkeypatch.setattr(start, "run", running.run)
     monkeypatch.setattr(start, "first_answer", lambda folder, text: (2.0, 5.0))
     give(f"--config={squad_dir / 'albert.json'}", "--rounds=1", "--steps=2")
     assert start.main() in (0, 1)

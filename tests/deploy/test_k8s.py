@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 FOLDER = ROOT / "deploy" / "k8s"
 JOBS = sorted(path.name for path in FOLDER.glob("mpijob-*.yaml"))

@@ -15,7 +15,7 @@ from serving.openapi import describe
 from serving.server import HttpServer, hosts_of, listen, url_of
 from serving.services import service_of
 from serving.web import Api, Limits
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 FILE = ROOT / "deploy" / "k8s" / "serve.yaml"
 # The oldest and the newest whose schema the package has, of those that are kept up.

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.conftest import MPIRUN, ROOT, run, squad_command
+from tests.helpers.forking import ROOT
+from tests.helpers.running import MPIRUN, run
+from tests.helpers.squad import squad_command
 
 SCRIPT = ROOT / "deploy" / "mpirun.sh"
 

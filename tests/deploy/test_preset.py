@@ -11,8 +11,10 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT, defaults_of, run
-from tests.deploy.data_folder import fill
+from tests.helpers.data_folder import fill
+from tests.helpers.files import defaults_of
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 SCRIPT = ROOT / "deploy" / "preset.sh"
 PRESETS = sorted(path.stem for path in (ROOT / "configs").glob("*.flags"))

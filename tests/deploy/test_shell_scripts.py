@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 SCRIPTS = sorted(
     str(path.relative_to(ROOT))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, run
-from tests.deploy.data_folder import fill
+from tests.helpers.data_folder import fill
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 SCRIPT = ROOT / "deploy" / "slurm" / "squad.sbatch"
 RECORD = """#!/bin/bash

@@ -12,7 +12,7 @@ import pytest
 
 from download.download_dataset import main
 from race.examples import RaceProcessor
-from tests.race.samples import passage
+from tests.helpers.race import passage
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "download" / "download_dataset.py"

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from tests.conftest import MPIRUN, ROOT, at_step, make_squad_files, under_mpirun
-from tests.glue.samples import write_all
-from tests.pretraining.conftest import write_topics
-from tests.race.samples import write_race
-from tests.test_run_squad_v2 import make_unanswerable
+from tests.helpers.forking import ROOT
+from tests.helpers.glue import write_all
+from tests.helpers.pretraining import write_topics
+from tests.helpers.race import write_race
+from tests.helpers.running import MPIRUN, at_step, under_mpirun
+from tests.helpers.squad import make_squad_files, make_unanswerable
 
 # Words of one piece each.
 _WORDS = list("nrlscmegbpta")

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.ask import QUESTION, write_model
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 MOST_TIMES = 3.0
 SENTENCE = "The river of this old city has a name and a long way to the sea. "

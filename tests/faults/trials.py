@@ -14,7 +14,7 @@ import time
 from typing import NamedTuple
 
 from tests.faults.jobs import Job, make_inputs
-from tests.programs.forking import LONGEST
+from tests.helpers.forking import LONGEST
 
 SOURCE = pathlib.Path(__file__).with_name("kill_at.c")
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}

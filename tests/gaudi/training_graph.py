@@ -26,7 +26,9 @@ from runtime.devices.device import Device
 from runtime.training.loop import make_estimator
 from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS
-from tests.conftest import ROOT, run, squad_command
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
+from tests.helpers.squad import squad_command
 
 # ALBERT-base on two tasks, and BERT-base on the first.
 STATIC = ("squad", "mrpc", "bert_squad")

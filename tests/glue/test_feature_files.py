@@ -12,7 +12,9 @@ from classifier_utils import ColaProcessor, file_based_convert_examples_to_featu
 from glue.feature_files import GlueFeatures
 from runtime.data import cached_file
 from runtime.errors import UserError
-from tests.conftest import ROOT, change_header, run
+from tests.helpers.files import change_header
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from optimization import OptimizerOptions
 from runtime import estimators
 from runtime.devices import mask_seeds
 from runtime.training import graph_keys
-from tests.classification.samples import CONFIG
+from tests.helpers.classification import CONFIG
 
 TRAIN, EVAL, PREDICT = (getattr(estimators.ModeKeys, k) for k in ("TRAIN", "EVAL", "PREDICT"))
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")

@@ -10,7 +10,7 @@ from classification.metrics import compute_metrics
 from classification.predictions import write_predictions
 from glue.tasks import PROCESSORS, ColaProcessor, MrpcProcessor, QqpProcessor
 from runtime.errors import UserError
-from tests.glue.samples import LABELS, ROWS, write_all
+from tests.helpers.glue import LABELS, ROWS, write_all
 
 # Task: the first training example's id; the first development and test example's label.
 TASKS = {

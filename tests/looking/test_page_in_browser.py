@@ -13,7 +13,7 @@ from classification.view import labels_view
 from looking.page import write_page
 from squad.scoring import evaluate_v2, get_raw_scores
 from squad.view import answers_view
-from tests.programs.forking import LONGEST
+from tests.helpers.forking import LONGEST
 
 # What a browser would run, or take for the end of the data, if it took it for markup.
 MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&lt;"

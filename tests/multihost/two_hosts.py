@@ -17,8 +17,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import MPIRUN, at_step, run, squad_command
-from tests.test_workers import losses
+from tests.helpers.checkpoints import losses
+from tests.helpers.running import MPIRUN, at_step, run
+from tests.helpers.squad import squad_command
 
 pytestmark = pytest.mark.usefixtures("mpirun")
 HOSTS = {"albert-host-1": "10.213.77.1", "albert-host-2": "10.213.77.2"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conftest import defaults_of
+from tests.helpers.files import defaults_of
 
 # Of run_pretraining.py of google-research/albert.
 REFERENCE = {

@@ -17,7 +17,7 @@ from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
 from pretraining.shards import ShardMaker, plan_shards
 from runtime.errors import UserError
-from tests.conftest import change_header
+from tests.helpers.files import change_header
 
 DUPE_FACTOR = 4
 

@@ -6,7 +6,7 @@ import pytest
 
 from race.examples import InputExample, RaceProcessor, filled_in
 from runtime.errors import UserError
-from tests.race.samples import passage, write_race
+from tests.helpers.race import passage, write_race
 
 PASSAGE = {
     "id": "high1.txt",

@@ -8,7 +8,7 @@ from modeling import AlbertModel
 from race_utils import create_model, model_fn_builder
 from runtime import estimators
 from runtime.devices import mask_seeds
-from tests.classification.samples import CONFIG
+from tests.helpers.classification import CONFIG
 
 LENGTH, SIZE = 10, 3
 LABELS = np.array([3, 0, 2], np.int32)

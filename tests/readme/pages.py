@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 README = ROOT / "README.md"
 PAGES = [

@@ -16,7 +16,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 from tests.readme.pages import BLOCKS, Block
 
 # So small that it takes seconds, and nothing is learned.

@@ -11,7 +11,8 @@ import pytest
 
 from runtime import ending
 from runtime.version import VERSION
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 OF_ALL_RUNS = {"output_dir", "init_checkpoint", "device", "use_horovod", "seed", "max_seq_length"}
 

@@ -15,7 +15,8 @@ import tensorflow.compat.v1 as tf
 from runtime import distributed, launcher
 from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
-from tests.conftest import ROOT, run, run_as_workers, under_mpirun
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run, run_as_workers, under_mpirun
 from tests.programs import collectives
 
 

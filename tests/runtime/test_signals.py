@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 # What each program begins with; the patience is as short as tests are.
 BEGINNING = """

@@ -13,7 +13,7 @@ import pytest
 from sample.generate import generate, text_of
 from sample.relations import RELATIONS
 from squad.scoring import f1_score, metric_max_over_ground_truths
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 SEEDS = (1, 2)
 

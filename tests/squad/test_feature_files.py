@@ -27,7 +27,10 @@ from squad import feature_files
 from squad.feature_files import FeatureOptions, SquadFeatures
 from squad.features import WindowMaker
 from squad_utils import FeatureWriter
-from tests.conftest import ROOT, change_header, run, squad_command
+from tests.helpers.files import change_header
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
+from tests.helpers.squad import squad_command
 
 OPTIONS = FeatureOptions(64, 16, 20)
 MAKE = """

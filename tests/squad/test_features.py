@@ -17,7 +17,8 @@ import tokenization
 from runtime.errors import UserError
 from squad.features import WindowMaker
 from squad_utils import SquadExample
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 
 def load_tokenizer(path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.weights.models import (
+from tests.helpers.models import (
     CONFIGS,
     HEADS,
     arrays_of,

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.errors import FlagError, UserError
 from runtime.files import content_of
-from tests.weights.models import make_checkpoint
+from tests.helpers.models import make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 
 

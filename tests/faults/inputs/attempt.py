@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.conftest import ROOT, run
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 # How much slower than this a program may not be that has little to do, on two busy cores.
 SECONDS = 60.0

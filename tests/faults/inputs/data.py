@@ -7,11 +7,11 @@ import json
 import pathlib
 from collections.abc import Callable, Iterator
 
-from tests.conftest import make_squad
 from tests.faults.inputs.attempt import Attempt
 from tests.faults.inputs.good import copied, written
 from tests.faults.jobs import FLAGS
-from tests.race.samples import passage
+from tests.helpers.race import passage
+from tests.helpers.squad import make_squad
 
 _LOOP = "a loop"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from tests.faults.inputs.attempt import Attempt
 from tests.faults.inputs.data import training
 from tests.faults.inputs.good import copied, written
-from tests.programs.forking import LONGEST
+from tests.helpers.forking import LONGEST
 
 _CONVERT = ("convert_checkpoint", "{w}/squad", "{t}/new")
 _EXTRACT = (

@@ -8,9 +8,10 @@ import shutil
 import sys
 from collections.abc import Callable
 
-from tests.conftest import ROOT, run
 from tests.faults.inputs.attempt import Make
 from tests.faults.jobs import Job, make_inputs
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 
 # Folder of a run and its program.
 _RUNS = {"squad": "run_squad_v1", "squad2": "run_squad_v2", "mrpc": "run_classifier"}

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime.bf16 import configuration
 from runtime.errors import UserError
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 SHIPPED = [ROOT / "bf16_config" / name for name in ("albert.json", "bert.json")]
 MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"}

@@ -13,7 +13,7 @@ from answering import load_model
 from runtime.checkpoints.checkpoint_files import as_files, check_fits
 from runtime.checkpoints.initialization import compare_with_checkpoint
 from runtime.errors import UserError
-from tests.weights.models import arrays_of, make_checkpoint
+from tests.helpers.models import arrays_of, make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 from weights.source import find_source, read_variables
 

@@ -14,7 +14,7 @@ import pytest
 from runtime.data import process_pool
 from runtime.data.process_pool import ordered_map
 from runtime.errors import UserError
-from tests.conftest import ROOT
+from tests.helpers.forking import ROOT
 
 # Prints the ids of two worker processes, which then have nothing to do or are at work.
 WORK = """

@@ -17,7 +17,7 @@ from runtime.data.sequences import SEQUENCE_KEYS
 from runtime.preflight.step_memory import estimate_memory, on_the_cpu
 from squad.head import make_v1_head
 from squad.records import ANSWER_KEYS
-from tests.tracing import traced_peak
+from tests.helpers.tracing import traced_peak
 
 ALBERT = functools.partial(AlbertConfig, embedding_size=32)
 

@@ -30,7 +30,7 @@ class ForkingProcess:
 
     def __init__(self):
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.programs.forking"],
+            [sys.executable, "-m", "tests.helpers.forking"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,0 +1,25 @@
+"""What runs have written: variables and curves."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+
+def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.ndarray]:
+    """All variables of a checkpoint, optimizer slots included."""
+    reader = tf.train.load_checkpoint(str(folder / name))
+    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
+
+
+def losses(folder: pathlib.Path) -> np.ndarray:
+    """The loss of every step, from the curves."""
+    found = {}
+    for file in folder.glob("events*"):
+        for event in tf.train.summary_iterator(str(file)):
+            for value in event.summary.value:
+                if value.tag == "loss":
+                    found[event.step] = value.simple_value
+    return np.array([found[step] for step in sorted(found)])

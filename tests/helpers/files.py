@@ -1,0 +1,53 @@
+"""Files that tests share or damage, and flags of programs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable
+
+import filelock
+import pytest
+from absl import flags
+
+
+def copy_of_shared(
+    tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[pathlib.Path], None]
+) -> pathlib.Path:
+    """A folder of one's own with what the first of pytest's processes that needs it makes."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"{name}-for-all"
+    is_made = shared.with_suffix(".made")
+    with filelock.FileLock(f"{shared}.lock"):
+        if not is_made.exists():
+            shared.mkdir()
+            make(shared)
+            is_made.touch()
+    return shutil.copytree(shared, tmp_path_factory.mktemp(name), dirs_exist_ok=True)
+
+
+def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
+    """Changes the text of a header of ours; `with_hash`, or else as earlier versions wrote it."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    if not with_hash:
+        header = json.loads(text)
+        del header["header_sha256"]
+        text = json.dumps(header, indent=2)
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def defaults_of(program: str) -> dict[str, object]:
+    """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
+    before = set(flags.FLAGS)
+    try:
+        importlib.import_module(program)
+        return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)
+        sys.modules.pop(program, None)

@@ -1,0 +1,100 @@
+"""Fixtures that all tests share: the reference data, a tiny SQuAD, what was trained on it."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from collections.abc import Callable, Sequence
+
+import pytest
+from absl import flags
+
+from tests.helpers.files import copy_of_shared
+from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.running import MPIRUN, run
+from tests.helpers.squad import make_squad_files, squad_command
+
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> pathlib.Path:
+    """The folder of reference data."""
+    if not SHARED.is_dir():
+        pytest.skip(f"the reference data is not at {SHARED}")
+    return SHARED
+
+
+@pytest.fixture
+def set_flags(monkeypatch) -> Callable[..., None]:
+    """Gives this process the flags of a program, instead of any others, until the test ends."""
+
+    def set_flags(definers: Sequence[Callable[[], None]], *arguments: str) -> None:
+        for name, value in vars(flags.FlagValues()).items():
+            monkeypatch.setitem(vars(flags.FLAGS), name, value)
+        for define in definers:
+            define()
+        flags.FLAGS(["program", *arguments])
+
+    return set_flags
+
+
+@pytest.fixture(scope="session")
+def squad_dir(tmp_path_factory) -> pathlib.Path:
+    """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, vocab.txt with
+    as many pieces, albert.json and bert.json."""
+    return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> None:
+    """For tests that need Horovod and mpirun."""
+    pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed: make horovod")
+    if not MPIRUN.exists():
+        pytest.skip(f"{MPIRUN} is missing: make horovod")
+
+
+@pytest.fixture(scope="session")
+def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
+    """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""
+
+    def make(folder: pathlib.Path) -> None:
+        # In a process of its own, as users have it.
+        command = squad_command(squad_dir, folder)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
+        assert result.returncode == 0, result.stderr
+
+    return copy_of_shared(tmp_path_factory, "trained", make)
+
+
+@pytest.fixture(scope="session")
+def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
+    """The folder of a SavedModel of that run."""
+
+    def make(folder: pathlib.Path) -> None:
+        result = run(squad_command(squad_dir, trained, f"--export_dir={folder}"))
+        assert result.returncode == 0, result.stderr
+
+    (found,) = copy_of_shared(tmp_path_factory, "exported", make).glob("saved_model/*")
+    return found
+
+
+@pytest.fixture(scope="session")
+def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
+    """Writes models with random weights: of a head, with what its program knew of it."""
+    from benchmarks.ask import write_random_weights
+    from modeling import read_config
+    from runtime.training.assets import Assets, write_assets
+
+    def write(head, **description) -> str:
+        folder = tmp_path_factory.mktemp("random")
+        config = read_config(str(squad_dir / "albert.json"))
+        write_random_weights(str(folder), config, head)
+        names = {"config.json": "albert.json", "spm.model": "spm.model"}
+        files = {name: str(squad_dir / source) for name, source in names.items()}
+        values = {"do_lower_case": True, "max_seq_length": 64, **description}
+        (folder / "assets.extra").mkdir()
+        write_assets(str(folder / "assets.extra"), Assets(values, files))
+        return str(folder)
+
+    return write

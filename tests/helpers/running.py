@@ -1,0 +1,92 @@
+"""Running the programs: in a forked process, in one of their own, and as several workers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+
+from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
+
+
+def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[str]:
+    """A command to which, at a step of its training, something of `tests.programs.at_step` happens
+    on one of its workers."""
+    python, *program = command
+    return [python, str(ROOT / "tests/programs/at_step.py"), fault, str(step), str(rank), *program]
+
+
+@functools.cache
+def _forking_process() -> ForkingProcess:
+    return ForkingProcess()
+
+
+def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
+    """Runs a command to its end and keeps what it prints; our programs in a forked process."""
+    python, program, *_ = [*command, ""]
+    if python == sys.executable and program.endswith(".py"):
+        return _forking_process().run(command[1:], **kwargs)
+    return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
+
+
+def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs the text of a program, that imports ours, in a forked process."""
+    (folder / "program.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return run([sys.executable, str(folder / "program.py"), *arguments], env=environment)
+
+
+MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
+
+
+def under_mpirun(workers: int, command: list[str], *options: str) -> list[str]:
+    """A command as so many workers; on any number of cores, as root or not."""
+    placing = ["--oversubscribe", "--bind-to", "none", "--allow-run-as-root", *options]
+    return [str(MPIRUN), "-np", str(workers), *placing, *command]
+
+
+def run_as_workers(
+    workers: int, command: list[str], *flags_of_last: str
+) -> subprocess.CompletedProcess:
+    """Runs a program of ours as so many workers, in forked processes that Horovod's Gloo connects.
+
+    Much faster than under mpirun; how a job starts and how it breaks is tested with that. All of
+    them must end by themselves, also if the last is given flags of its own.
+    """
+    from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
+    from horovod.runner.gloo_run import create_slot_env_vars
+    from horovod.runner.http.http_server import RendezvousServer
+
+    server = RendezvousServer(verbose=0)
+    variables = {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(server.start()),
+        "HOROVOD_GLOO_IFACE": "lo",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+    }
+    slots = get_host_assignments(parse_hosts(f"localhost:{workers}"), workers)
+    server.init(slots)
+    try:
+        each = [({**variables, **create_slot_env_vars(slot)}, ()) for slot in slots]
+        each[-1] = (each[-1][0], flags_of_last)
+        return _forking_process().run(command[1:], workers=each)
+    finally:
+        server.stop()
+
+
+def error_line(result: subprocess.CompletedProcess) -> str:
+    """The one line that an error consists of; no traceback may be there."""
+    assert "Traceback" not in result.stderr, result.stderr
+    lines = [line for line in result.stderr.splitlines() if ": error: " in line]
+    assert len(lines) == 1, result.stderr
+    return lines[0]
+
+
+def assert_fails(result: subprocess.CompletedProcess, code: int, *parts: str) -> None:
+    assert result.returncode == code, result.stderr
+    line = error_line(result)
+    for part in parts:
+        assert part in line

@@ -1,0 +1,127 @@
+"""A tiny SQuAD with its tokenizers, and the command that trains on it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import sys
+from collections.abc import Sequence
+
+import sentencepiece as spm
+
+from tests.helpers.forking import ROOT
+
+
+def make_squad(seed: int, articles: int) -> dict:
+    """A SQuAD 1.1 file about nothing: every question asks for the word after one of the text."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choices("abcdefghiklmnoprstu", k=rng.randint(2, 8))) for _ in range(200)]
+    data = []
+    for a in range(articles):
+        paragraphs = []
+        for p in range(2):
+            text = (
+                " ".join(rng.choice(words) for _ in range(rng.randint(20, 60))).capitalize() + "."
+            )
+            places = [i + 1 for i, char in enumerate(text) if char == " "]
+            qas = []
+            for q in range(3):
+                start = rng.choice(places)
+                answer = text[start:].split()[0].strip(".")
+                before = text[:start].split()[-1]
+                qas.append(
+                    {
+                        "id": f"{seed}-{a}-{p}-{q}",
+                        "question": f"What comes after {before}?",
+                        "answers": [{"text": answer, "answer_start": start}],
+                    }
+                )
+            paragraphs.append({"context": text, "qas": qas})
+        data.append({"title": f"Article {a}", "paragraphs": paragraphs})
+    return {"version": "1.1", "data": data}
+
+
+def make_squad_files(folder: pathlib.Path) -> None:
+    """Writes the files of `squad_dir` into a folder."""
+    for name, seed, articles in (("train", 1, 8), ("dev", 2, 2)):
+        content = json.dumps(make_squad(seed, articles))
+        (folder / f"{name}-v1.1.json").write_text(content, encoding="utf-8")
+    texts = [
+        text
+        for article in make_squad(1, 8)["data"]
+        for paragraph in article["paragraphs"]
+        for text in (paragraph["context"], *(q["question"] for q in paragraph["qas"]))
+    ]
+    (folder / "text.txt").write_text("\n".join(texts).lower(), encoding="utf-8")
+    spm.SentencePieceTrainer.train(
+        input=str(folder / "text.txt"),
+        model_prefix=str(folder / "spm"),
+        vocab_size=200,
+        model_type="unigram",
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        hard_vocab_limit=False,
+        num_threads=1,
+        minloglevel=2,
+    )
+    model = spm.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    write_vocabulary(folder / "vocab.txt", texts, model.get_piece_size())
+    config = {
+        "vocab_size": model.get_piece_size(),
+        "embedding_size": 16,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+        "max_position_embeddings": 128,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+    }
+    (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
+    del config["embedding_size"]
+    (folder / "bert.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> None:
+    """Writes a WordPiece vocabulary of letters and, as many as there is room for, words."""
+    words = sorted({word for text in texts for word in text.lower().strip(".?").split()})
+    letters = sorted(set("".join(words)))
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?"]
+    pieces += [*letters, *(f"##{letter}" for letter in letters), *words]
+    path.write_text("\n".join(list(dict.fromkeys(pieces))[:size]), encoding="utf-8")
+
+
+def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
+    """The command of a tiny run; later flags win over earlier ones."""
+    return [
+        sys.executable,
+        str(ROOT / "run_squad_v1.py"),
+        f"--albert_config_file={squad_dir / 'albert.json'}",
+        f"--spm_model_file={squad_dir / 'spm.model'}",
+        f"--train_file={squad_dir / 'train-v1.1.json'}",
+        f"--predict_file={squad_dir / 'dev-v1.1.json'}",
+        f"--output_dir={output_dir}",
+        "--max_seq_length=64",
+        "--max_query_length=20",
+        "--doc_stride=16",
+        "--train_batch_size=8",
+        "--learning_rate=1e-3",
+        "--num_train_epochs=2",
+        "--save_checkpoints_steps=5",
+        *flags,
+    ]
+
+
+def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Writes a file of SQuAD 1.1 as one of 2.0: every third question has no answer."""
+    content = json.loads(source.read_text())
+    questions = [q for a in content["data"] for p in a["paragraphs"] for q in p["qas"]]
+    for number, question in enumerate(questions):
+        question["is_impossible"] = number % 3 == 2
+        if question["is_impossible"]:
+            question |= {"plausible_answers": question["answers"], "answers": []}
+    target.write_text(json.dumps({**content, "version": "v2.0"}))
