@@ -1,0 +1,157 @@
+"""Small defects that can be planted into a module: what is changed, and the text that results."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_COMPARISONS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+_ARITHMETIC = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
+_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+# Their text is for people: what they say is no behaviour that can be wrong unnoticed.
+_TALK = ("LOG", "logging", "print", "help")
+
+
+class Mutation(NamedTuple):
+    """A change of one place.
+
+    Attributes:
+      line: of the place, from 1 on.
+      operator: what kind of change it is.
+      before, after: the source of the place.
+      text: the whole module with the change.
+    """
+
+    line: int
+    operator: str
+    before: str
+    after: str
+    text: str
+
+
+def mutations(source: str) -> list[Mutation]:
+    """Lists all changes that the operators can make of a module, in the order of its lines."""
+    found = []
+    for node, operator, changed in _changes(ast.parse(source)):
+        start, end = _offset(source, node, "lineno"), _offset(source, node, "end_lineno")
+        encoded = source.encode()
+        after = ast.unparse(changed)
+        if isinstance(node, ast.expr):
+            after = f"({after})"
+        else:
+            after = after.replace("\n", "\n" + " " * node.col_offset)
+        text = (encoded[:start] + after.encode() + encoded[end:]).decode()
+        compile(text, "mutated", "exec")
+        before = encoded[start:end].decode()
+        found.append(Mutation(node.lineno, operator, before, after, text))
+    return sorted(found, key=lambda mutation: mutation.line)
+
+
+def _offset(source: str, node: ast.AST, line: str) -> int:
+    """Returns the place in bytes of a node's start or end."""
+    column = node.col_offset if line == "lineno" else node.end_col_offset
+    lines = source.encode().split(b"\n")
+    return sum(len(text) + 1 for text in lines[: getattr(node, line) - 1]) + column
+
+
+def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    """Yields nodes with an operator's name and what it makes of them; not in annotations or text."""
+    yield from _changes_of(node)
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "format_spec"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not _is_talk(child):
+                yield from _changes(child)
+
+
+def _is_talk(node: ast.AST) -> bool:
+    if isinstance(node, ast.JoinedStr | ast.ImportFrom | ast.Import | ast.Raise | ast.Assert):
+        return True
+    if isinstance(node, ast.Expr):
+        node = node.value
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return True
+    return isinstance(node, ast.Call) and any(word in ast.unparse(node.func) for word in _TALK)
+
+
+def _changes_of(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    def changed(**fields: object) -> ast.AST:
+        made = copy.copy(node)
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    match node:
+        case ast.Compare(ops=[one]) if type(one) in _COMPARISONS:
+            yield node, "comparison", changed(ops=[_COMPARISONS[type(one)]()])
+        case ast.BinOp(op=op) if type(op) in _ARITHMETIC and not _has_text(node):
+            yield node, "arithmetic", changed(op=_ARITHMETIC[type(op)]())
+        case ast.BoolOp(op=op):
+            other = ast.Or() if isinstance(op, ast.And) else ast.And()
+            yield node, "and or", changed(op=other)
+            yield node, "part of a condition", changed(values=node.values[:-1])
+        case ast.UnaryOp(op=ast.Not()):
+            yield node, "not", node.operand
+        case ast.Constant(value=bool(value)):
+            yield node, "truth", changed(value=not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield node, "number", changed(value=value + 1)
+        case ast.IfExp():
+            yield node, "choice", node.body
+        case ast.If():
+            yield node.test, "condition", ast.Constant(True)
+        case ast.Expr(value=ast.Call()):
+            yield node, "statement", ast.Pass()
+        case ast.AugAssign():
+            yield node, "statement", ast.Pass()
+        case ast.Slice():
+            if node.lower:
+                yield node.lower, "slice", ast.Constant(None)
+            if node.upper:
+                yield node.upper, "slice", ast.Constant(None)
+    if isinstance(node, ast.Call):
+        yield from _changed_calls(node, changed)
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        first = node.generators[0]
+        if first.ifs:
+            bare = ast.comprehension(first.target, first.iter, first.ifs[1:], first.is_async)
+            yield node, "filter", changed(generators=[bare, *node.generators[1:]])
+
+
+def _changed_calls(node: ast.Call, changed) -> Iterator[tuple[ast.AST, str, ast.AST]]:
+    if isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
+        yield node, "function", changed(func=ast.Name(_FUNCTIONS[node.func.id]))
+    for keyword in node.keywords:
+        # Without `strict`, nothing changes but what a programmer's mistake does.
+        if keyword.arg not in (None, "strict"):
+            left = [other for other in node.keywords if other is not keyword]
+            yield node, f"argument {keyword.arg}", changed(keywords=left)
+
+
+def _has_text(node: ast.AST) -> bool:
+    return any(
+        isinstance(part, ast.JoinedStr)
+        or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+        for part in ast.walk(node)
+    )

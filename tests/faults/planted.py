@@ -1,0 +1,148 @@
+r"""Plants defects one after the other, and says which test notices each.
+
+  python -m tests.faults.planted [--count=60] [--seed=23] [--only=N,N,...] [--all] [--jobs=2]
+
+Places are drawn by room in proportion to its lines, operators from `tests/faults/mutations.py`; some
+subjects get a number of defects of their own first. In a copy of the committed tree, the tests near a
+changed module run until one fails; with --all, those that `make test` runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+from tests.faults.mutations import Mutation, mutations
+from tests.helpers.forking import ROOT
+from tests.near import near
+
+# Subjects that a draw by lines would miss, with the modules they are in.
+SUBJECTS = {
+    "sharded state": ["sharded_optimizer.py", "runtime/checkpoints/sharded_state.py"],
+    "elastic resume": ["runtime/training/elastic.py"],
+    "patience": ["runtime/training/evaluation.py"],
+}
+OF_EACH_SUBJECT = 4
+# Measurements, and modules that nothing but flags and names are in.
+LEFT_OUT = ("tests/", "benchmarks/")
+LONGEST = 600
+
+
+def rooms() -> dict[str, list[str]]:
+    """Lists the product's modules by room: a folder, or the root."""
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True)
+    by_room = collections.defaultdict(list)
+    for path in listed.stdout.splitlines():
+        if not path.startswith(LEFT_OUT):
+            by_room[str(pathlib.PurePath(path).parent)].append(path)
+    return dict(by_room)
+
+
+def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
+    """Draws defects, each with the path of its module."""
+    rng = random.Random(seed)
+    all_of = {path: mutations((ROOT / path).read_text()) for of in rooms().values() for path in of}
+    lines = {path: len((ROOT / path).read_text().splitlines()) for path in all_of}
+
+    def draw(paths: list[str]) -> tuple[str, Mutation]:
+        path = rng.choices(paths, [lines[path] * bool(all_of[path]) for path in paths])[0]
+        return path, rng.choice(all_of[path])
+
+    found = [draw(paths) for paths in SUBJECTS.values() for _ in range(OF_EACH_SUBJECT)]
+    by_room = rooms()
+    sizes = [sum(lines[path] for path in paths) for paths in by_room.values()]
+    left = count - len(found)
+    # The largest remainders get what is left over.
+    shares = [size * left / sum(sizes) for size in sizes]
+    numbers = [int(share) for share in shares]
+    order = sorted(range(len(shares)), key=lambda k: numbers[k] - shares[k])
+    for k in order[: left - sum(numbers)]:
+        numbers[k] += 1
+    for paths, number in zip(by_room.values(), numbers, strict=True):
+        found += [draw(paths) for _ in range(number)]
+    return found
+
+
+class Tree:
+    """A copy of the committed tree, to plant defects in."""
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder / ROOT.name
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(self.folder)], check=True)
+        for name, target in ((".venv", ROOT / ".venv"), ("../shared", ROOT.parent / "shared")):
+            if target.exists() and not (self.folder / name).exists():
+                (self.folder / name).symlink_to(target)
+
+    def verdict(self, path: str, mutation: Mutation, with_all: bool) -> str:
+        """Says which test notices a defect, or that none does."""
+        module = self.folder / path
+        before = module.read_text()
+        module.write_text(mutation.text)
+        try:
+            return self._tested(path, with_all)
+        finally:
+            module.write_text(before)
+
+    def _tested(self, path: str, with_all: bool) -> str:
+        tests = [str(test.relative_to(ROOT)) for test in near(ROOT / path)]
+        chosen = ["-n", "2", "--dist", "loadscope"] if with_all else tests
+        if not chosen:
+            return "no test is near"
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", *chosen]
+        try:
+            done = subprocess.run(
+                command, cwd=self.folder, capture_output=True, text=True, timeout=LONGEST
+            )
+        except subprocess.TimeoutExpired:
+            return "noticed: it hangs"
+        if done.returncode == 0:
+            return "SURVIVED"
+        failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+        return f"noticed: {failed.group(1) if failed else 'pytest fails'}"
+
+
+def main() -> None:
+    """Prints a line for each defect, and how many are noticed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=23)
+    parser.add_argument("--only", type=lambda text: set(map(int, text.split(","))))
+    parser.add_argument("--all", action="store_true", help="run all tests, not those near alone")
+    parser.add_argument("--jobs", type=int, default=1, help="defects at a time")
+    parser.add_argument("--list", action="store_true", help="only say what would be planted")
+    arguments = parser.parse_args()
+    defects = list(enumerate(drawn(arguments.count, arguments.seed), start=1))
+    chosen = [one for one in defects if not arguments.only or one[0] in arguments.only]
+    with tempfile.TemporaryDirectory() as folder:
+        trees: list[Tree] = []
+
+        def verdict(of: tuple[int, tuple[str, Mutation]]) -> str:
+            _, (path, mutation) = of
+            tree = trees.pop() if trees else Tree(pathlib.Path(tempfile.mkdtemp(dir=folder)))
+            try:
+                return tree.verdict(path, mutation, arguments.all)
+            finally:
+                trees.append(tree)
+
+        noticed = 0
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            verdicts = ("" for _ in chosen) if arguments.list else pool.map(verdict, chosen)
+            for (number, (path, mutation)), text in zip(chosen, verdicts, strict=True):
+                change = " ".join(f"{mutation.before} -> {mutation.after}".split())
+                place = f"{path}:{mutation.line}, {mutation.operator}"
+                print(f"{number}. {place}: {change[:160]}\n    {text}", flush=True)
+                noticed += text.startswith("noticed")
+    print(f"{noticed} of {len(chosen)} noticed, seed {arguments.seed}")
+
+
+if __name__ == "__main__":
+    main()
