@@ -4,10 +4,8 @@ import fractions
 import gzip
 import json
 import signal
-import sys
 
 import hypothesis
-import numpy as np
 import pytest
 import sentencepiece as spm
 from hypothesis import strategies as st
@@ -15,10 +13,8 @@ from hypothesis import strategies as st
 import squad_utils
 import tokenization
 from runtime.errors import UserError
-from squad.features import WindowMaker
 from squad_utils import SquadExample
-from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import run_text
 
 
 def load_tokenizer(path):
@@ -81,86 +77,55 @@ def positions(feature):
 OF_PREDICTION = {"example_index", "tok_start_to_orig_index", "tok_end_to_orig_index"}
 
 
-class Golden:
-    """Our features and the reference's, in pairs, with the question each is of."""
-
-    def __init__(self, shared, tokenizer, data, golden, lengths, training):
-        path = str(shared / "data" / "squad" / f"{data}.json")
-        examples = squad_utils.read_squad_examples(path, training)
-        self.features = convert(examples, tokenizer, lengths, training)
-        with gzip.open(shared / "golden" / f"{golden}.jsonl.gz", "rt") as lines:
-            self.rows = list(map(json.loads, lines))
-        self.max_seq_length, self.training = lengths[0], training
-        self.examples, number = [], -1
-        for feature in self.features:
-            number += feature.doc_span_index == 0
-            self.examples.append(examples[number])
-
-    def pairs(self):
-        return zip(self.features, self.rows, self.examples, strict=True)
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        ("en8k", "train-v1.1", "features-train-v1.1", (384, 128, 64), True),
-        ("en8k", "dev-v1.1", "features-dev-v1.1", (384, 128, 64), False),
-        ("en8k", "train-v2.0", "features-train-v2.0-seq128", (128, 48, 24), True),
-        ("bert8k", "train-v1.1", "features-bert-train-v1.1", (384, 128, 64), True),
-        ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64), False),
+@pytest.mark.parametrize(
+    ("tokenizer", "data", "golden", "lengths"),
+    [
+        ("en8k", "train-v1.1", "features-train-v1.1", (384, 128, 64)),
+        ("en8k", "dev-v1.1", "features-dev-v1.1", (384, 128, 64)),
+        ("en8k", "train-v2.0", "features-train-v2.0-seq128", (128, 48, 24)),
+        ("bert8k", "train-v1.1", "features-bert-train-v1.1", (384, 128, 64)),
+        ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64)),
     ],
-    ids=lambda case: "-".join(case[:2]),
 )
-def golden(request, shared):
-    name, *case = request.param
-    return Golden(shared, request.getfixturevalue(name), *case)
-
-
-class TestGolden:
-    def test_model_inputs(self, golden):
-        assert len(golden.features) == len(golden.rows) > 500
-        for feature, row, _ in golden.pairs():
-            length, first = len(row["input_ids"]), row["n_segment0"]
-            padding = [0] * (golden.max_seq_length - length)
-            assert feature.input_ids == row["input_ids"] + padding
-            assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
-            assert feature.input_mask == [1] * length + padding
-            # Google's BERT has no mask of places; ours is that of ALBERT.
-            p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
-            assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
-
-    def test_numbers(self, golden):
-        for feature, row, _ in golden.pairs():
-            assert feature.unique_id == row["unique_id"]
-            assert feature.doc_span_index == row["doc_span_index"]
-            assert feature.paragraph_len == len(row["input_ids"]) == len(feature.tokens)
-            assert golden.training == (feature.example_index is None)
-
-    def test_places_in_the_text(self, golden):
-        if golden.training:
-            assert "tok_start_to_orig_index" not in golden.rows[0]
-            return
-        for feature, row, example in golden.pairs():
+def test_golden(request, shared, tokenizer, data, golden, lengths):
+    """Our features and the reference's; the answers that positions stand for besides."""
+    training = data.startswith("train")
+    path = str(shared / "data" / "squad" / f"{data}.json")
+    examples = squad_utils.read_squad_examples(path, training)
+    features = convert(examples, request.getfixturevalue(tokenizer), lengths, training)
+    with gzip.open(shared / "golden" / f"{golden}.jsonl.gz", "rt") as lines:
+        rows = list(map(json.loads, lines))
+    assert len(features) == len(rows) > 500
+    number = -1
+    for feature, row in zip(features, rows, strict=True):
+        number += feature.doc_span_index == 0
+        example = examples[number]
+        length, first = len(row["input_ids"]), row["n_segment0"]
+        padding = [0] * (lengths[0] - length)
+        assert feature.input_ids == row["input_ids"] + padding
+        assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
+        assert feature.input_mask == [1] * length + padding
+        # Google's BERT has no mask of places; ours is that of ALBERT.
+        p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
+        assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
+        assert feature.unique_id == row["unique_id"]
+        assert feature.doc_span_index == row["doc_span_index"]
+        assert feature.paragraph_len == length == len(feature.tokens)
+        if training:
+            assert feature.example_index is None
+            expected = row["start"], row["end"], row.get("is_impossible", row["start"] == 0)
+            assert positions(feature) == expected, example
+            if not feature.is_impossible:
+                text = text_of(feature, example, feature.start_position, feature.end_position)
+                assert example.orig_answer_text in text
+        else:
+            assert feature.start_position is feature.end_position is None
             assert row.get("qas_id", example.qas_id) == example.qas_id
             # Google's BERT has words where ALBERT has characters.
             for name in OF_PREDICTION & row.keys():
                 assert getattr(feature, name) == row[name]
             best = [i for i, is_best in feature.token_is_max_context.items() if is_best]
             assert best == row["max_context"]
-
-    def test_answer_positions(self, golden):
-        if not golden.training:
-            assert all(f.start_position is f.end_position is None for f in golden.features)
-            return
-        for feature, row, example in golden.pairs():
-            expected = row["start"], row["end"], row.get("is_impossible", row["start"] == 0)
-            assert positions(feature) == expected, example
-
-    def test_positions_cover_the_true_answer(self, golden):
-        for feature, _, example in golden.pairs():
-            if golden.training and not feature.is_impossible:
-                text = text_of(feature, example, feature.start_position, feature.end_position)
-                assert example.orig_answer_text in text
 
 
 @pytest.mark.parametrize("lengths", [(64, 16, 12), (96, 40, 30), (384, 200, 64)])
@@ -210,16 +175,9 @@ def brute_force_best(windows, token):
 
 class TestWindows:
     @hypothesis.given(
-        words=st.integers(1, 60),
-        asked=st.integers(1, 12),
-        room=st.integers(1, 40),
-        stride=st.integers(1, 50),
-        query=st.integers(1, 10),
+        *(st.integers(1, most) for most in (60, 12, 40, 50, 10)),
     )
-    @hypothesis.settings(
-        max_examples=150,
-        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    )
+    @hypothesis.settings(max_examples=100)
     def test_against_brute_force(self, tiny, words, asked, room, stride, query):
         text = " ".join("qxz"[i % 3] for i in range(words))
         ids = ids_of(tiny, text)
@@ -244,10 +202,7 @@ class TestWindows:
         stride=st.integers(1, 30),
         data=st.data(),
     )
-    @hypothesis.settings(
-        max_examples=100,
-        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    )
+    @hypothesis.settings(max_examples=50)
     def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
         """Every letter is a word; the answer is some of them, in each window or in none."""
         text = " ".join("qxz"[i % 3] for i in range(words))
@@ -299,7 +254,9 @@ class Alarm:
 class TestConvert:
     def test_a_feature_by_hand(self, tiny):
         example = SquadExample("x", "q z", "z  q\tx", "q", 3)
+        before = dict(vars(example))
         (feature,) = convert([example], tiny, (16, 4, 8), True)
+        assert vars(example) == before
         assert feature.tokens == ["[CLS]", *"▁q▁z", "[SEP]", *"▁z▁q▁x", "[SEP]"]
         assert feature.input_ids[:13] == tiny.convert_tokens_to_ids(feature.tokens)
         assert feature.input_ids[13:] == feature.input_mask[13:] == [0, 0, 0]
@@ -354,21 +311,14 @@ class TestConvert:
                 yield SquadExample(name, "q", "q x z q x z")
             events.append("end")
 
-        squad_utils.convert_examples_to_features(
-            examples(),
-            tiny,
-            16,
-            4,
-            8,
-            False,
-            lambda f: events.append(f"{f.unique_id - 1000000000}: {'abc'[f.example_index]}"),
-            True,
-        )
+        def came(feature):
+            events.append(f"{feature.unique_id - 1000000000}: {'abc'[feature.example_index]}")
+
+        squad_utils.convert_examples_to_features(examples(), tiny, 16, 4, 8, False, came, True)
         assert events == [
             *("read a", "0: a", "1: a"),
             *("read b", "2: b", "3: b"),
-            *("read c", "4: c", "5: c"),
-            "end",
+            *("read c", "4: c", "5: c", "end"),
         ]
 
     def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
@@ -383,12 +333,6 @@ class TestConvert:
         assert len(convert(examples, tiny, (32, 8, 8), False)) == 20
         assert texts == ["", "z q", "q x"]
 
-    def test_examples_are_not_changed(self, tiny):
-        example = SquadExample("x", "q", "q x z", "x", 2)
-        before = dict(vars(example))
-        convert([example], tiny, (32, 8, 8), True)
-        assert vars(example) == before
-
 
 class TestModels:
     def test_a_model_without_cls(self, tmp_path):
@@ -402,12 +346,6 @@ class TestModels:
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
         with pytest.raises(UserError, match=r"no piece \[UNK\]"):
             convert([SquadExample("x", "q", "q")], tokenizer, (32, 8, 8), False)
-
-    def test_windows_of_the_maker(self, tiny):
-        maker = WindowMaker(tiny, 32, 8, 8)
-        (window,) = maker.windows([SquadExample("x", "q", "x z", "z", 2)], 7)
-        assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
-        assert window.answer is not None and window.max_context.dtype == np.bool_
 
 
 class TestAnswersOfWordPiece:
@@ -471,11 +409,11 @@ print(features(150_000), min(seconds(150_000) for _ in range(2)) / short, peak()
 """
 
 
-def test_a_paragraph_of_150000_characters(shared):
+def test_a_paragraph_of_150000_characters(shared, tmp_path):
     """Time and memory grow with its length, where a table of characters by characters would take
     a hundred times as long as for a tenth of it, and 90 GB."""
     paths = [str(shared / "data/spm/en8k.model"), str(shared / "data/squad/train-v1.1.json")]
-    result = run([sys.executable, "-c", LONG, *paths], cwd=ROOT)
+    result = run_text(tmp_path, LONG, *paths)
     assert result.returncode == 0, result.stderr
     count, times_as_long, megabytes = map(float, result.stdout.split())
     assert count > 100
