@@ -177,7 +177,7 @@ class TestWindows:
     @hypothesis.given(
         *(st.integers(1, most) for most in (60, 12, 40, 50, 10)),
     )
-    @hypothesis.settings(max_examples=100)
+    @hypothesis.settings(max_examples=50)
     def test_against_brute_force(self, tiny, words, asked, room, stride, query):
         text = " ".join("qxz"[i % 3] for i in range(words))
         ids = ids_of(tiny, text)

@@ -24,6 +24,7 @@ from squad.scoring import (
     normalize_answer_v1,
     questions_of,
 )
+from tests.helpers.squad import official_script
 
 
 @pytest.fixture
@@ -164,9 +165,9 @@ class TestVersion2:
     @hypothesis.given(
         st.lists(st.tuples(st.lists(TEXTS, max_size=3), TEXTS, st.floats(-5, 5)), min_size=1)
     )
-    @hypothesis.settings(max_examples=100, deadline=None)
+    @hypothesis.settings(max_examples=50)
     def test_as_the_official_script(self, cases):
-        metrics = pytest.importorskip("transformers.data.metrics.squad_metrics")
+        metrics = official_script()
         answers = {
             str(i): [{"text": text} for text in texts] for i, (texts, *_) in enumerate(cases)
         }
