@@ -151,39 +151,47 @@ class TestModelFn:
         with pytest.raises(ValueError, match="init_checkpoint"):
             build(hub_module="https://tfhub.dev/google/albert_base/2")
 
-    def test_create_model_gives_the_scores_that_the_model_predicts(self):
-        """Padding has a score by default, as in the reference, and none where it is masked."""
+    @staticmethod
+    def outputs_of(create, *model_fns):
+        """The predictions of models, and what `create` gives of the features, of equal weights."""
         with tf.Graph().as_default(), quick_session() as session:
             tf.set_random_seed(3)
-            features = tensors()
-            inputs = [features[key] for key in SEQUENCES]
-            with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-                masked, unmasked, v2 = (
-                    model_fn(features, None, PREDICT, {}).predictions
-                    for model_fn in (
-                        v1_model_fn(mask_padding_in_loss=True),
-                        v1_model_fn(),
-                        v2_model_fn(),
-                    )
-                )
-                scores = squad_utils.create_v1_model(CONFIG, False, *inputs, True, True, None)
-                places = {"p_mask": outside_answers(features)}
-                outputs = squad_utils.create_v2_model(
-                    CONFIG, False, *inputs, True, places, 32, 3, 4, 0.5, None
-                )
+            features, found = tensors(), []
+            for model_fn in model_fns:
+                with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+                    found.append(model_fn(features, None, PREDICT, {}).predictions)
+            with tf.variable_scope("", reuse=True):
+                created = create(features, *(features[key] for key in SEQUENCES))
             session.run(tf.global_variables_initializer())
-            masked, unmasked, v2, scores, outputs = session.run(
-                [masked, unmasked, v2, scores, outputs]
-            )
+            return session.run([created, *found])
+
+    def test_create_v1_model(self):
+        """It gives the scores that the model predicts, to padding as well; or to that none."""
+        scores, masked, unmasked = self.outputs_of(
+            lambda _, *inputs: squad_utils.create_v1_model(
+                CONFIG, False, *inputs, True, True, None
+            ),
+            v1_model_fn(mask_padding_in_loss=True),
+            v1_model_fn(),
+        )
         real = make_batch(32)["input_mask"] == 1
-        for name, expected in zip(("start", "end"), scores, strict=True):
+        for name, expected in zip(("start_log_prob", "end_log_prob"), scores, strict=True):
             assert expected.shape == (4, 32) and np.std(expected) > 0.01
-            np.testing.assert_allclose(unmasked[f"{name}_log_prob"], expected, atol=1e-6)
-            np.testing.assert_allclose(masked[f"{name}_log_prob"][real], expected[real], atol=1e-6)
-            assert masked[f"{name}_log_prob"][~real].max() < -1000
-        assert v2.keys() == {*outputs, "unique_ids"}
+            np.testing.assert_allclose(unmasked[name], expected, atol=1e-6)
+            np.testing.assert_allclose(masked[name][real], expected[real], atol=1e-6)
+            assert masked[name][~real].max() < -1000
+
+    def test_create_v2_model(self):
+        def create(features, *inputs):
+            places = {"p_mask": outside_answers(features)}
+            arguments = (True, places, 32, 3, 4, 0.5, None)
+            return squad_utils.create_v2_model(CONFIG, False, *inputs, *arguments)
+
+        outputs, predictions = self.outputs_of(create, v2_model_fn())
+        assert predictions.keys() == {*outputs, "unique_ids"}
         for key, expected in outputs.items():
-            np.testing.assert_allclose(v2[key], expected, atol=1e-6)
+            np.testing.assert_allclose(predictions[key], expected, atol=1e-6)
+        assert outputs["end_top_index"].shape == (4, 3 * 4)
 
 
 @pytest.mark.skipif(
