@@ -98,17 +98,11 @@ def test_the_threshold_is_exported_where_it_is_given(make, flags):
     assert ("threshold" in exported.outputs) == bool(flags)
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (["--train_step=50", "--warmup_step=7"], (50, 7)),
-        (["--num_train_epochs=3", "--train_batch_size=8", "--warmup_step=2"], (37, 2)),
-        (["--num_train_epochs=3", "--train_step=50", "--warmup_step=2"], (50, 2)),
-    ],
-)
-def test_steps(make, flags, expected):
-    """Epochs count where they alone are given; 100 examples are 12.5 steps of 8."""
-    assert make("MRPC", *flags).steps(num_examples=100) == expected
+def test_steps(make):
+    """The flags have other names than those of RACE; 100 examples are 12.5 steps of 8."""
+    flags = ("--num_train_epochs=3", "--train_batch_size=8", "--warmup_step=2")
+    assert make("MRPC", *flags).steps(num_examples=100) == (37, 2)
+    assert make("MRPC", *flags, "--train_step=50").steps(num_examples=100) == (50, 2)
 
 
 @pytest.mark.parametrize(

@@ -173,23 +173,16 @@ class TestLeftOut:
         assert path in str(caught.value)
 
 
-# Where a file of two articles, the second of them with two questions, is changed; and the message.
+PARAGRAPH, QUESTION = ("paragraphs", 0), ("paragraphs", 0, "qas", 1)
+# Where the second of two articles, which has two questions, is changed; and the message.
 WRONG = [
-    ((), "paragraphs", 'data[1] has no list "paragraphs"'),
-    (("paragraphs", 0), "context", 'data[1].paragraphs[0] has no str "context"'),
-    (("paragraphs", 0), "qas", 'data[1].paragraphs[0] has no list "qas"'),
-    (("paragraphs", 0, "qas", 1), "id", 'data[1].paragraphs[0].qas[1] has no str "id"'),
-    (("paragraphs", 0, "qas", 1), "question", 'data[1].paragraphs[0].qas[1] has no str "question"'),
-    (
-        ("paragraphs", 0, "qas", 1, "answers", 0),
-        "text",
-        'data[1].paragraphs[0].qas[1].answers has no str "text"',
-    ),
-    (
-        ("paragraphs", 0, "qas", 1, "answers", 0),
-        "answer_start",
-        'data[1].paragraphs[0].qas[1].answers has no int "answer_start"',
-    ),
+    ((), "paragraphs", " has no list"),
+    (PARAGRAPH, "context", ".paragraphs[0] has no str"),
+    (PARAGRAPH, "qas", ".paragraphs[0] has no list"),
+    (QUESTION, "id", ".paragraphs[0].qas[1] has no str"),
+    (QUESTION, "question", ".paragraphs[0].qas[1] has no str"),
+    ((*QUESTION, "answers", 0), "text", ".paragraphs[0].qas[1].answers has no str"),
+    ((*QUESTION, "answers", 0), "answer_start", ".paragraphs[0].qas[1].answers has no int"),
 ]
 
 
@@ -231,7 +224,7 @@ class TestErrors:
                 continue
             with pytest.raises(UserError) as caught:
                 read_squad_examples(path, training)
-            assert str(caught.value) == f"{path} is not SQuAD: {message}"
+            assert str(caught.value) == f'{path} is not SQuAD: data[1]{message} "{key}"'
 
     @pytest.mark.parametrize(
         ("wrong", "message"),
