@@ -117,10 +117,6 @@ class TestFiles:
         (batch,) = self.batches(write(range(3)), multiple=4)
         assert batch["input_ids"].shape == (3, LENGTH)
 
-    def test_no_tpu(self):
-        with pytest.raises(ValueError, match="TPU"):
-            classifier_utils.file_based_input_fn_builder("x", 8, True, True, "mrpc", True, 2)
-
 
 class TestInMemory:
     @staticmethod
@@ -151,13 +147,13 @@ class TestInMemory:
             self.batches(range(3), length=LENGTH // 2)
 
 
-def create(is_training, labels, num_labels=2, hub_module=None, **options):
+def create(is_training, labels, num_labels=2, **options):
     """The model on three features."""
     keys = ("input_ids", "input_mask", "segment_ids")
     given = [feature(number, 0, length=16) for number in range(3)]
     inputs = [tf.constant([getattr(f, key) for f in given]) for key in keys]
     labels = None if labels is None else tf.constant(labels)
-    arguments = (labels, num_labels, False, "mrpc", hub_module)
+    arguments = (labels, num_labels, False, "mrpc", None)
     return classifier_utils.create_model(CONFIG, is_training, *inputs, *arguments, **options)
 
 
@@ -196,36 +192,19 @@ class TestCreateModel:
             assert loss is None and losses is None
             assert [value.shape.as_list() for value in others] == [[3, 2], [3, 2], [3]]
 
-    def test_no_hub_module(self):
-        with tf.Graph().as_default(), pytest.raises(ValueError, match="hub"):
-            create(True, None, hub_module="hub")
 
-
-class TestModelFnBuilder:
-    """Of the reference's arguments, by place."""
-
-    @staticmethod
-    def build(use_tpu=False, **options):
-        arguments = (CONFIG, 3, "model", 0.25, 10, 2, use_tpu, True, "mrpc")
-        return classifier_utils.model_fn_builder(*arguments, **options)
-
-    def test_arguments_reach_the_model(self, monkeypatch):
-        built = []
-        monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
-        monkeypatch.setattr(glue_models, "make_head", lambda *parts: parts)
-        self.build()
-        more = {"dropout": 0.5, "threshold": 0.75, "use_einsum": True}
-        self.build(optimizer="lamb", **more, optimizer_options={"epsilon": 1e-3})
-        optimizer = OptimizerOptions(0.25, 10, 2, "adamw")
-        options = ModelOptions(optimizer, "model", use_one_hot_embeddings=True)
-        assert built[0] == (CONFIG, (3, 0.1, None), options)
-        optimizer = optimizer._replace(optimizer="lamb", epsilon=1e-3)
-        options = options._replace(optimizer=optimizer, use_einsum=True)
-        assert built[1] == (CONFIG, (3, 0.5, 0.75), options)
-
-    @pytest.mark.parametrize(
-        ("argument", "words"), [({"use_tpu": True}, "TPU"), ({"hub_module": "hub"}, "hub")]
-    )
-    def test_what_is_refused(self, argument, words):
-        with pytest.raises(ValueError, match=words):
-            self.build(**argument)
+def test_arguments_of_model_fn_builder_reach_the_model(monkeypatch):
+    built = []
+    monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
+    monkeypatch.setattr(glue_models, "make_head", lambda *parts: parts)
+    arguments = (CONFIG, 3, "model", 0.25, 10, 2, False, True, "mrpc")
+    classifier_utils.model_fn_builder(*arguments)
+    more = {"dropout": 0.5, "threshold": 0.75, "use_einsum": True}
+    more |= {"optimizer": "lamb", "optimizer_options": {"epsilon": 1e-3}}
+    classifier_utils.model_fn_builder(*arguments, **more)
+    optimizer = OptimizerOptions(0.25, 10, 2, "adamw")
+    options = ModelOptions(optimizer, "model", use_one_hot_embeddings=True)
+    assert built[0] == (CONFIG, (3, 0.1, None), options)
+    optimizer = optimizer._replace(optimizer="lamb", epsilon=1e-3)
+    options = options._replace(optimizer=optimizer, use_einsum=True)
+    assert built[1] == (CONFIG, (3, 0.5, 0.75), options)

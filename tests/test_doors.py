@@ -17,6 +17,8 @@ import lamb_optimizer
 import modeling
 import optimization
 import tokenization
+from tests.helpers.classification import CONFIG
+from tests.helpers.sessions import quick_session
 
 # Arguments and defaults; ours may have more, by keyword only.
 SIGNATURES = """
@@ -175,43 +177,46 @@ def test_every_name_is_exported(module):
     assert set(exported) == names | OTHERS.get(module, set())
 
 
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [("use_tpu", True, "TPU"), ("hub_module", "hub", "not supported; give init_checkpoint")],
+)
+def test_tpu_and_hub_modules_are_refused(argument, value, words):
+    """By whatever the reference gives them to."""
+    ids = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), tf.zeros([1, 8], tf.int32))
+    usable, refusing = {"albert_config": CONFIG, "num_labels": 4, **ids}, 0
+    for module, name, arguments in signatures():
+        names = [text.partition("=")[0] for text in arguments.split(", ")]
+        if argument in names:
+            given = {**dict.fromkeys(names), **usable, argument: value}
+            with pytest.raises(ValueError, match=words):
+                getattr(importlib.import_module(module), name)(*map(given.get, names))
+            refusing += 1
+    assert refusing > 5
+
+
 def test_lamb_is_the_one_of_the_programs():
     assert lamb_optimizer.LAMBOptimizer is optimization.LAMBOptimizer
 
 
-class TestFineTuningUtils:
-    CONFIG = modeling.AlbertConfig(
-        vocab_size=40,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=20,
-    )
+def test_create_albert_is_the_model():
+    batch = ([[5, 6, 7], [8, 9, 0]], [[1, 1, 1], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]])
+    with tf.Graph().as_default(), quick_session() as session:
+        inputs = [tf.constant(values) for values in batch]
+        outputs = fine_tuning_utils.create_albert(CONFIG, False, *inputs, True, True, None)
+        with tf.variable_scope("", reuse=True):
+            model = modeling.AlbertModel(CONFIG, False, *inputs, scope="bert")
+        expected = [model.get_pooled_output(), model.get_sequence_output()]
+        session.run(tf.global_variables_initializer())
+        found, expected = session.run([outputs, expected])
+    assert [value.shape for value in found] == [(2, 16), (2, 3, 16)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
-    def test_create_albert_is_the_model(self):
-        batch = ([[5, 6, 7], [8, 9, 0]], [[1, 1, 1], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]])
-        with tf.Graph().as_default(), tf.Session() as session:
-            inputs = [tf.constant(values) for values in batch]
-            outputs = fine_tuning_utils.create_albert(self.CONFIG, False, *inputs, True, True, None)
-            with tf.variable_scope("", reuse=True):
-                model = modeling.AlbertModel(self.CONFIG, False, *inputs, scope="bert")
-            expected = [model.get_pooled_output(), model.get_sequence_output()]
-            session.run(tf.global_variables_initializer())
-            found, expected = session.run([outputs, expected])
-        assert [value.shape for value in found] == [(2, 16), (2, 3, 16)]
-        for ours, theirs in zip(found, expected, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
-    def test_create_vocab_is_the_tokenizer(self, squad_dir):
-        path = str(squad_dir / "spm.model")
-        tokenizer = fine_tuning_utils.create_vocab(None, True, path, None)
-        expected = tokenization.FullTokenizer(None, True, path)
-        assert tokenizer.tokenize("what comes after") == expected.tokenize("what comes after")
-        assert tokenizer.vocab == expected.vocab
-
-    def test_no_hub_modules(self):
-        with pytest.raises(ValueError, match="hub modules are not supported; give init_checkpoint"):
-            fine_tuning_utils.create_vocab(None, True, None, "https://tfhub.dev/google/albert")
-        with pytest.raises(ValueError, match="hub modules are not supported; give init_checkpoint"):
-            fine_tuning_utils.create_albert(*[None] * 7, "https://tfhub.dev/google/albert")
+def test_create_vocab_is_the_tokenizer(squad_dir):
+    path = str(squad_dir / "spm.model")
+    tokenizer = fine_tuning_utils.create_vocab(None, True, path, None)
+    expected = tokenization.FullTokenizer(None, True, path)
+    assert tokenizer.tokenize("what comes after") == expected.tokenize("what comes after")
+    assert tokenizer.vocab == expected.vocab

@@ -110,19 +110,15 @@ class TestInputFnBuilder:
             assert shapes["input_ids"] == [4, LENGTH]
             assert all(shape.is_fully_defined() for shape in shapes.values())
 
-    def test_tpu_is_refused(self):
-        with pytest.raises(ValueError, match="TPU"):
-            squad_utils.input_fn_builder("f", LENGTH, True, True, True, 8, False)
 
-
-def v1_model_fn(use_tpu=False, hub_module=None, **more):
+def v1_model_fn(**more):
     """Of the reference's arguments, by place."""
-    arguments = (CONFIG, "model", 0.25, 10, 2, use_tpu, True, True, hub_module)
+    arguments = (CONFIG, "model", 0.25, 10, 2, False, True, True, None)
     return squad_utils.v1_model_fn_builder(*arguments, **more)
 
 
-def v2_model_fn(use_tpu=False, hub_module=None, **more):
-    arguments = (CONFIG, "model", 0.25, 10, 2, use_tpu, True, 32, 3, 4, 0.5, hub_module)
+def v2_model_fn(**more):
+    arguments = (CONFIG, "model", 0.25, 10, 2, False, True, 32, 3, 4, 0.5, None)
     return squad_utils.v2_model_fn_builder(*arguments, **more)
 
 
@@ -143,13 +139,6 @@ class TestModelFn:
         assert options == ModelOptions(
             optimizer, "model", use_one_hot_embeddings=True, use_einsum=True
         )
-
-    @pytest.mark.parametrize("build", [v1_model_fn, v2_model_fn])
-    def test_tpu_and_hub_modules_are_refused(self, build):
-        with pytest.raises(ValueError, match="TPU"):
-            build(use_tpu=True)
-        with pytest.raises(ValueError, match="init_checkpoint"):
-            build(hub_module="https://tfhub.dev/google/albert_base/2")
 
     @staticmethod
     def outputs_of(create, *model_fns):

@@ -59,23 +59,14 @@ def test_dropout_has_a_place_of_its_own():
             assert tf.get_collection(mask_seeds.PLACES) == places
 
 
-def make_model_fn(hub_module=None):
-    arguments = (CONFIG, 4, None, 0.01, 10, 0, False, False, LENGTH, 0.0, hub_module)
-    return model_fn_builder(*arguments)
-
-
 def test_training_lowers_the_loss():
+    arguments = (CONFIG, 4, None, 0.01, 10, 0, False, False, LENGTH, 0.0, None)
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
         keys = ("input_ids", "input_mask", "segment_ids")
         features = dict(zip(keys, batch([SIZE, 4 * LENGTH]), strict=True))
         features["label_ids"] = tf.constant(LABELS)
-        spec = make_model_fn()(features, None, estimators.ModeKeys.TRAIN, {})
+        spec = model_fn_builder(*arguments)(features, None, estimators.ModeKeys.TRAIN, {})
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
     assert losses[-1] < losses[0]
-
-
-def test_no_hub_module():
-    with pytest.raises(ValueError, match="hub"):
-        make_model_fn(hub_module="hub")

@@ -402,22 +402,6 @@ class TestRules:
             assert entry["probability"] == pytest.approx(weight / sum(weights))
         assert (entries[1]["start_log_prob"], entries[1]["end_log_prob"]) == (2.0, 0.5)
 
-    def test_two_models_are_averaged(self):
-        """Where both have a span; one of one model keeps its score."""
-        one = (peaks((3, 4.0)), peaks((3, 1.0)))
-        two = (peaks((3, 2.0)), peaks((3, 0.0)))
-        (entry,) = one_feature(one, two).answers(1, 5)["id0"]
-        assert (entry["start_log_prob"], entry["end_log_prob"]) == (3.0, 0.5)
-        other = (peaks((5, 2.0)), peaks((5, 0.0)))
-        (entry,) = one_feature(one, other).answers(1, 5)["id0"]
-        assert entry["start_log_prob"] == 4.0
-
-    def test_an_even_score_goes_to_the_first_window(self):
-        spans = [(0, 1)], [(3, 4)]
-        features = [make_feature(i, 0, 3, spans[i], [True]) for i in range(2)]
-        output = (peaks((3, 1.0)), peaks((3, 1.0)))
-        assert texts(Case(["ab cd"], features, [[output] * 2]).answers(5, 5)) == ["ab", "cd"]
-
     def test_very_large_and_very_small_scores(self):
         scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
         probabilities = [e["probability"] for e in one_feature((scores,) * 2).answers(5, 5)["id0"]]
