@@ -38,13 +38,13 @@ def log(caplog, monkeypatch):
 def make(tokenizer, tmp_path):
     """Makes the features of a training set of CoLA, written anew if `rows` are given."""
 
-    def make(rows=None, length=16, lower=True, part="train", workers=1, processor=ColaProcessor):
+    def make(rows=None, length=16, lower=True, part="train", processor=ColaProcessor):
         source = tmp_path / "train.tsv"
         if rows:
             lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
             source.write_text("".join(lines))
         paths = str(source), str(tmp_path / "features")
-        return GlueFeatures(processor(True, lower), tokenizer, length, part, *paths, workers).made()
+        return GlueFeatures(processor(True, lower), tokenizer, length, part, *paths).made()
 
     return make
 
@@ -68,15 +68,6 @@ def test_made_as_by_the_public_function_and_reused(make, tokenizer, tmp_path, lo
         examples, processor.get_labels(), 16, tokenizer, str(tmp_path / "public"), "cola"
     )
     assert records(tmp_path / "features") == records(tmp_path / "public")
-
-
-def test_the_same_bytes_for_any_number_of_workers(make, tmp_path):
-    make(rows=1100, workers=3)
-    content = (tmp_path / "features").read_bytes()
-    (tmp_path / "features").unlink()
-    make(workers=1)
-    assert (tmp_path / "features").read_bytes() == content
-    assert len(records(tmp_path / "features")) == 1100
 
 
 class OtherProcessor(ColaProcessor):

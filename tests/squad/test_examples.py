@@ -86,26 +86,6 @@ class TestRead:
         examples = read_squad_examples(write({"data": articles}), is_training=False)
         assert ids_of(examples) == list("123456")
 
-    @pytest.mark.parametrize("name", ["train-v1.1", "train-v2.0"])
-    def test_real_training_files(self, shared, name, warnings):
-        path = shared / "data" / "squad" / f"{name}.json"
-        rows = [
-            (q["id"], p["context"], q.get("is_impossible", False), q["answers"])
-            for a in json.loads(path.read_text(encoding="utf-8"))["data"]
-            for p in a["paragraphs"]
-            for q in p["qas"]
-        ]
-        examples = read_squad_examples(str(path), is_training=True)
-        assert len(rows) > 1000 and not warnings()
-        for example, (qas_id, context, impossible, answers) in zip(examples, rows, strict=True):
-            assert (example.qas_id, example.is_impossible) == (qas_id, impossible)
-            start, text = example.start_position, example.orig_answer_text
-            if impossible:
-                assert (start, text) == (-1, "")
-            else:
-                assert {"text": text, "answer_start": start} == answers[0]
-                assert context.startswith(text, start)
-
     def test_lone_surrogates(self, write):
         text, answer = "a\ud800b \udfff sea", "\udfff sea"
         path = write(squad(question(answers=((answer, 4),)), text=text))

@@ -5,6 +5,8 @@ import fractions
 import gzip
 import json
 import signal
+import time
+import tracemalloc
 
 import hypothesis
 import pytest
@@ -15,7 +17,6 @@ import squad_utils
 import tokenization
 from runtime.errors import UserError
 from squad_utils import SquadExample
-from tests.helpers.running import run_text
 
 
 def load_tokenizer(path):
@@ -44,11 +45,7 @@ def train_model(prefix, line, **options):
     spm.SentencePieceTrainer.train(
         input=str(text),
         model_prefix=str(prefix),
-        vocab_size=20,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **ids,
-        **options,
+        **{"vocab_size": 20, "hard_vocab_limit": False, "minloglevel": 2, **ids, **options},
     )
 
 
@@ -65,9 +62,8 @@ def ids_of(tokenizer, text):
 def convert(examples, tokenizer, lengths, training):
     """The features; `lengths` are max_seq_length, doc_stride and max_query_length."""
     features = []
-    squad_utils.convert_examples_to_features(
-        examples, tokenizer, *lengths, training, features.append, True
-    )
+    arguments = (examples, tokenizer, *lengths, training, features.append, True)
+    squad_utils.convert_examples_to_features(*arguments)
     return features
 
 
@@ -368,38 +364,24 @@ class TestAnswersOfWordPiece:
         assert " ".join(feature.tokens[start : end + 1]) == expected
 
 
-LONG = """
-import json, resource, sys, time
-import squad_utils, tokenization
-tokenizer = tokenization.FullTokenizer(None, True, sys.argv[1])
-sentence = json.load(open(sys.argv[2]))["data"][0]["paragraphs"][0]["context"]
-def features(length):
-    text = (sentence * (length // len(sentence) + 1))[:length]
-    place = length * 14 // 15
-    example = squad_utils.SquadExample("q", "what?", text, text[place:place + 20], place)
-    count = []
-    squad_utils.convert_examples_to_features(
-        [example], tokenizer, 384, 128, 64, True, lambda feature: count.append(1), True)
-    return len(count)
-def seconds(length):
-    started = time.process_time()
-    features(length)
-    return time.process_time() - started
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-short = min(seconds(15_000) for _ in range(5))
-before = peak()
-print(features(150_000), min(seconds(150_000) for _ in range(2)) / short, peak() - before)
-"""
-
-
-def test_a_paragraph_of_150000_characters(shared, tmp_path):
+def test_a_paragraph_of_150000_characters(shared, en8k):
     """Time and memory grow with its length, where a table of characters by characters would take
     a hundred times as long as for a tenth of it, and 90 GB."""
-    paths = [str(shared / "data/spm/en8k.model"), str(shared / "data/squad/train-v1.1.json")]
-    result = run_text(tmp_path, LONG, *paths)
-    assert result.returncode == 0, result.stderr
-    count, times_as_long, megabytes = map(float, result.stdout.split())
-    assert count > 100
-    assert times_as_long < 30
-    assert megabytes < 500
+    content = json.loads((shared / "data/squad/train-v1.1.json").read_text(encoding="utf-8"))
+    paragraph = content["data"][0]["paragraphs"][0]["context"]
+
+    def seconds(length):
+        text = (paragraph * (length // len(paragraph) + 1))[:length]
+        place = length * 14 // 15
+        example = SquadExample("q", "what?", text, text[place : place + 20], place)
+        started = time.process_time()
+        assert len(convert([example], en8k, (384, 128, 64), True)) > length / 1500
+        return time.process_time() - started
+
+    short = min(seconds(15_000) for _ in range(5))
+    assert min(seconds(150_000) for _ in range(2)) < 30 * short
+    tracemalloc.start()
+    seconds(150_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 500e6

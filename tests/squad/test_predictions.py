@@ -231,17 +231,11 @@ def as_input_features(feature, length):
     tokens = ["[CLS]"] + ["q"] * (offset - 2) + ["[SEP]"] + ["w"] * count + ["[SEP]"]
     nothing = [0] * length
     return InputFeatures(
-        unique_id=feature.unique_id,
-        example_index=feature.example_index,
-        doc_span_index=0,
-        tok_start_to_orig_index=feature.starts.tolist(),
-        tok_end_to_orig_index=feature.ends.tolist(),
-        token_is_max_context=dict(enumerate(feature.max_context.tolist(), start=offset)),
-        tokens=tokens,
-        input_ids=nothing,
-        input_mask=nothing,
-        segment_ids=nothing,
-        paragraph_len=len(tokens),
+        *(feature.unique_id, feature.example_index, 0),
+        *(feature.starts.tolist(), feature.ends.tolist()),
+        dict(enumerate(feature.max_context.tolist(), start=offset)),
+        tokens,
+        *(nothing, nothing, nothing, len(tokens)),
     )
 
 
