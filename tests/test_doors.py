@@ -6,6 +6,7 @@ docs/differences.md.
 
 import importlib
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -16,134 +17,123 @@ import lamb_optimizer
 import modeling
 import optimization
 import tokenization
+from tests.helpers.classification import CONFIG
+from tests.helpers.sessions import quick_session
 
 # Arguments and defaults; ours may have more, by keyword only.
-SIGNATURES = {
-    "modeling": {
-        "assert_rank": "tensor, expected_rank, name=None",
-        "attention_layer": "from_tensor, to_tensor, attention_mask=None, num_attention_heads=1, "
-        "query_act=None, key_act=None, value_act=None, attention_probs_dropout_prob=0.0, "
-        "initializer_range=0.02, batch_size=None, from_seq_length=None, to_seq_length=None, "
-        "use_einsum=True",
-        "create_initializer": "initializer_range=0.02",
-        "dropout": "input_tensor, dropout_prob",
-        "einsum_via_matmul": "input_tensor, w, num_inner_dims",
-        "embedding_lookup": "input_ids, vocab_size, embedding_size=128, initializer_range=0.02, "
-        "word_embedding_name='word_embeddings', use_one_hot_embeddings=False",
-        "embedding_postprocessor": "input_tensor, use_token_type=False, token_type_ids=None, "
-        "token_type_vocab_size=16, token_type_embedding_name='token_type_embeddings', "
-        "use_position_embeddings=True, position_embedding_name='position_embeddings', "
-        "initializer_range=0.02, max_position_embeddings=512, dropout_prob=0.1, "
-        "use_one_hot_embeddings=True",
-        "get_activation": "activation_string",
-        "get_assignment_map_from_checkpoint": "tvars, init_checkpoint, num_of_group=0",
-        "get_shape_list": "tensor, expected_rank=None, name=None",
-        "layer_norm": "input_tensor, name=None",
-        "layer_norm_and_dropout": "input_tensor, dropout_prob, name=None",
-        "reshape_from_matrix": "output_tensor, orig_shape_list",
-        "reshape_to_matrix": "input_tensor",
-        "transformer_model": "input_tensor, attention_mask=None, hidden_size=768, "
-        "num_hidden_layers=12, num_hidden_groups=12, num_attention_heads=12, "
-        "intermediate_size=3072, inner_group_num=1, intermediate_act_fn='gelu', "
-        "hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, initializer_range=0.02, "
-        "do_return_all_layers=False, use_einsum=True",
-    },
-    "optimization": {
-        "create_optimizer": "loss, init_lr, num_train_steps, num_warmup_steps, use_tpu, "
-        "optimizer='adamw', poly_power=1.0, start_warmup_step=0, "
-        "colocate_gradients_with_ops=False, excluded_tvars=None",
-    },
-    "lamb_optimizer": {
-        "LAMBOptimizer": "learning_rate, weight_decay_rate=0.0, beta_1=0.9, beta_2=0.999, "
-        "epsilon=1e-06, exclude_from_weight_decay=None, exclude_from_layer_adaptation=None, "
-        "name='LAMBOptimizer'",
-    },
-    "fine_tuning_utils": {
-        "create_albert": "albert_config, is_training, input_ids, input_mask, segment_ids, "
-        "use_one_hot_embeddings, use_einsum, hub_module",
-        "create_vocab": "vocab_file, do_lower_case, spm_model_file, hub_module",
-    },
-    "squad_utils": {
-        "accumulate_predictions_v1": "result_dict, all_examples, all_features, all_results, "
-        "n_best_size, max_answer_length",
-        "accumulate_predictions_v2": "result_dict, cls_dict, all_examples, all_features, "
-        "all_results, n_best_size, max_answer_length, start_n_top, end_n_top",
-        "apply_no_ans_threshold": "scores, na_probs, qid_to_has_ans, na_prob_thresh",
-        "compute_exact": "a_gold, a_pred",
-        "compute_f1": "a_gold, a_pred",
-        "convert_examples_to_features": "examples, tokenizer, max_seq_length, doc_stride, "
-        "max_query_length, is_training, output_fn, do_lower_case",
-        "create_v1_model": "albert_config, is_training, input_ids, input_mask, segment_ids, "
-        "use_one_hot_embeddings, use_einsum, hub_module",
-        "create_v2_model": "albert_config, is_training, input_ids, input_mask, segment_ids, "
-        "use_one_hot_embeddings, features, max_seq_length, start_n_top, end_n_top, dropout_prob, "
-        "hub_module",
-        "evaluate_v1": "dataset, predictions",
-        "evaluate_v2": "result_dict, cls_dict, prediction_json, eval_examples, eval_features, "
-        "all_results, n_best_size, max_answer_length, output_prediction_file, output_nbest_file, "
-        "output_null_log_odds_file",
-        "exact_match_score": "prediction, ground_truth",
-        "f1_score": "prediction, ground_truth",
-        "FeatureWriter": "filename, is_training",
-        "find_all_best_thresh": "main_eval, preds, exact_raw, f1_raw, na_probs, qid_to_has_ans",
-        "find_best_thresh": "preds, scores, na_probs, qid_to_has_ans",
-        "get_raw_scores": "dataset, preds",
-        "get_tokens": "s",
-        "input_fn_builder": "input_file, seq_length, is_training, drop_remainder, use_tpu, bsz, "
-        "is_v2",
-        "make_eval_dict": "exact_scores, f1_scores, qid_list=None",
-        "make_qid_to_has_ans": "dataset",
-        "merge_eval": "main_eval, new_eval, prefix",
-        "metric_max_over_ground_truths": "metric_fn, prediction, ground_truths",
-        "normalize_answer_v1": "s",
-        "normalize_answer_v2": "s",
-        "read_squad_examples": "input_file, is_training",
-        "v1_model_fn_builder": "albert_config, init_checkpoint, learning_rate, num_train_steps, "
-        "num_warmup_steps, use_tpu, use_one_hot_embeddings, use_einsum, hub_module",
-        "v2_model_fn_builder": "albert_config, init_checkpoint, learning_rate, num_train_steps, "
-        "num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, start_n_top, "
-        "end_n_top, dropout_prob, hub_module",
-        "write_predictions_v2": "result_dict, cls_dict, all_examples, all_features, all_results, "
-        "n_best_size, max_answer_length, output_prediction_file, output_nbest_file, "
-        "output_null_log_odds_file, null_score_diff_threshold",
-        "write_predictions_v1": "result_dict, all_examples, all_features, all_results, "
-        "n_best_size, max_answer_length, output_prediction_file, output_nbest_file",
-    },
-    "classifier_utils": {
-        "convert_examples_to_features": "examples, label_list, max_seq_length, tokenizer, "
-        "task_name",
-        "convert_single_example": "ex_index, example, label_list, max_seq_length, tokenizer, "
-        "task_name",
-        "create_model": "albert_config, is_training, input_ids, input_mask, segment_ids, labels, "
-        "num_labels, use_one_hot_embeddings, task_name, hub_module",
-        "DataProcessor": "use_spm, do_lower_case",
-        "file_based_convert_examples_to_features": "examples, label_list, max_seq_length, "
-        "tokenizer, output_file, task_name",
-        "file_based_input_fn_builder": "input_file, seq_length, is_training, drop_remainder, "
-        "task_name, use_tpu, bsz, multiple=1",
-        "input_fn_builder": "features, seq_length, is_training, drop_remainder",
-        "InputExample": "guid, text_a, text_b=None, label=None",
-        "InputFeatures": "input_ids, input_mask, segment_ids, label_id, guid=None, "
-        "example_id=None, is_real_example=True",
-        "model_fn_builder": "albert_config, num_labels, init_checkpoint, learning_rate, "
-        "num_train_steps, num_warmup_steps, use_tpu, use_one_hot_embeddings, task_name, "
-        "hub_module=None, optimizer='adamw'",
-    },
-}
-SIGNATURES["race_utils"] = {
-    "convert_single_example": "example_index, example, label_size, max_seq_length, tokenizer, "
-    "max_qa_length",
-    "create_model": "albert_config, is_training, input_ids, input_mask, segment_ids, labels, "
-    "num_labels, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module",
-    "file_based_convert_examples_to_features": "examples, label_list, max_seq_length, tokenizer, "
-    "output_file, max_qa_length",
-    "file_based_input_fn_builder": SIGNATURES["classifier_utils"]["file_based_input_fn_builder"],
-    "InputExample": "example_id, context_sentence, start_ending, endings, label=None",
-    "model_fn_builder": "albert_config, num_labels, init_checkpoint, learning_rate, "
-    "num_train_steps, num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, "
-    "dropout_prob, hub_module",
-    "RaceProcessor": "use_spm, do_lower_case, high_only, middle_only",
-}
+SIGNATURES = """
+modeling:
+  assert_rank(tensor, expected_rank, name=None)
+  attention_layer(from_tensor, to_tensor, attention_mask=None, num_attention_heads=1,
+    query_act=None, key_act=None, value_act=None, attention_probs_dropout_prob=0.0,
+    initializer_range=0.02, batch_size=None, from_seq_length=None, to_seq_length=None,
+    use_einsum=True)
+  create_initializer(initializer_range=0.02)
+  dropout(input_tensor, dropout_prob)
+  einsum_via_matmul(input_tensor, w, num_inner_dims)
+  embedding_lookup(input_ids, vocab_size, embedding_size=128, initializer_range=0.02,
+    word_embedding_name='word_embeddings', use_one_hot_embeddings=False)
+  embedding_postprocessor(input_tensor, use_token_type=False, token_type_ids=None,
+    token_type_vocab_size=16, token_type_embedding_name='token_type_embeddings',
+    use_position_embeddings=True, position_embedding_name='position_embeddings',
+    initializer_range=0.02, max_position_embeddings=512, dropout_prob=0.1,
+    use_one_hot_embeddings=True)
+  get_activation(activation_string)
+  get_assignment_map_from_checkpoint(tvars, init_checkpoint, num_of_group=0)
+  get_shape_list(tensor, expected_rank=None, name=None)
+  layer_norm(input_tensor, name=None)
+  layer_norm_and_dropout(input_tensor, dropout_prob, name=None)
+  reshape_from_matrix(output_tensor, orig_shape_list)
+  reshape_to_matrix(input_tensor)
+  transformer_model(input_tensor, attention_mask=None, hidden_size=768, num_hidden_layers=12,
+    num_hidden_groups=12, num_attention_heads=12, intermediate_size=3072, inner_group_num=1,
+    intermediate_act_fn='gelu', hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1,
+    initializer_range=0.02, do_return_all_layers=False, use_einsum=True)
+optimization:
+  create_optimizer(loss, init_lr, num_train_steps, num_warmup_steps, use_tpu, optimizer='adamw',
+    poly_power=1.0, start_warmup_step=0, colocate_gradients_with_ops=False, excluded_tvars=None)
+lamb_optimizer:
+  LAMBOptimizer(learning_rate, weight_decay_rate=0.0, beta_1=0.9, beta_2=0.999, epsilon=1e-06,
+    exclude_from_weight_decay=None, exclude_from_layer_adaptation=None, name='LAMBOptimizer')
+fine_tuning_utils:
+  create_albert(albert_config, is_training, input_ids, input_mask, segment_ids,
+    use_one_hot_embeddings, use_einsum, hub_module)
+  create_vocab(vocab_file, do_lower_case, spm_model_file, hub_module)
+squad_utils:
+  accumulate_predictions_v1(result_dict, all_examples, all_features, all_results, n_best_size,
+    max_answer_length)
+  accumulate_predictions_v2(result_dict, cls_dict, all_examples, all_features, all_results,
+    n_best_size, max_answer_length, start_n_top, end_n_top)
+  apply_no_ans_threshold(scores, na_probs, qid_to_has_ans, na_prob_thresh)
+  compute_exact(a_gold, a_pred)
+  compute_f1(a_gold, a_pred)
+  convert_examples_to_features(examples, tokenizer, max_seq_length, doc_stride, max_query_length,
+    is_training, output_fn, do_lower_case)
+  create_v1_model(albert_config, is_training, input_ids, input_mask, segment_ids,
+    use_one_hot_embeddings, use_einsum, hub_module)
+  create_v2_model(albert_config, is_training, input_ids, input_mask, segment_ids,
+    use_one_hot_embeddings, features, max_seq_length, start_n_top, end_n_top, dropout_prob,
+    hub_module)
+  evaluate_v1(dataset, predictions)
+  evaluate_v2(result_dict, cls_dict, prediction_json, eval_examples, eval_features, all_results,
+    n_best_size, max_answer_length, output_prediction_file, output_nbest_file,
+    output_null_log_odds_file)
+  exact_match_score(prediction, ground_truth)
+  f1_score(prediction, ground_truth)
+  FeatureWriter(filename, is_training)
+  find_all_best_thresh(main_eval, preds, exact_raw, f1_raw, na_probs, qid_to_has_ans)
+  find_best_thresh(preds, scores, na_probs, qid_to_has_ans)
+  get_raw_scores(dataset, preds)
+  get_tokens(s)
+  input_fn_builder(input_file, seq_length, is_training, drop_remainder, use_tpu, bsz, is_v2)
+  make_eval_dict(exact_scores, f1_scores, qid_list=None)
+  make_qid_to_has_ans(dataset)
+  merge_eval(main_eval, new_eval, prefix)
+  metric_max_over_ground_truths(metric_fn, prediction, ground_truths)
+  normalize_answer_v1(s)
+  normalize_answer_v2(s)
+  read_squad_examples(input_file, is_training)
+  v1_model_fn_builder(albert_config, init_checkpoint, learning_rate, num_train_steps,
+    num_warmup_steps, use_tpu, use_one_hot_embeddings, use_einsum, hub_module)
+  v2_model_fn_builder(albert_config, init_checkpoint, learning_rate, num_train_steps,
+    num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, start_n_top, end_n_top,
+    dropout_prob, hub_module)
+  write_predictions_v2(result_dict, cls_dict, all_examples, all_features, all_results, n_best_size,
+    max_answer_length, output_prediction_file, output_nbest_file, output_null_log_odds_file,
+    null_score_diff_threshold)
+  write_predictions_v1(result_dict, all_examples, all_features, all_results, n_best_size,
+    max_answer_length, output_prediction_file, output_nbest_file)
+classifier_utils:
+  convert_examples_to_features(examples, label_list, max_seq_length, tokenizer, task_name)
+  convert_single_example(ex_index, example, label_list, max_seq_length, tokenizer, task_name)
+  create_model(albert_config, is_training, input_ids, input_mask, segment_ids, labels, num_labels,
+    use_one_hot_embeddings, task_name, hub_module)
+  DataProcessor(use_spm, do_lower_case)
+  file_based_convert_examples_to_features(examples, label_list, max_seq_length, tokenizer,
+    output_file, task_name)
+  file_based_input_fn_builder(input_file, seq_length, is_training, drop_remainder, task_name,
+    use_tpu, bsz, multiple=1)
+  input_fn_builder(features, seq_length, is_training, drop_remainder)
+  InputExample(guid, text_a, text_b=None, label=None)
+  InputFeatures(input_ids, input_mask, segment_ids, label_id, guid=None, example_id=None,
+    is_real_example=True)
+  model_fn_builder(albert_config, num_labels, init_checkpoint, learning_rate, num_train_steps,
+    num_warmup_steps, use_tpu, use_one_hot_embeddings, task_name, hub_module=None,
+    optimizer='adamw')
+race_utils:
+  convert_single_example(example_index, example, label_size, max_seq_length, tokenizer,
+    max_qa_length)
+  create_model(albert_config, is_training, input_ids, input_mask, segment_ids, labels, num_labels,
+    use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module)
+  file_based_convert_examples_to_features(examples, label_list, max_seq_length, tokenizer,
+    output_file, max_qa_length)
+  file_based_input_fn_builder(input_file, seq_length, is_training, drop_remainder, task_name,
+    use_tpu, bsz, multiple=1)
+  InputExample(example_id, context_sentence, start_ending, endings, label=None)
+  model_fn_builder(albert_config, num_labels, init_checkpoint, learning_rate, num_train_steps,
+    num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module)
+  RaceProcessor(use_spm, do_lower_case, high_only, middle_only)
+"""
 # Without arguments that are worth a look.
 OTHERS = {
     "squad_utils": {"InputFeatures", "RawResult", "RawResultV2", "SquadExample"},
@@ -156,69 +146,77 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("module", "name"), [(module, name) for module, names in SIGNATURES.items() for name in names]
-)
-def test_arguments(module, name):
+def signatures():
+    """Module, name and arguments of each."""
+    for section in re.split(r"^(?=\w)", SIGNATURES.strip(), flags=re.MULTILINE):
+        module, _, text = section.partition(":")
+        for name, arguments in re.findall(r"(\w+)\((.*?)\)$", text, re.DOTALL | re.MULTILINE):
+            yield module, name, " ".join(arguments.split())
+
+
+@pytest.mark.parametrize(("module", "name", "arguments"), signatures())
+def test_arguments(module, name, arguments):
     function = getattr(importlib.import_module(module), name)
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     text = ", ".join(
         p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in positional
     )
-    assert text == SIGNATURES[module][name]
-    others = [p for p in parameters if p not in positional]
-    assert all(
-        p.kind is p.VAR_KEYWORD or (p.kind is p.KEYWORD_ONLY and p.default is not p.empty)
-        for p in others
-    )
+    assert text == arguments
+    for other in parameters:
+        is_optional = other.kind is other.KEYWORD_ONLY and other.default is not other.empty
+        assert other in positional or is_optional or other.kind is other.VAR_KEYWORD
 
 
 @pytest.mark.parametrize(
     "module", ["squad_utils", "classifier_utils", "race_utils", "lamb_optimizer"]
 )
 def test_every_name_is_exported(module):
+    names = {name for place, name, _ in signatures() if place == module}
     exported = importlib.import_module(module).__all__
-    assert set(exported) == {*SIGNATURES[module], *OTHERS.get(module, ())}
+    assert set(exported) == names | OTHERS.get(module, set())
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [("use_tpu", True, "TPU"), ("hub_module", "hub", "not supported; give init_checkpoint")],
+)
+def test_tpu_and_hub_modules_are_refused(argument, value, words):
+    """By whatever the reference gives them to."""
+    ids = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), tf.zeros([1, 8], tf.int32))
+    usable, refusing = {"albert_config": CONFIG, "num_labels": 4, **ids}, 0
+    for module, name, arguments in signatures():
+        names = [text.partition("=")[0] for text in arguments.split(", ")]
+        if argument in names:
+            given = {**dict.fromkeys(names), **usable, argument: value}
+            with pytest.raises(ValueError, match=words):
+                getattr(importlib.import_module(module), name)(*map(given.get, names))
+            refusing += 1
+    assert refusing > 5
 
 
 def test_lamb_is_the_one_of_the_programs():
     assert lamb_optimizer.LAMBOptimizer is optimization.LAMBOptimizer
 
 
-class TestFineTuningUtils:
-    CONFIG = modeling.AlbertConfig(
-        vocab_size=40,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=20,
-    )
+def test_create_albert_is_the_model():
+    batch = ([[5, 6, 7], [8, 9, 0]], [[1, 1, 1], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]])
+    with tf.Graph().as_default(), quick_session() as session:
+        inputs = [tf.constant(values) for values in batch]
+        outputs = fine_tuning_utils.create_albert(CONFIG, False, *inputs, True, True, None)
+        with tf.variable_scope("", reuse=True):
+            model = modeling.AlbertModel(CONFIG, False, *inputs, scope="bert")
+        expected = [model.get_pooled_output(), model.get_sequence_output()]
+        session.run(tf.global_variables_initializer())
+        found, expected = session.run([outputs, expected])
+    assert [value.shape for value in found] == [(2, 16), (2, 3, 16)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
-    def test_create_albert_is_the_model(self):
-        batch = ([[5, 6, 7], [8, 9, 0]], [[1, 1, 1], [1, 1, 0]], [[0, 1, 1], [0, 0, 0]])
-        with tf.Graph().as_default(), tf.Session() as session:
-            inputs = [tf.constant(values) for values in batch]
-            outputs = fine_tuning_utils.create_albert(self.CONFIG, False, *inputs, True, True, None)
-            with tf.variable_scope("", reuse=True):
-                model = modeling.AlbertModel(self.CONFIG, False, *inputs, scope="bert")
-            expected = [model.get_pooled_output(), model.get_sequence_output()]
-            session.run(tf.global_variables_initializer())
-            found, expected = session.run([outputs, expected])
-        assert [value.shape for value in found] == [(2, 16), (2, 3, 16)]
-        for ours, theirs in zip(found, expected, strict=True):
-            np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
-    def test_create_vocab_is_the_tokenizer(self, squad_dir):
-        path = str(squad_dir / "spm.model")
-        tokenizer = fine_tuning_utils.create_vocab(None, True, path, None)
-        expected = tokenization.FullTokenizer(None, True, path)
-        assert tokenizer.tokenize("what comes after") == expected.tokenize("what comes after")
-        assert tokenizer.vocab == expected.vocab
-
-    def test_no_hub_modules(self):
-        with pytest.raises(ValueError, match="hub modules are not supported; give init_checkpoint"):
-            fine_tuning_utils.create_vocab(None, True, None, "https://tfhub.dev/google/albert")
-        with pytest.raises(ValueError, match="hub modules are not supported; give init_checkpoint"):
-            fine_tuning_utils.create_albert(*[None] * 7, "https://tfhub.dev/google/albert")
+def test_create_vocab_is_the_tokenizer(squad_dir):
+    path = str(squad_dir / "spm.model")
+    tokenizer = fine_tuning_utils.create_vocab(None, True, path, None)
+    expected = tokenization.FullTokenizer(None, True, path)
+    assert tokenizer.tokenize("what comes after") == expected.tokenize("what comes after")
+    assert tokenizer.vocab == expected.vocab

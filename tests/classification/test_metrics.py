@@ -19,13 +19,6 @@ from classification.metrics import (
 # 8 of class 1, of which 6 are found; 4 of class 0, of which 3 are.
 LABELS = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
 FOUND = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1])
-SEEDS = range(20)
-
-
-def random_classes(seed):
-    rng = np.random.RandomState(seed)
-    labels = rng.randint(0, 2, 50)
-    return labels, np.where(rng.rand(50) < 0.3, 1 - labels, labels)
 
 
 def random_numbers(seed):
@@ -35,25 +28,22 @@ def random_numbers(seed):
     return x, (x + rng.standard_normal(40)).round(1).astype(np.float32)
 
 
-class TestCounted:
-    def test_accuracy(self):
-        assert accuracy(LABELS, FOUND) == 9 / 12
+def test_counted_by_hand():
+    assert accuracy(LABELS, FOUND) == 9 / 12
+    precision, recall = 6 / 7, 6 / 8
+    assert f1(LABELS, FOUND) == pytest.approx(2 * precision * recall / (precision + recall))
+    # It is that of class 1.
+    assert f1(1 - LABELS, 1 - FOUND) == pytest.approx(2 * 3 / (4 + 5))
+    by_hand = (6 * 3 - 1 * 2) / math.sqrt((6 + 1) * (6 + 2) * (3 + 1) * (3 + 2))
+    assert matthews(LABELS, FOUND) == pytest.approx(by_hand, abs=1e-12)
+    assert by_hand == pytest.approx(0.478, abs=5e-4)
 
-    def test_f1(self):
-        precision, recall = 6 / 7, 6 / 8
-        assert f1(LABELS, FOUND) == pytest.approx(2 * precision * recall / (precision + recall))
 
-    def test_f1_is_of_class_1(self):
-        assert f1(1 - LABELS, 1 - FOUND) == pytest.approx(2 * 3 / (4 + 5))
-
-    def test_matthews(self):
-        by_hand = (6 * 3 - 1 * 2) / math.sqrt((6 + 1) * (6 + 2) * (3 + 1) * (3 + 2))
-        assert matthews(LABELS, FOUND) == pytest.approx(by_hand, abs=1e-12)
-        assert by_hand == pytest.approx(0.478, abs=5e-4)
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_of_confusion_counts(self, seed):
-        labels, found = random_classes(seed)
+def test_of_confusion_counts():
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        labels = rng.randint(0, 2, 50)
+        found = np.where(rng.rand(50) < 0.3, 1 - labels, labels)
         pairs = list(zip(labels.tolist(), found.tolist(), strict=True))
         tp, tn, fn, fp = (pairs.count(pair) for pair in ((1, 1), (0, 0), (1, 0), (0, 1)))
         assert accuracy(labels, found) == pytest.approx((tp + tn) / 50)
@@ -63,87 +53,59 @@ class TestCounted:
         assert matthews(labels, found) == pytest.approx(expected, abs=1e-12)
 
 
-class TestCorrelation:
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_pearson_is_that_of_numpy(self, seed):
+def mean_ranks(values):
+    """1 + how many are smaller + half of how many others are equal."""
+    return [sum(v < w for v in values) + (1 + sum(v == w for v in values)) / 2 for w in values]
+
+
+def test_correlations_by_their_definitions():
+    """Of ranks, where equal values share theirs, for Spearman's."""
+    for seed in range(20):
         x, y = random_numbers(seed)
         assert pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
-
-    @pytest.mark.parametrize("seed", SEEDS)
-    def test_spearman_is_pearson_of_mean_ranks(self, seed):
-        def ranks(values):
-            """1 + how many are smaller + half of how many others are equal."""
-            return [
-                sum(v < w for v in values) + (1 + sum(v == w for v in values)) / 2 for w in values
-            ]
-
-        x, y = random_numbers(seed)
-        expected = np.corrcoef(ranks(x.tolist()), ranks(y.tolist()))[0, 1]
+        expected = np.corrcoef(*(mean_ranks(values.tolist()) for values in (x, y)))[0, 1]
         assert spearman(x, y) == pytest.approx(expected, abs=1e-12)
 
-    def test_spearman_by_hand(self):
-        """Without equal values it is 1 - 6 sum d^2 / n (n^2 - 1); here the sum is 194."""
-        x = np.array([106, 100, 86, 101, 99, 103, 97, 113, 112, 110])
-        y = np.array([7, 27, 2, 50, 28, 29, 20, 12, 6, 17])
-        assert spearman(x, y) == pytest.approx(1 - 6 * 194 / 990, abs=1e-12)
 
-    def test_spearman_sees_the_order_only(self):
-        x = np.arange(10.0)
-        assert spearman(x, np.exp(x)) == pytest.approx(1)
-        assert pearson(x, np.exp(x)) < 0.9
-        assert spearman(x, -(x**3)) == pytest.approx(-1)
+def test_spearman_sees_the_order_only():
+    """Without equal values it is 1 - 6 sum d^2 / n (n^2 - 1); here the sum is 194."""
+    x = np.array([106, 100, 86, 101, 99, 103, 97, 113, 112, 110])
+    y = np.array([7, 27, 2, 50, 28, 29, 20, 12, 6, 17])
+    assert spearman(x, y) == pytest.approx(1 - 6 * 194 / 990, abs=1e-12)
+    x = np.arange(10.0)
+    assert spearman(x, np.exp(x)) == pytest.approx(1) and spearman(x, -(x**3)) == pytest.approx(-1)
+    assert pearson(x, np.exp(x)) < 0.9
 
 
-class TestEdges:
-    @pytest.mark.parametrize("metric", [matthews, pearson, spearman])
-    @pytest.mark.parametrize("constant", [0, 1])
-    def test_constant_predictions_do_not_correlate(self, metric, constant):
-        """0, not NaN, so that checkpoints can be compared."""
-        assert metric(LABELS, np.full_like(LABELS, constant)) == 0
-        assert metric(np.full_like(LABELS, constant), LABELS) == 0
-
-    def test_constant_fractions_do_not_correlate(self):
-        assert pearson(np.arange(7.0), np.full(7, 0.1, np.float32)) == 0
-
-    def test_f1_of_nothing_found(self):
-        assert f1(LABELS, np.zeros(12, int)) == 0
-        assert f1(np.zeros(3, int), np.zeros(3, int)) == 0
+def test_constant_predictions_are_worth_0():
+    """Not NaN, so that checkpoints can be compared."""
+    for constant in (np.zeros(12, int), np.ones(12, int)):
+        for metric in (matthews, pearson, spearman):
+            assert metric(LABELS, constant) == metric(constant, LABELS) == 0
+    assert pearson(np.arange(7.0), np.full(7, 0.1, np.float32)) == 0
+    assert f1(LABELS, np.zeros(12, int)) == f1(np.zeros(3, int), np.zeros(3, int)) == 0
 
 
-class TestLosses:
-    def test_cross_entropy(self):
-        logits = np.array([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], np.float32)
-        first = -math.log(math.exp(2) / (math.e + math.exp(2) + math.exp(0.5)))
-        assert cross_entropy(np.array([1, 2]), logits) == pytest.approx((first + math.log(3)) / 2)
-
-    def test_cross_entropy_of_a_sure_mistake_is_finite(self):
-        """Where the exponential itself is not, in float64 either."""
-        assert cross_entropy(np.array([0]), np.array([[-900.0, 900.0]], np.float32)) == 1800
-
-    def test_mean_squared_error(self):
-        value = mean_squared_error(np.array([1.0, 5.0]), np.array([2.0, 2.0], np.float32))
-        assert value == pytest.approx((1 + 9) / 2)
+def test_losses():
+    logits = np.array([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], np.float32)
+    first = -math.log(math.exp(2) / (math.e + math.exp(2) + math.exp(0.5)))
+    assert cross_entropy(np.array([1, 2]), logits) == pytest.approx((first + math.log(3)) / 2)
+    # That of a sure mistake is finite where the exponential is not, in float64 either.
+    assert cross_entropy(np.array([0]), np.array([[-900.0, 900.0]], np.float32)) == 1800
+    value = mean_squared_error(np.array([1.0, 5.0]), np.array([2.0, 2.0], np.float32))
+    assert value == pytest.approx((1 + 9) / 2)
 
 
-class TestScores:
-    def test_of_classification(self):
-        logits = np.stack([1.0 - FOUND, FOUND], axis=1).astype(np.float32) * 3
-        scores = compute_metrics(["matthew_corr", "eval_accuracy", "f1"], LABELS, logits)
-        assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]
-        assert scores["f1"] == f1(LABELS, FOUND)
-        assert scores["matthew_corr"] == matthews(LABELS, FOUND)
-        assert scores["eval_loss"] == cross_entropy(LABELS, logits)
-
-    def test_of_regression(self):
-        x, y = random_numbers(0)
-        scores = compute_metrics(["pearson", "spearman", "MSE"], x, y)
-        assert scores["pearson"] == pearson(x, y)
-        assert scores["eval_loss"] == scores["MSE"] == mean_squared_error(x, y)
-
-    def test_all_are_json_numbers(self):
-        x, y = random_numbers(0)
-        for scores in (
-            compute_metrics(["eval_accuracy", "f1", "matthew_corr"], LABELS, np.eye(2)[FOUND]),
-            compute_metrics(["pearson", "spearman", "MSE"], x, y),
-        ):
-            assert {type(value) for value in scores.values()} == {float}
+def test_scores_by_name():
+    """In the order of the names, as numbers of JSON."""
+    logits = np.stack([1.0 - FOUND, FOUND], axis=1).astype(np.float32) * 3
+    scores = compute_metrics(["matthew_corr", "eval_accuracy", "f1"], LABELS, logits)
+    assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]
+    assert scores["f1"] == f1(LABELS, FOUND)
+    assert scores["matthew_corr"] == matthews(LABELS, FOUND)
+    assert scores["eval_loss"] == cross_entropy(LABELS, logits)
+    x, y = random_numbers(0)
+    numbers = compute_metrics(["pearson", "spearman", "MSE"], x, y)
+    assert numbers["pearson"] == pearson(x, y)
+    assert numbers["eval_loss"] == numbers["MSE"] == mean_squared_error(x, y)
+    assert {type(value) for value in (*scores.values(), *numbers.values())} == {float}

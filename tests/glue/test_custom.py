@@ -29,31 +29,36 @@ def contents(examples):
     return [(e.guid, e.text_a, e.text_b, e.label) for e in examples]
 
 
+RECORDS = [
+    {"label": "yes", "text_a": 'A "b"', "text_b": "c"},
+    {"label": "no", "text_a": "d", "text_b": ""},
+]
+TRAIN = "label\ttext_a\nyes\tx\nno\ty\n"
+
+
 class TestFormats:
-    RECORDS = [
-        {"label": "yes", "text_a": 'A "b"', "text_b": "c"},
-        {"label": "no", "text_a": "d", "text_b": ""},
-    ]
-    EXPECTED = [("train-0", 'a "b"', "c", "yes"), ("train-1", "d", None, "no")]
+    @pytest.mark.parametrize(
+        "file",
+        [
+            {"train_tsv": 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'},
+            {"train_jsonl": RECORDS},
+        ],
+        ids=["tsv", "jsonl"],
+    )
+    def test_training(self, write, file):
+        folder = write(**file)
+        expected = [("train-0", 'a "b"', "c", "yes"), ("train-1", "d", None, "no")]
+        assert contents(processor(folder).get_train_examples(folder)) == expected
 
-    def test_tsv(self, write):
-        folder = write(train_tsv='text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n')
-        assert contents(processor(folder).get_train_examples(folder)) == self.EXPECTED
-
-    def test_jsonl(self, write):
-        folder = write(train_jsonl=self.RECORDS)
-        assert contents(processor(folder).get_train_examples(folder)) == self.EXPECTED
-
-    def test_parts_may_differ_in_form(self, write):
-        folder = write(train_jsonl=self.RECORDS, dev_tsv="label\ttext_a\nno\tx\n")
-        assert contents(processor(folder).get_dev_examples(folder)) == [("dev-0", "x", None, "no")]
-
-    def test_a_test_set_needs_no_label(self, write):
-        folder = write(train_jsonl=self.RECORDS, test_tsv="text_a\nx\ny\n")
+    def test_parts_may_differ_and_a_test_set_needs_no_label(self, write):
+        dev, test = "label\ttext_a\nno\tx\n", "text_a\nx\ny\n"
+        folder = write(train_jsonl=RECORDS, dev_tsv=dev, test_tsv=test)
+        own = processor(folder)
+        assert contents(own.get_dev_examples(folder)) == [("dev-0", "x", None, "no")]
         expected = [("0", "x", None, "no"), ("1", "y", None, "no")]
-        assert contents(processor(folder).get_test_examples(folder)) == expected
+        assert contents(own.get_test_examples(folder)) == expected
 
-    def test_labels_are_sorted_and_keep_their_case(self, write):
+    def test_labels_are_sorted_text_and_keep_their_case(self, write):
         folder = write(train_tsv="label\ttext_a\nb\tx\nA\tx\nc d\tx\nb\tx\n")
         assert processor(folder).get_labels() == ["A", "b", "c d"]
 
@@ -64,13 +69,10 @@ class TestFormats:
         assert labels == ["1", "0", "true", "1"]
 
     def test_regression(self, write):
-        folder = write(
-            train_jsonl=[{"label": v, "text_a": "x"} for v in (1, "2.5", -3e2)],
-            test_tsv="text_a\nx\n",
-        )
+        numbers = [{"label": v, "text_a": "x"} for v in (1, "2.5", -3e2)]
+        folder = write(train_jsonl=numbers, test_tsv="text_a\nx\n")
         task = processor(folder, is_regression=True)
-        assert task.get_labels() == [None]
-        assert task.is_regression
+        assert task.is_regression and task.get_labels() == [None]
         assert [e.label for e in task.get_train_examples(folder)] == [1.0, 2.5, -300.0]
         assert [e.label for e in task.get_test_examples(folder)] == [0.0]
         assert task.metrics[0] == "pearson"
@@ -78,18 +80,10 @@ class TestFormats:
 
 
 class TestFaults:
-    TRAIN = "label\ttext_a\nyes\tx\nno\ty\n"
-
-    def test_a_label_that_the_training_file_has_not(self, write):
-        folder = write(train_tsv=self.TRAIN, dev_tsv="label\ttext_a\nyes\tx\nmaybe\ty\n")
-        with pytest.raises(
-            UserError, match=r"dev\.tsv, line 3: the label is 'maybe', not one of no"
-        ):
-            processor(folder).get_dev_examples(folder)
-
     @pytest.mark.parametrize(
         ("row", "reason"),
         [
+            ({"label": "maybe", "text_a": "x"}, "the label is 'maybe', not one of no"),
             ({"label": "yes"}, "text_a is missing"),
             ({"label": "yes", "text_a": 3}, "text_a is missing, or no text"),
             ({"label": "yes", "text_a": "x", "text_b": ["y"]}, "text_b is missing, or no text"),
@@ -97,40 +91,41 @@ class TestFaults:
             ({"label": " ", "text_a": "x"}, "label is missing"),
             ({"label": ["yes"], "text_a": "x"}, "label is missing"),
             ({"label": "y\ud800", "text_a": "x"}, r"the label 'y.ud800' has"),
-            ({"label": "y\nz", "text_a": "x"}, r"the label 'y.nz' has"),
-            ({"label": "y\tz", "text_a": "x"}, r"the label 'y.tz' has"),
-            ({"label": "y\rz", "text_a": "x"}, r"the label 'y.rz' has"),
+            *(
+                ({"label": f"y{char}z", "text_a": "x"}, rf"the label 'y.{name}z' has")
+                for char, name in (("\n", "n"), ("\t", "t"), ("\r", "r"))
+            ),
         ],
     )
-    def test_what_a_row_lacks(self, write, row, reason):
-        folder = write(train_tsv=self.TRAIN, dev_jsonl=[{"label": "yes", "text_a": "x"}, row])
+    def test_a_row(self, write, row, reason):
+        folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": "yes", "text_a": "x"}, row])
         with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
             processor(folder).get_dev_examples(folder)
 
-    def test_a_header_without_the_names(self, write):
-        folder = write(train_tsv=self.TRAIN, dev_tsv="sentence\tlabel\nx\tyes\n")
-        with pytest.raises(UserError, match=r"dev\.tsv, line 2: text_a is missing"):
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            ("sentence\tlabel\nx\tyes\n", r", line 2: text_a is missing"),
+            ("", " has no examples"),
+            ("label\ttext_a\n", " has no examples"),
+        ],
+    )
+    def test_a_file(self, write, content, reason):
+        folder = write(train_tsv=TRAIN, dev_tsv=content)
+        with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
             processor(folder).get_dev_examples(folder)
 
-    def test_no_number_in_regression(self, write):
-        folder = write(train_tsv=self.TRAIN)
+    def test_labels(self, write):
+        folder = write(train_tsv=TRAIN)
         with pytest.raises(UserError, match=r"line 2: the label is 'yes', not a number"):
             processor(folder, is_regression=True).get_train_examples(folder)
-
-    def test_one_label_is_no_classification(self, write):
         folder = write(train_tsv="label\ttext_a\nyes\tx\nyes\ty\n")
         with pytest.raises(UserError, match="two different labels .* found: 'yes'; .*regression"):
             processor(folder).get_labels()
 
     def test_neither_file_or_both(self, write):
-        folder = write(train_tsv=self.TRAIN, train_jsonl=[])
+        folder = write(train_tsv=TRAIN, train_jsonl=[])
         with pytest.raises(UserError, match=r"train\.tsv and .*train\.jsonl .*both are there"):
             processor(folder).get_labels()
         with pytest.raises(UserError, match=r"dev\.tsv and .*dev\.jsonl .*neither is there"):
-            processor(folder).get_dev_examples(folder)
-
-    @pytest.mark.parametrize("content", ["", "label\ttext_a\n"])
-    def test_an_empty_file(self, write, content):
-        folder = write(train_tsv=self.TRAIN, dev_tsv=content)
-        with pytest.raises(UserError, match=r"dev\.tsv has no examples"):
             processor(folder).get_dev_examples(folder)

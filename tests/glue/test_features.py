@@ -20,6 +20,7 @@ from glue.features import FeatureMaker
 from runtime.errors import UserError
 
 CLS, SEP = 2, 3
+SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 
 
 @pytest.fixture(scope="module")
@@ -56,143 +57,92 @@ def fields(record):
     }
 
 
-class TestGolden:
-    def test_mrpc(self, shared, tmp_path):
-        """All 600 of the reference, by both ways of converting."""
-        path = shared / "golden" / "mrpc-features-train-first600-seq128.jsonl.gz"
-        golden = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-        (tmp_path / "MRPC").mkdir()
-        raw = (shared / "data" / "mrpc" / "msr_paraphrase_train.txt").read_bytes()
-        (tmp_path / "MRPC" / "train.tsv").write_bytes(raw)
-        tokenizer = tokenization.FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
-        processor = MrpcProcessor(use_spm=True, do_lower_case=True)
-        examples = processor.get_train_examples(str(tmp_path))[: len(golden)]
-        labels = processor.get_labels()
-        records = FeatureMaker(tokenizer, labels, 128).records(examples)
-        features = convert_examples_to_features(examples, labels, 128, tokenizer, "mrpc")
-        assert len(golden) == 600
-        for row, example, feature, record in zip(golden, examples, features, records, strict=True):
-            used, first = len(row["input_ids"]), row["n_segment0"]
-            expected = {
-                "input_ids": row["input_ids"] + [0] * (128 - used),
-                "input_mask": [1] * used + [0] * (128 - used),
-                "segment_ids": [0] * first + [1] * (used - first) + [0] * (128 - used),
-            }
-            assert example.guid == row["guid"]
-            assert {key: getattr(feature, key) for key in expected} == expected
-            assert feature.label_id == row["label_id"]
-            expected |= {"label_ids": [row["label_id"]], "is_real_example": [1]}
-            assert fields(record) == expected
+def fields_of(feature):
+    """The same of a feature."""
+    sequences = {key: getattr(feature, key) for key in SEQUENCES}
+    numbers = {"label_ids": [feature.label_id], "is_real_example": [feature.is_real_example]}
+    return {**sequences, **numbers}
+
+
+def test_golden(shared, tmp_path):
+    """All 600 of the reference, by both ways of converting."""
+    path = shared / "golden" / "mrpc-features-train-first600-seq128.jsonl.gz"
+    golden = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    (tmp_path / "MRPC").mkdir()
+    raw = (shared / "data" / "mrpc" / "msr_paraphrase_train.txt").read_bytes()
+    (tmp_path / "MRPC" / "train.tsv").write_bytes(raw)
+    tokenizer = tokenization.FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
+    processor = MrpcProcessor(use_spm=True, do_lower_case=True)
+    examples = processor.get_train_examples(str(tmp_path))[: len(golden)]
+    labels = processor.get_labels()
+    records = FeatureMaker(tokenizer, labels, 128).records(examples)
+    features = convert_examples_to_features(examples, labels, 128, tokenizer, "mrpc")
+    assert len(golden) == 600
+    for row, example, feature, record in zip(golden, examples, features, records, strict=True):
+        used, first = len(row["input_ids"]), row["n_segment0"]
+        expected = {
+            "input_ids": row["input_ids"] + [0] * (128 - used),
+            "input_mask": [1] * used + [0] * (128 - used),
+            "segment_ids": [0] * first + [1] * (used - first) + [0] * (128 - used),
+            **{"label_ids": [row["label_id"]], "is_real_example": [1]},
+        }
+        assert example.guid == row["guid"]
+        assert fields_of(feature) == fields(record) == expected
 
 
 class TestLayout:
-    def test_a_pair(self):
+    def test_masks(self):
         feature = convert("abc", "de")
         assert letters(feature) == "<abc>de>........"
         assert feature.segment_ids == [0] * 5 + [1] * 3 + [0] * 8
         assert feature.input_mask == [1] * 8 + [0] * 8
+        for nothing in (None, ""):
+            feature = convert("abc", nothing)
+            assert letters(feature) == "<abc>..........."
+            assert feature.segment_ids == [0] * 16
+            assert feature.input_mask == [1] * 5 + [0] * 11
 
-    @pytest.mark.parametrize("text_b", [None, ""])
-    def test_a_single_text(self, text_b):
-        feature = convert("abc", text_b)
-        assert letters(feature) == "<abc>..........."
-        assert feature.segment_ids == [0] * 16
-        assert feature.input_mask == [1] * 5 + [0] * 11
-
-    def test_an_empty_text(self):
-        assert letters(convert("")) == "<>.............."
-        assert letters(convert("", "ab")) == "<>ab>..........."
-
-    def test_the_end_of_a_long_text_is_cut_off(self):
-        assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
-
-    def test_of_a_pair_the_longer_text_is_cut(self):
-        assert letters(convert("a" * 20, "bcd")) == "<aaaaaaaaaa>bcd>"
-        assert letters(convert("bcd", "a" * 20)) == "<bcd>aaaaaaaaaa>"
-        assert letters(convert("a" * 20, "b" * 20)) == "<aaaaaaa>bbbbbb>"
+    @pytest.mark.parametrize(
+        ("text_a", "text_b", "expected"),
+        [
+            ("", None, "<>.............."),
+            ("", "ab", "<>ab>..........."),
+            ("a" * 13 + "bcd", None, "<aaaaaaaaaaaaab>"),
+            # Of a pair the longer text is cut.
+            ("a" * 20, "bcd", "<aaaaaaaaaa>bcd>"),
+            ("bcd", "a" * 20, "<bcd>aaaaaaaaaa>"),
+            ("a" * 20, "b" * 20, "<aaaaaaa>bbbbbb>"),
+        ],
+    )
+    def test_text(self, text_a, text_b, expected):
+        assert letters(convert(text_a, text_b)) == expected
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
     def test_truncation_is_one_token_after_the_other(self, room):
         """The longer text loses its last token until both fit; the second one if equally long."""
         for a, b in itertools.product(range(1, 14), repeat=2):
-            kept_a, kept_b = a, b
-            while kept_a + kept_b > room:
-                if kept_a > kept_b:
-                    kept_a -= 1
-                else:
-                    kept_b -= 1
-            if kept_b:
-                expected = f"<{'a' * kept_a}>{'b' * kept_b}>"
+            kept = [a, b]
+            while sum(kept) > room:
+                kept[kept[0] <= kept[1]] -= 1
+            if kept[1]:
+                expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
 
-    def test_padding_example(self):
-        feature = convert_single_example(0, PaddingInputExample(), ["0"], 4, Letters(), "task")
-        assert (feature.input_ids, feature.input_mask, feature.label_id) == ([0] * 4, [0] * 4, 0)
-        assert not feature.is_real_example
-        feature = convert_single_example(0, PaddingInputExample(), [None], 4, Letters(), "sts-b")
-        assert feature.label_id == 0.0 and isinstance(feature.label_id, float)
+    def test_a_padding_example(self):
+        for labels, task, label in ((["0"], "task", 0), ([None], "sts-b", 0.0)):
+            example = PaddingInputExample()
+            feature = convert_single_example(0, example, labels, 4, Letters(), task)
+            assert feature.input_ids == feature.input_mask == [0] * 4
+            assert feature.label_id == label and type(feature.label_id) is type(label)
+            assert not feature.is_real_example
 
-
-class TestLabels:
-    def test_number_of_the_label(self):
-        labels = ["contradiction", "entailment", "neutral"]
-        assert [convert("a", label=label, labels=labels).label_id for label in labels] == [0, 1, 2]
-
-    def test_regression(self):
+    def test_labels(self):
+        names = ["contradiction", "entailment", "neutral"]
+        assert [convert("a", label=name, labels=names).label_id for name in names] == [0, 1, 2]
         assert convert("a", label=2.5, labels=[None]).label_id == 2.5
-        feature = convert("a", label=0, labels=[None])
-        assert feature.label_id == 0.0 and isinstance(feature.label_id, float)
-
-    def test_a_label_that_is_not_in_the_list(self):
+        assert isinstance(convert("a", label=0, labels=[None]).label_id, float)
         with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
             convert("a", label="x")
-
-
-class TestRecords:
-    EXAMPLES = [
-        InputExample("0", "what comes after this, 1995, there?", "a bo ri", "1"),
-        InputExample("1", "ünïcode ½ text", None, "0"),
-        InputExample("2", "a " * 60, "b " * 60, "1"),
-        InputExample("3", "", None, "0"),
-    ]
-
-    def test_the_fast_way_is_the_public_one(self, tokenizer, tmp_path):
-        """And its values are those of the lists."""
-        for labels, examples in (
-            (["0", "1"], self.EXAMPLES),
-            ([None], [InputExample(e.guid, e.text_a, e.text_b, 0.5) for e in self.EXAMPLES]),
-        ):
-            records = FeatureMaker(tokenizer, labels, 32).records(examples)
-            path = str(tmp_path / "features")
-            file_based_convert_examples_to_features(examples, labels, 32, tokenizer, path, "task")
-            assert list(tf.python_io.tf_record_iterator(path)) == records
-            features = convert_examples_to_features(examples, labels, 32, tokenizer, "task")
-            assert [fields(record) for record in records] == [
-                {
-                    "input_ids": feature.input_ids,
-                    "input_mask": feature.input_mask,
-                    "segment_ids": feature.segment_ids,
-                    "label_ids": [feature.label_id],
-                    "is_real_example": [1],
-                }
-                for feature in features
-            ]
-
-    @pytest.mark.parametrize("labels", [["0", "1"], [None]], ids=["classes", "numbers"])
-    def test_file_of_the_public_function(self, tokenizer, tmp_path, labels):
-        path = str(tmp_path / "features")
-        file_based_convert_examples_to_features(
-            [*self.EXAMPLES, PaddingInputExample()], labels, 32, tokenizer, path, "task"
-        )
-        rows = [fields(record) for record in tf.python_io.tf_record_iterator(path)]
-        assert [row["label_ids"] for row in rows] == [[1], [0], [1], [0], [0]]
-        assert [row["is_real_example"] for row in rows] == [[1], [1], [1], [1], [0]]
-        assert set(rows[0]) == {
-            *("input_ids", "input_mask", "segment_ids", "label_ids", "is_real_example")
-        }
-        assert rows[0]["input_ids"].count(SEP) == 2
-        assert rows[1]["input_ids"].count(SEP) == 1
-        assert rows[4]["input_ids"] == rows[4]["input_mask"] == [0] * 32
 
     def test_wordpiece(self, tmp_path):
         """Without a SentencePiece model, through the public function."""
@@ -201,3 +151,32 @@ class TestRecords:
         example = InputExample("id", "Hello", "you there", "1")
         feature = convert_single_example(0, example, ["0", "1"], 8, tokenizer, "task")
         assert feature.input_ids == [2, 4, 5, 3, 6, 1, 3, 0]
+
+
+@pytest.mark.parametrize(("labels", "given"), [(["0", "1"], "1010"), ([None], [0.5, 0, 2.5, 5.0])])
+def test_records(tokenizer, tmp_path, labels, given):
+    """The fast way is the public one, and its values are those of the lists."""
+    texts = [
+        ("what comes after this, 1995, there?", "a bo ri"),
+        ("ünïcode ½ text", None),
+        ("a " * 60, "b " * 60),
+        ("", None),
+    ]
+    examples = [
+        InputExample(str(number), *text, label)
+        for number, (text, label) in enumerate(zip(texts, given, strict=True))
+    ]
+    path = str(tmp_path / "features")
+    filled_up = [*examples, PaddingInputExample()]
+    file_based_convert_examples_to_features(filled_up, labels, 32, tokenizer, path, "task")
+    *records, filling = tf.io.tf_record_iterator(path)
+    assert FeatureMaker(tokenizer, labels, 32).records(examples) == records
+    features = convert_examples_to_features(examples, labels, 32, tokenizer, "task")
+    rows = list(map(fields, records))
+    assert rows == list(map(fields_of, features))
+    assert [row["label_ids"] for row in rows] == [[float(label)] for label in given]
+    assert [row["input_ids"].count(SEP) for row in rows] == [2, 1, 2, 1]
+    assert fields(filling) == {
+        **dict.fromkeys(SEQUENCES, [0] * 32),
+        **{"label_ids": [0], "is_real_example": [0]},
+    }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
+import logging
 import pathlib
 import random
 import sys
+import types
+import unittest.mock
 from collections.abc import Sequence
 
+import pytest
 import sentencepiece as spm
 
 from tests.helpers.forking import ROOT
@@ -125,3 +131,26 @@ def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
         if question["is_impossible"]:
             question |= {"plausible_answers": question["answers"], "answers": []}
     target.write_text(json.dumps({**content, "version": "v2.0"}))
+
+
+@functools.cache
+def official_script() -> types.ModuleType:
+    """The script of SQuAD 2.0, as `transformers` has it, without the rest of that package: torch
+    takes seconds to import."""
+    package = importlib.util.find_spec("transformers")
+    if package is None:
+        pytest.skip("transformers is not installed")
+    path = pathlib.Path(package.submodule_search_locations[0]) / "data/metrics/squad_metrics.py"
+    name = "transformers.data.metrics.squad_metrics"
+    spec = importlib.util.spec_from_file_location(name, path)
+    script = importlib.util.module_from_spec(spec)
+    # Of the package it uses what finds the text of an answer, and does not score it.
+    stand_ins = {
+        "transformers.models.bert": types.SimpleNamespace(BasicTokenizer=None),
+        "transformers.utils": types.SimpleNamespace(
+            logging=types.SimpleNamespace(get_logger=logging.getLogger)
+        ),
+    }
+    with unittest.mock.patch.dict(sys.modules, stand_ins):
+        spec.loader.exec_module(script)
+    return script

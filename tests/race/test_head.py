@@ -9,6 +9,7 @@ from race_utils import create_model, model_fn_builder
 from runtime import estimators
 from runtime.devices import mask_seeds
 from tests.helpers.classification import CONFIG
+from tests.helpers.sessions import quick_session
 
 LENGTH, SIZE = 10, 3
 LABELS = np.array([3, 0, 2], np.int32)
@@ -25,7 +26,7 @@ def batch(shape):
 
 @pytest.mark.parametrize("shape", [[SIZE, 4, LENGTH], [SIZE, 4 * LENGTH]])
 def test_one_score_an_option(shape):
-    with tf.Graph().as_default(), tf.Session() as session:
+    with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
         results = create_model(
             CONFIG, False, *batch(shape), tf.constant(LABELS), 4, False, LENGTH, 0.1, None
@@ -58,29 +59,14 @@ def test_dropout_has_a_place_of_its_own():
             assert tf.get_collection(mask_seeds.PLACES) == places
 
 
-def make_model_fn(**more):
-    schedule = {"learning_rate": 0.01, "num_train_steps": 10, "num_warmup_steps": 0}
-    other = {"use_tpu": False, "use_one_hot_embeddings": False, "hub_module": None, **more}
-    return model_fn_builder(
-        CONFIG, 4, None, **schedule, **other, max_seq_length=LENGTH, dropout_prob=0.0
-    )
-
-
-def features():
-    keys = ("input_ids", "input_mask", "segment_ids")
-    given = dict(zip(keys, batch([SIZE, 4 * LENGTH]), strict=True))
-    return {**given, "label_ids": tf.constant(LABELS)}
-
-
 def test_training_lowers_the_loss():
-    with tf.Graph().as_default(), tf.Session() as session:
+    arguments = (CONFIG, 4, None, 0.01, 10, 0, False, False, LENGTH, 0.0, None)
+    with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
-        spec = make_model_fn()(features(), None, estimators.ModeKeys.TRAIN, {})
+        keys = ("input_ids", "input_mask", "segment_ids")
+        features = dict(zip(keys, batch([SIZE, 4 * LENGTH]), strict=True))
+        features["label_ids"] = tf.constant(LABELS)
+        spec = model_fn_builder(*arguments)(features, None, estimators.ModeKeys.TRAIN, {})
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
     assert losses[-1] < losses[0]
-
-
-def test_no_hub_module():
-    with pytest.raises(ValueError, match="hub"):
-        make_model_fn(hub_module="hub")

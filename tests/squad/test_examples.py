@@ -1,6 +1,5 @@
 """read_squad_examples(): SQuAD JSON of both versions, useless questions, and broken files."""
 
-import copy
 import json
 import logging
 
@@ -20,26 +19,26 @@ def question(qas_id="q1", text="Where do rivers run?", answers=(("the sea", 14),
     return {"id": qas_id, "question": text, "answers": answers, **more}
 
 
+def article(text, *questions):
+    return {"title": "T", "paragraphs": [{"context": text, "qas": list(questions)}]}
+
+
 def squad(*questions, text=TEXT):
     """A file's content with one paragraph."""
     return {"version": "1.1", "data": [article(text, *questions)]}
-
-
-def article(text, *questions):
-    return {"title": "T", "paragraphs": [{"context": text, "qas": list(questions)}]}
 
 
 @pytest.fixture
 def write(tmp_path):
     """Writes a file and returns its path; strings and bytes as they are, the rest as JSON."""
 
-    def write(content, name="file.json"):
+    def write(content):
         if not isinstance(content, (str, bytes)):
             content = json.dumps(content)
         if isinstance(content, str):
             content = content.encode()
-        (tmp_path / name).write_bytes(content)
-        return str(tmp_path / name)
+        (tmp_path / "file.json").write_bytes(content)
+        return str(tmp_path / "file.json")
 
     return write
 
@@ -52,88 +51,42 @@ def warnings(caplog, monkeypatch):
     return lambda: [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
 
 
-def fields(example):
-    return vars(example)
+def ids_of(examples):
+    return [example.qas_id for example in examples]
 
 
-def expected(**changes):
-    """The example of `question()` in training."""
-    values = {
-        "qas_id": "q1",
-        "question_text": "Where do rivers run?",
-        "paragraph_text": TEXT,
-        "orig_answer_text": "the sea",
-        "start_position": 14,
-        "end_position": None,
-        "is_impossible": False,
-    }
-    return {**values, **changes}
+class TestRead:
+    @pytest.mark.parametrize("is_training", [True, False])
+    def test_an_example(self, write, is_training):
+        """Prediction takes no answer."""
+        (example,) = read_squad_examples(write(squad(question())), is_training)
+        assert vars(example) == {
+            **{"qas_id": "q1", "question_text": "Where do rivers run?", "paragraph_text": TEXT},
+            "orig_answer_text": "the sea" if is_training else None,
+            "start_position": 14 if is_training else None,
+            **{"end_position": None, "is_impossible": False},
+        }
 
-
-class TestVersions:
-    def test_training_takes_the_answer_as_it_stands(self, write):
-        examples = read_squad_examples(write(squad(question())), is_training=True)
-        assert list(map(fields, examples)) == [expected()]
-
-    def test_prediction_takes_no_answer(self, write):
-        examples = read_squad_examples(write(squad(question())), is_training=False)
-        assert list(map(fields, examples)) == [expected(orig_answer_text=None, start_position=None)]
-
-    def test_impossible_question_of_version_2(self, write):
-        content = squad(
-            question("a", is_impossible=False), question("b", answers=(), is_impossible=True)
-        )
-        examples = read_squad_examples(write(content), is_training=True)
-        assert list(map(fields, examples)) == [
-            expected(qas_id="a"),
-            expected(qas_id="b", orig_answer_text="", start_position=-1, is_impossible=True),
-        ]
-
-    def test_plausible_answers_of_an_impossible_question_do_not_count(self, write):
-        wrong = [{"text": "full", "answer_start": 38}]
-        content = squad(question(answers=(), is_impossible=True, plausible_answers=wrong))
-        (example,) = read_squad_examples(write(content), is_training=True)
-        assert (example.orig_answer_text, example.start_position) == ("", -1)
+    def test_an_impossible_question(self, write):
+        """Its plausible answers do not count."""
+        plausible = [{"text": "full", "answer_start": 38}]
+        impossible = question("b", answers=(), is_impossible=True, plausible_answers=plausible)
+        content = squad(question("a", is_impossible=False), impossible)
+        a, b = read_squad_examples(write(content), is_training=True)
+        assert (a.orig_answer_text, a.start_position, a.is_impossible) == ("the sea", 14, False)
+        assert (b.orig_answer_text, b.start_position, b.is_impossible) == ("", -1, True)
 
     def test_prediction_keeps_every_question_in_file_order(self, write):
-        content = {
-            "data": [
-                article("", question("1")),
-                article(TEXT, question("2", text=""), question("3", answers=())),
-                article(TEXT, question("4", answers=(("sea", 3), ("full", 38)))),
-            ]
-        }
-        examples = read_squad_examples(write(content), is_training=False)
-        assert [e.qas_id for e in examples] == ["1", "2", "3", "4"]
-
-    def test_prediction_needs_no_answers_at_all(self, write):
-        plain = question()
+        plain = question("4")
         del plain["answers"]
-        nothing = {**question("q2"), "answers": None}
-        examples = read_squad_examples(write(squad(plain, nothing)), is_training=False)
-        assert [e.qas_id for e in examples] == ["q1", "q2"]
+        several = question("6", answers=(("sea", 3), ("full", 38)))
+        others = question("2", text=""), question("3", answers=()), plain
+        articles = [article("", question("1")), article(TEXT, *others)]
+        articles.append(article(TEXT, {**question("5"), "answers": None}, several))
+        examples = read_squad_examples(write({"data": articles}), is_training=False)
+        assert ids_of(examples) == list("123456")
 
-    @pytest.mark.parametrize("name", ["train-v1.1", "train-v2.0"])
-    def test_real_training_files(self, shared, name, warnings):
-        path = shared / "data" / "squad" / f"{name}.json"
-        rows = [
-            (q["id"], p["context"], q.get("is_impossible", False), q["answers"])
-            for a in json.loads(path.read_text(encoding="utf-8"))["data"]
-            for p in a["paragraphs"]
-            for q in p["qas"]
-        ]
-        examples = read_squad_examples(str(path), is_training=True)
-        assert len(rows) > 1000 and not warnings()
-        for example, (qas_id, context, impossible, answers) in zip(examples, rows, strict=True):
-            assert (example.qas_id, example.is_impossible) == (qas_id, impossible)
-            start, text = example.start_position, example.orig_answer_text
-            if impossible:
-                assert (start, text) == (-1, "")
-            else:
-                assert {"text": text, "answer_start": start} == answers[0]
-                assert context.startswith(text, start)
-
-    def test_lone_surrogates_are_read(self, write):
+    def test_lone_surrogates(self, write):
         text, answer = "a\ud800b \udfff sea", "\udfff sea"
         path = write(squad(question(answers=((answer, 4),)), text=text))
         (example,) = read_squad_examples(path, is_training=True)
@@ -147,7 +100,9 @@ class TestVersions:
 
 USELESS = {
     "the paragraph is empty": [article(" \n\t ", question("u")), article("", question("v"))],
-    "the question is empty": [article(TEXT, question("u", text=""), question("v", text=" \t"))],
+    "the question is empty": [
+        article(TEXT, question("u", text=""), question("v", " \t", (), is_impossible=True))
+    ],
     "there is no answer": [
         article(TEXT, question("u", answers=()), {**question("v"), "answers": None})
     ],
@@ -156,28 +111,24 @@ USELESS = {
     ],
     "the answer is not at its answer_start": [
         article(TEXT, question("u", answers=(("the sea", 13),))),
-        article(TEXT, question("v", answers=(("full.", len(TEXT) + 5),))),
+        # From the end it would be there.
+        article(TEXT, question("v", answers=(("not", -9),))),
+        article(TEXT, question("w", answers=(("full.", len(TEXT) + 5),))),
     ],
 }
 
 
 class TestLeftOut:
     @pytest.mark.parametrize("reason", USELESS)
-    def test_reason_is_counted_and_logged_with_ids(self, reason, write, warnings):
+    def test_a_reason_is_counted_and_logged_with_ids(self, reason, write, warnings):
         content = {"data": [*USELESS[reason], article(TEXT, question("good"))]}
         path = write(content)
-        examples = read_squad_examples(path, is_training=True)
-        assert [e.qas_id for e in examples] == ["good"]
-        assert warnings() == [f"{path}: 2 questions left out: {reason}: u, v"]
+        assert ids_of(read_squad_examples(path, is_training=True)) == ["good"]
+        ids = ["u", "v", "w"][: 3 if "not at" in reason else 2]
+        line = f"{path}: {len(ids)} questions left out: {reason}: {', '.join(ids)}"
+        assert warnings() == [line]
         _, left_out = read_examples(content["data"], path, is_training=True)
-        assert left_out.counts == {reason: 2}
-
-    def test_a_negative_answer_start_does_not_count_from_the_end(self, write, warnings):
-        bad = question("bad", answers=(("not", -9),))
-        assert TEXT[-9:-6] == "not"
-        examples = read_squad_examples(write(squad(bad, question())), is_training=True)
-        assert [e.qas_id for e in examples] == ["q1"]
-        assert "not at its answer_start: bad" in warnings()[0]
+        assert left_out.counts == {reason: len(ids)}
 
     def test_every_reason_has_a_line_and_names_three_at_most(self, write, warnings):
         bad = [question(f"n{i}", answers=()) for i in range(5)]
@@ -188,21 +139,10 @@ class TestLeftOut:
             f"{path}: 5 questions left out: there is no answer: n0, n1, n2, ...",
             f"{path}: 3 questions left out: the question is empty: e0, e1, e2",
         ]
-
-    def test_an_impossible_question_without_text_is_left_out_too(self, write, warnings):
-        blank = question("blank", text="", answers=(), is_impossible=True)
-        examples = read_squad_examples(write(squad(question(), blank)), is_training=True)
-        assert [e.qas_id for e in examples] == ["q1"]
-        assert len(warnings()) == 1
-
-    def test_all_questions_useless(self, write):
-        articles = copy.deepcopy([a for articles in USELESS.values() for a in articles])
-        paragraphs = [article["paragraphs"][0] for article in articles]
-        for number, useless in enumerate(q for p in paragraphs for q in p["qas"]):
-            useless["id"] = str(number)
+        path = write(squad(*bad, *odd))
         with pytest.raises(UserError, match="no question that can be used") as caught:
-            read_squad_examples(write({"data": articles}), is_training=True)
-        assert all(f"2 {reason}" in str(caught.value) for reason in USELESS)
+            read_squad_examples(path, is_training=True)
+        assert "5 there is no answer, 3 the question is empty" in str(caught.value)
 
     @pytest.mark.parametrize("training", [True, False])
     @pytest.mark.parametrize("content", [{"data": []}, squad(), {"data": [{"paragraphs": []}]}])
@@ -211,6 +151,19 @@ class TestLeftOut:
         with pytest.raises(UserError, match="no question that can be used .it has none.") as caught:
             read_squad_examples(path, training)
         assert path in str(caught.value)
+
+
+PARAGRAPH, QUESTION = ("paragraphs", 0), ("paragraphs", 0, "qas", 1)
+# Where the second of two articles, which has two questions, is changed; and the message.
+WRONG = [
+    ((), "paragraphs", " has no list"),
+    (PARAGRAPH, "context", ".paragraphs[0] has no str"),
+    (PARAGRAPH, "qas", ".paragraphs[0] has no list"),
+    (QUESTION, "id", ".paragraphs[0].qas[1] has no str"),
+    (QUESTION, "question", ".paragraphs[0].qas[1] has no str"),
+    ((*QUESTION, "answers", 0), "text", ".paragraphs[0].qas[1].answers has no str"),
+    ((*QUESTION, "answers", 0), "answer_start", ".paragraphs[0].qas[1].answers has no int"),
+]
 
 
 class TestErrors:
@@ -224,126 +177,71 @@ class TestErrors:
         ("content", "what"),
         [
             ("{", "is not JSON"),
-            ("", "is not JSON"),
-            ("id\tquestion\n", "is not JSON"),
-            ('{"data": []} x', "is not JSON"),
-            ("[]", 'no list "data"'),
-            ("null", 'no list "data"'),
-            ("{}", 'no list "data"'),
-            ('{"data": {"title": "x"}}', 'no list "data"'),
-            (b'{"data": "\xff"}', "is not UTF-8: byte 10"),
-            ('{"data": []}'.encode("utf-16"), "is not UTF-8: byte 0"),
-            ("[" * 100_000, "nested too deeply"),
+            *((text, 'no list "data"') for text in ("[]", "null", "{}", '{"data": {}}')),
         ],
     )
-    def test_file_that_is_no_squad(self, write, content, what):
+    def test_a_file_that_is_no_squad(self, write, content, what):
         path = write(content)
-        with pytest.raises(UserError, match=what) as caught:
+        with pytest.raises(UserError, match=f"{path} .*{what}"):
             load_squad(path)
-        assert path in str(caught.value)
-        assert len(str(caught.value).splitlines()) == 1
 
-    def test_a_byte_order_mark(self, tmp_path):
-        (tmp_path / "marked.json").write_text(json.dumps(squad(question())), encoding="utf-8-sig")
-        (example,) = read_squad_examples(str(tmp_path / "marked.json"), is_training=True)
-        assert example.qas_id == "q1"
-
-    def test_missing_file(self, tmp_path):
-        with pytest.raises(UserError, match=r"nothing\.json cannot be read: No such file"):
-            read_squad_examples(str(tmp_path / "nothing.json"), is_training=True)
-
-    def test_folder(self, tmp_path):
-        with pytest.raises(UserError, match="is a folder, not a file") as caught:
-            read_squad_examples(str(tmp_path), is_training=False)
-        assert str(tmp_path) in str(caught.value)
-
-    @pytest.mark.parametrize(
-        ("place", "key", "message"),
-        [
-            ((), "paragraphs", 'data[1] has no list "paragraphs"'),
-            (("paragraphs", 0), "context", 'data[1].paragraphs[0] has no str "context"'),
-            (("paragraphs", 0), "qas", 'data[1].paragraphs[0] has no list "qas"'),
-            (("paragraphs", 0, "qas", 1), "id", 'data[1].paragraphs[0].qas[1] has no str "id"'),
-            (
-                ("paragraphs", 0, "qas", 1),
-                "question",
-                'data[1].paragraphs[0].qas[1] has no str "question"',
-            ),
-            (
-                ("paragraphs", 0, "qas", 1, "answers", 0),
-                "text",
-                'data[1].paragraphs[0].qas[1].answers has no str "text"',
-            ),
-            (
-                ("paragraphs", 0, "qas", 1, "answers", 0),
-                "answer_start",
-                'data[1].paragraphs[0].qas[1].answers has no int "answer_start"',
-            ),
-        ],
-    )
+    @pytest.mark.parametrize(("place", "key", "message"), WRONG)
     @pytest.mark.parametrize("wrong", ["missing", None, 1.5])
-    @pytest.mark.parametrize("training", [True, False])
-    def test_missing_key_is_named_with_its_place(self, write, place, key, message, wrong, training):
-        content = {
-            "data": [
-                article(TEXT, question("a")),
-                article(TEXT, question("b"), question("c")),
-            ]
-        }
-        owner = content["data"][1]
+    def test_a_missing_key_is_named_with_its_place(self, write, place, key, message, wrong):
+        articles = [article(TEXT, question("a")), article(TEXT, question("b"), question("c"))]
+        owner = articles[1]
         for step in place:
             owner = owner[step]
         if wrong == "missing":
             del owner[key]
         else:
             owner[key] = wrong
-        path = write(content)
-        if key == "answer_start" and not training:
-            # Scores need the text alone.
-            assert len(read_squad_examples(path, training)) == 3
-            return
-        with pytest.raises(UserError) as caught:
-            read_squad_examples(path, training)
-        assert str(caught.value) == f"{path} is not SQuAD: {message}"
-
-    @pytest.mark.parametrize("training", [True, False])
-    @pytest.mark.parametrize("wrong", ["word", 3, {"text": "the sea"}, ["the sea"], [None]])
-    def test_answers_of_another_form(self, write, wrong, training):
-        path = write(squad({**question(), "answers": wrong}))
-        with pytest.raises(UserError, match="is not SQuAD") as caught:
-            read_squad_examples(path, training)
-        assert path in str(caught.value) and "data[0].paragraphs[0].qas[0]" in str(caught.value)
-
-    @pytest.mark.parametrize("level", ["article", "paragraph", "question"])
-    def test_list_member_that_is_no_object(self, write, level):
-        content = {
-            "article": {"data": ["x"]},
-            "paragraph": {"data": [{"paragraphs": [7]}]},
-            "question": {"data": [article(TEXT, None)]},
-        }[level]
-        with pytest.raises(UserError, match="is not SQuAD: data.0."):
-            read_squad_examples(write(content), is_training=False)
-
-    @pytest.mark.parametrize("value", ["false", 0, []])
-    def test_impossible_or_not_is_true_or_false(self, write, value):
-        """The text "false" is true to Python, and would take the answer away."""
-        path = write(squad(question("x", is_impossible=value)))
-        message = (
-            r"data\[0\].paragraphs\[0\].qas\[0\]: \"is_impossible\" must be true or false, not"
-        )
+        path = write({"data": articles})
         for training in (True, False):
-            with pytest.raises(UserError, match=message):
+            if key == "answer_start" and not training:
+                # Scores need the text alone.
+                assert len(read_squad_examples(path, training)) == 3
+                continue
+            with pytest.raises(UserError) as caught:
                 read_squad_examples(path, training)
+            assert str(caught.value) == f'{path} is not SQuAD: data[1]{message} "{key}"'
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            *(
+                (article(TEXT, {**question(), "answers": answers}), "data[0].paragraphs[0].qas[0]")
+                for answers in ("word", 3, {"text": "the sea"}, ["the sea"], [None])
+            ),
+            # The text "false" is true to Python, and would take the answer away.
+            *(
+                (
+                    article(TEXT, question(is_impossible=value)),
+                    'data[0].paragraphs[0].qas[0]: "is_impossible" must be true or false, not',
+                )
+                for value in ("false", 0, [])
+            ),
+            ("x", "data[0]"),
+            ({"paragraphs": [7]}, "data[0].paragraphs[0]"),
+            (article(TEXT, None), "data[0].paragraphs[0].qas[0]"),
+        ],
+    )
+    def test_another_form(self, write, wrong, message):
+        path = write({"data": [wrong]})
+        for training in (True, False):
+            with pytest.raises(UserError) as caught:
+                read_squad_examples(path, training)
+            assert str(caught.value).startswith(f"{path} is not SQuAD: {message}")
 
     @pytest.mark.parametrize("training", [True, False])
     def test_an_id_that_occurs_twice(self, write, training):
-        content = {
-            "data": [article(TEXT, question("x"), question("y")), article("", question("x"))]
-        }
-        path = write(content)
-        with pytest.raises(UserError, match="question id x occurs twice") as caught:
+        articles = [article(TEXT, question("x"), question("y")), article("", question("x"))]
+        path = write({"data": articles})
+        with pytest.raises(UserError) as caught:
             read_squad_examples(path, training)
-        assert path in str(caught.value) and "data[1].paragraphs[0].qas[0]" in str(caught.value)
+        assert str(caught.value) == (
+            f"{path}: question id x occurs twice (data[1].paragraphs[0].qas[0])"
+        )
 
 
 class TestVersion2:
@@ -360,49 +258,39 @@ class TestVersion2:
 
     def test_what_a_question_without_a_word_on_it_is(self, write):
         """And one that contradicts itself, and plausible answers, which nobody reads."""
-        contradiction = question("d", is_impossible=True)
-        plausible = {**question("e", answers=(), is_impossible=True), "plausible_answers": [1]}
-        unknown = {key: value for key, value in question("f").items() if key != "answers"}
+        unknown = question("f")
+        del unknown["answers"]
         content = squad(
             question("a"),
             question("b", answers=()),
             question("c", answers=(), is_impossible=False),
-            contradiction,
-            plausible,
+            question("d", is_impossible=True),
+            question("e", answers=(), is_impossible=True, plausible_answers=[1]),
             unknown,
         )
         articles = load_squad(write(content))
         examples, left_out = read_examples(articles, "file", True, unanswerable=True)
-        assert {e.qas_id: e.is_impossible for e in examples} == {
-            **{"a": False, "b": True, "e": True, "f": True}
-        }
-        assert left_out.counts == {
-            "there is no answer": 1,
-            "it is impossible, and has an answer": 1,
-        }
+        expected = {"a": False, "b": True, "e": True, "f": True}
+        assert {e.qas_id: e.is_impossible for e in examples} == expected
+        reasons = "there is no answer", "it is impossible, and has an answer"
+        assert left_out.counts == dict.fromkeys(reasons, 1)
         impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
         assert impossible == [(-1, "")] * 3
         # SQuAD 1.1: b and f are left out, and d is what it says, as in the reference.
         examples, _ = read_examples(articles, "file", True)
-        assert [e.qas_id for e in examples] == ["a", "d", "e"]
+        assert ids_of(examples) == ["a", "d", "e"]
 
-    @pytest.mark.parametrize(
-        "content",
-        [
+    def test_what_passes(self, write, tmp_path):
+        """What does not look like 2.0 is not parsed here, be it JSON or there at all."""
+        check_all_answerable(str(tmp_path / "none.json"), "--train_file")
+        for content in (
             squad(question()),
-            squad(question(is_impossible=False)),
             {"version": "v2.0", **squad(question(is_impossible=False))},
             squad(question(is_impossible=None)),
             squad({**question(), "question": '"is_impossible": true'}),
             '{"is_impossible": false',
-        ],
-    )
-    def test_what_passes(self, write, content):
-        """The last is no JSON: what does not look like 2.0 is not parsed here."""
-        check_all_answerable(write(content), "--train_file")
-
-    def test_a_file_that_is_not_there_passes(self, tmp_path):
-        check_all_answerable(str(tmp_path / "none.json"), "--train_file")
+        ):
+            check_all_answerable(write(content), "--train_file")
 
     @pytest.mark.parametrize(("name", "count"), [("train-v2.0", 1790), ("dev-v2.0", 550)])
     def test_real_files(self, shared, name, count):

@@ -1,13 +1,14 @@
 """convert_examples_to_features(): golden figures, and windows against brute force."""
 
+import contextlib
 import fractions
 import gzip
 import json
 import signal
-import sys
+import time
+import tracemalloc
 
 import hypothesis
-import numpy as np
 import pytest
 import sentencepiece as spm
 from hypothesis import strategies as st
@@ -15,10 +16,7 @@ from hypothesis import strategies as st
 import squad_utils
 import tokenization
 from runtime.errors import UserError
-from squad.features import WindowMaker
 from squad_utils import SquadExample
-from tests.helpers.forking import ROOT
-from tests.helpers.running import run
 
 
 def load_tokenizer(path):
@@ -47,11 +45,7 @@ def train_model(prefix, line, **options):
     spm.SentencePieceTrainer.train(
         input=str(text),
         model_prefix=str(prefix),
-        vocab_size=20,
-        hard_vocab_limit=False,
-        minloglevel=2,
-        **ids,
-        **options,
+        **{"vocab_size": 20, "hard_vocab_limit": False, "minloglevel": 2, **ids, **options},
     )
 
 
@@ -68,9 +62,8 @@ def ids_of(tokenizer, text):
 def convert(examples, tokenizer, lengths, training):
     """The features; `lengths` are max_seq_length, doc_stride and max_query_length."""
     features = []
-    squad_utils.convert_examples_to_features(
-        examples, tokenizer, *lengths, training, features.append, True
-    )
+    arguments = (examples, tokenizer, *lengths, training, features.append, True)
+    squad_utils.convert_examples_to_features(*arguments)
     return features
 
 
@@ -81,66 +74,49 @@ def positions(feature):
 OF_PREDICTION = {"example_index", "tok_start_to_orig_index", "tok_end_to_orig_index"}
 
 
-class Golden:
-    """Our features and the reference's, in pairs, with the question each is of."""
-
-    def __init__(self, shared, tokenizer, data, golden, lengths, training):
-        path = str(shared / "data" / "squad" / f"{data}.json")
-        examples = squad_utils.read_squad_examples(path, training)
-        self.features = convert(examples, tokenizer, lengths, training)
-        with gzip.open(shared / "golden" / f"{golden}.jsonl.gz", "rt") as lines:
-            self.rows = list(map(json.loads, lines))
-        self.max_seq_length, self.training = lengths[0], training
-        self.examples, number = [], -1
-        for feature in self.features:
-            number += feature.doc_span_index == 0
-            self.examples.append(examples[number])
-
-    def pairs(self):
-        return zip(self.features, self.rows, self.examples, strict=True)
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        ("en8k", "train-v1.1", "features-train-v1.1", (384, 128, 64), True),
-        ("en8k", "dev-v1.1", "features-dev-v1.1", (384, 128, 64), False),
-        ("en8k", "train-v2.0", "features-train-v2.0-seq128", (128, 48, 24), True),
-        ("bert8k", "train-v1.1", "features-bert-train-v1.1", (384, 128, 64), True),
-        ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64), False),
+@pytest.mark.parametrize(
+    ("tokenizer", "data", "golden", "lengths"),
+    [
+        ("en8k", "train-v1.1", "features-train-v1.1", (384, 128, 64)),
+        ("en8k", "dev-v1.1", "features-dev-v1.1", (384, 128, 64)),
+        ("en8k", "train-v2.0", "features-train-v2.0-seq128", (128, 48, 24)),
+        ("bert8k", "train-v1.1", "features-bert-train-v1.1", (384, 128, 64)),
+        ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64)),
     ],
-    ids=lambda case: "-".join(case[:2]),
 )
-def golden(request, shared):
-    name, *case = request.param
-    return Golden(shared, request.getfixturevalue(name), *case)
-
-
-class TestGolden:
-    def test_model_inputs(self, golden):
-        assert len(golden.features) == len(golden.rows) > 500
-        for feature, row, _ in golden.pairs():
-            length, first = len(row["input_ids"]), row["n_segment0"]
-            padding = [0] * (golden.max_seq_length - length)
-            assert feature.input_ids == row["input_ids"] + padding
-            assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
-            assert feature.input_mask == [1] * length + padding
-            # Google's BERT has no mask of places; ours is that of ALBERT.
-            p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
-            assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
-
-    def test_numbers(self, golden):
-        for feature, row, _ in golden.pairs():
-            assert feature.unique_id == row["unique_id"]
-            assert feature.doc_span_index == row["doc_span_index"]
-            assert feature.paragraph_len == len(row["input_ids"]) == len(feature.tokens)
-            assert golden.training == (feature.example_index is None)
-
-    def test_places_in_the_text(self, golden):
-        if golden.training:
-            assert "tok_start_to_orig_index" not in golden.rows[0]
-            return
-        for feature, row, example in golden.pairs():
+def test_golden(request, shared, tokenizer, data, golden, lengths):
+    """Our features and the reference's; the answers that positions stand for besides."""
+    training = data.startswith("train")
+    path = str(shared / "data" / "squad" / f"{data}.json")
+    examples = squad_utils.read_squad_examples(path, training)
+    features = convert(examples, request.getfixturevalue(tokenizer), lengths, training)
+    with gzip.open(shared / "golden" / f"{golden}.jsonl.gz", "rt") as lines:
+        rows = list(map(json.loads, lines))
+    assert len(features) == len(rows) > 500
+    number = -1
+    for feature, row in zip(features, rows, strict=True):
+        number += feature.doc_span_index == 0
+        example = examples[number]
+        length, first = len(row["input_ids"]), row["n_segment0"]
+        padding = [0] * (lengths[0] - length)
+        assert feature.input_ids == row["input_ids"] + padding
+        assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
+        assert feature.input_mask == [1] * length + padding
+        # Google's BERT has no mask of places; ours is that of ALBERT.
+        p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
+        assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
+        assert feature.unique_id == row["unique_id"]
+        assert feature.doc_span_index == row["doc_span_index"]
+        assert feature.paragraph_len == length == len(feature.tokens)
+        if training:
+            assert feature.example_index is None
+            expected = row["start"], row["end"], row.get("is_impossible", row["start"] == 0)
+            assert positions(feature) == expected, example
+            if not feature.is_impossible:
+                text = text_of(feature, example, feature.start_position, feature.end_position)
+                assert example.orig_answer_text in text
+        else:
+            assert feature.start_position is feature.end_position is None
             assert row.get("qas_id", example.qas_id) == example.qas_id
             # Google's BERT has words where ALBERT has characters.
             for name in OF_PREDICTION & row.keys():
@@ -148,23 +124,8 @@ class TestGolden:
             best = [i for i, is_best in feature.token_is_max_context.items() if is_best]
             assert best == row["max_context"]
 
-    def test_answer_positions(self, golden):
-        if not golden.training:
-            assert all(f.start_position is f.end_position is None for f in golden.features)
-            return
-        for feature, row, example in golden.pairs():
-            expected = row["start"], row["end"], row.get("is_impossible", row["start"] == 0)
-            assert positions(feature) == expected, example
 
-    def test_positions_cover_the_true_answer(self, golden):
-        for feature, _, example in golden.pairs():
-            if golden.training and not feature.is_impossible:
-                text = text_of(feature, example, feature.start_position, feature.end_position)
-                assert example.orig_answer_text in text
-
-
-@pytest.mark.parametrize("lengths", [(64, 16, 12), (96, 40, 30), (384, 200, 64)])
-def test_answers_at_the_beginning_in_other_cuts(shared, en8k, lengths):
+def test_answers_at_the_beginning_in_another_cut(shared, en8k):
     """Every paragraph asked for its first words: they begin at the word, in its first window."""
     content = json.loads((shared / "data/squad/train-v1.1.json").read_text(encoding="utf-8"))
     texts = [p["context"] for article in content["data"] for p in article["paragraphs"]]
@@ -172,12 +133,28 @@ def test_answers_at_the_beginning_in_other_cuts(shared, en8k, lengths):
         SquadExample(str(i), "what?", text, " ".join(text.split(" ")[:2]), 0)
         for i, text in enumerate(texts)
     ]
-    firsts = [f for f in convert(examples, en8k, lengths, True) if f.doc_span_index == 0]
+    firsts = [f for f in convert(examples, en8k, (64, 16, 12), True) if f.doc_span_index == 0]
     assert len(firsts) == len(texts)
     at_white_space = [f.tokens[f.segment_ids.index(1)] == "▁" for f in firsts]
     assert sum(at_white_space) > 3
     for feature, apart in zip(firsts, at_white_space, strict=True):
         assert feature.start_position == feature.segment_ids.index(1) + apart
+
+
+@contextlib.contextmanager
+def alarm(seconds):
+    """Ends the block with an error that is no `ValueError` after some seconds of computing."""
+
+    def ring(number, frame):
+        raise TimeoutError("it does not end")
+
+    old = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, old)
 
 
 def text_of(feature, example, start, end):
@@ -209,17 +186,8 @@ def brute_force_best(windows, token):
 
 
 class TestWindows:
-    @hypothesis.given(
-        words=st.integers(1, 60),
-        asked=st.integers(1, 12),
-        room=st.integers(1, 40),
-        stride=st.integers(1, 50),
-        query=st.integers(1, 10),
-    )
-    @hypothesis.settings(
-        max_examples=150,
-        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    )
+    @hypothesis.given(*(st.integers(1, most) for most in (60, 12, 40, 50, 10)))
+    @hypothesis.settings(max_examples=50)
     def test_against_brute_force(self, tiny, words, asked, room, stride, query):
         text = " ".join("qxz"[i % 3] for i in range(words))
         ids = ids_of(tiny, text)
@@ -238,16 +206,8 @@ class TestWindows:
                 for token in range(start, end)
             }
 
-    @hypothesis.given(
-        words=st.integers(1, 40),
-        room=st.integers(2, 30),
-        stride=st.integers(1, 30),
-        data=st.data(),
-    )
-    @hypothesis.settings(
-        max_examples=100,
-        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-    )
+    @hypothesis.given(st.integers(1, 40), st.integers(2, 30), st.integers(1, 30), st.data())
+    @hypothesis.settings(max_examples=50)
     def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
         """Every letter is a word; the answer is some of them, in each window or in none."""
         text = " ".join("qxz"[i % 3] for i in range(words))
@@ -273,33 +233,16 @@ class TestWindows:
         """They must not make windows without end."""
         ask = ids_of(tiny, "q")
         lengths = (room + len(ask) + 3, stride, len(ask))
-        with pytest.raises(ValueError), Alarm(0.3):
+        with pytest.raises(ValueError), alarm(1):
             convert([SquadExample("x", "q", "q x z q x z q x z")], tiny, lengths, False)
-
-
-class Alarm:
-    """Ends the block with an error that is no `ValueError` after some seconds of computing."""
-
-    def __init__(self, seconds):
-        self._seconds = seconds
-
-    def __enter__(self):
-        self._old = signal.signal(signal.SIGVTALRM, self._ring)
-        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds)
-
-    def __exit__(self, *exception):
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, self._old)
-
-    @staticmethod
-    def _ring(number, frame):
-        raise TimeoutError("it does not end")
 
 
 class TestConvert:
     def test_a_feature_by_hand(self, tiny):
         example = SquadExample("x", "q z", "z  q\tx", "q", 3)
+        before = dict(vars(example))
         (feature,) = convert([example], tiny, (16, 4, 8), True)
+        assert vars(example) == before
         assert feature.tokens == ["[CLS]", *"▁q▁z", "[SEP]", *"▁z▁q▁x", "[SEP]"]
         assert feature.input_ids[:13] == tiny.convert_tokens_to_ids(feature.tokens)
         assert feature.input_ids[13:] == feature.input_mask[13:] == [0, 0, 0]
@@ -327,23 +270,17 @@ class TestConvert:
         assert tokens(True) == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
         assert tokens(False) == ["[CLS]", *("▁", "<unk>", "he", "[SEP]") * 2]
 
-    def test_an_impossible_question(self, tiny):
+    def test_nothing_to_find(self, tiny):
+        """No answer, no token in a paragraph, and in prediction no question."""
         example = SquadExample("x", "q", "q x z", "", -1, is_impossible=True)
         (feature,) = convert([example], tiny, (32, 8, 8), True)
         assert positions(feature) == (0, 0, True)
-
-    def test_a_paragraph_without_tokens_has_no_feature(self, tiny):
-        examples = [SquadExample("a", "q", "q"), SquadExample("b", "q", " ")]
-        examples.append(SquadExample("c", "q", "x"))
-        features = convert(examples, tiny, (32, 8, 8), False)
-        assert [(f.unique_id, f.example_index) for f in features] == [
-            (1000000000, 0),
-            (1000000001, 2),
-        ]
-
-    def test_an_empty_question_in_prediction(self, tiny):
-        (feature,) = convert([SquadExample("x", " ", "q")], tiny, (16, 4, 8), False)
-        assert feature.tokens == ["[CLS]", "[SEP]", "▁", "q", "[SEP]"]
+        texts = [("q", "q"), ("q", " "), ("q", "x"), (" ", "q")]
+        examples = [SquadExample(str(n), *pair) for n, pair in enumerate(texts)]
+        features = convert(examples, tiny, (16, 4, 8), False)
+        ids = [(f.unique_id - 1000000000, f.example_index) for f in features]
+        assert ids == [(0, 0), (1, 2), (2, 3)]
+        assert features[2].tokens == ["[CLS]", "[SEP]", "▁", "q", "[SEP]"]
 
     def test_features_come_while_examples_are_still_read(self, tiny):
         events = []
@@ -354,21 +291,14 @@ class TestConvert:
                 yield SquadExample(name, "q", "q x z q x z")
             events.append("end")
 
-        squad_utils.convert_examples_to_features(
-            examples(),
-            tiny,
-            16,
-            4,
-            8,
-            False,
-            lambda f: events.append(f"{f.unique_id - 1000000000}: {'abc'[f.example_index]}"),
-            True,
-        )
+        def came(feature):
+            events.append(f"{feature.unique_id - 1000000000}: {'abc'[feature.example_index]}")
+
+        squad_utils.convert_examples_to_features(examples(), tiny, 16, 4, 8, False, came, True)
         assert events == [
             *("read a", "0: a", "1: a"),
             *("read b", "2: b", "3: b"),
-            *("read c", "4: c", "5: c"),
-            "end",
+            *("read c", "4: c", "5: c", "end"),
         ]
 
     def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
@@ -383,12 +313,6 @@ class TestConvert:
         assert len(convert(examples, tiny, (32, 8, 8), False)) == 20
         assert texts == ["", "z q", "q x"]
 
-    def test_examples_are_not_changed(self, tiny):
-        example = SquadExample("x", "q", "q x z", "x", 2)
-        before = dict(vars(example))
-        convert([example], tiny, (32, 8, 8), True)
-        assert vars(example) == before
-
 
 class TestModels:
     def test_a_model_without_cls(self, tmp_path):
@@ -402,12 +326,6 @@ class TestModels:
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
         with pytest.raises(UserError, match=r"no piece \[UNK\]"):
             convert([SquadExample("x", "q", "q")], tokenizer, (32, 8, 8), False)
-
-    def test_windows_of_the_maker(self, tiny):
-        maker = WindowMaker(tiny, 32, 8, 8)
-        (window,) = maker.windows([SquadExample("x", "q", "x z", "z", 2)], 7)
-        assert (window.example_index, window.index, window.length) == (7, 0, 2 + 3 + 4)
-        assert window.answer is not None and window.max_context.dtype == np.bool_
 
 
 class TestAnswersOfWordPiece:
@@ -446,38 +364,24 @@ class TestAnswersOfWordPiece:
         assert " ".join(feature.tokens[start : end + 1]) == expected
 
 
-LONG = """
-import json, resource, sys, time
-import squad_utils, tokenization
-tokenizer = tokenization.FullTokenizer(None, True, sys.argv[1])
-sentence = json.load(open(sys.argv[2]))["data"][0]["paragraphs"][0]["context"]
-def features(length):
-    text = (sentence * (length // len(sentence) + 1))[:length]
-    place = length * 14 // 15
-    example = squad_utils.SquadExample("q", "what?", text, text[place:place + 20], place)
-    count = []
-    squad_utils.convert_examples_to_features(
-        [example], tokenizer, 384, 128, 64, True, lambda feature: count.append(1), True)
-    return len(count)
-def seconds(length):
-    started = time.process_time()
-    features(length)
-    return time.process_time() - started
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-short = min(seconds(15_000) for _ in range(5))
-before = peak()
-print(features(150_000), min(seconds(150_000) for _ in range(2)) / short, peak() - before)
-"""
-
-
-def test_a_paragraph_of_150000_characters(shared):
+def test_a_paragraph_of_150000_characters(shared, en8k):
     """Time and memory grow with its length, where a table of characters by characters would take
     a hundred times as long as for a tenth of it, and 90 GB."""
-    paths = [str(shared / "data/spm/en8k.model"), str(shared / "data/squad/train-v1.1.json")]
-    result = run([sys.executable, "-c", LONG, *paths], cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    count, times_as_long, megabytes = map(float, result.stdout.split())
-    assert count > 100
-    assert times_as_long < 30
-    assert megabytes < 500
+    content = json.loads((shared / "data/squad/train-v1.1.json").read_text(encoding="utf-8"))
+    paragraph = content["data"][0]["paragraphs"][0]["context"]
+
+    def seconds(length):
+        text = (paragraph * (length // len(paragraph) + 1))[:length]
+        place = length * 14 // 15
+        example = SquadExample("q", "what?", text, text[place : place + 20], place)
+        started = time.process_time()
+        assert len(convert([example], en8k, (384, 128, 64), True)) > length / 1500
+        return time.process_time() - started
+
+    short = min(seconds(15_000) for _ in range(5))
+    assert min(seconds(150_000) for _ in range(2)) < 30 * short
+    tracemalloc.start()
+    seconds(150_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 500e6

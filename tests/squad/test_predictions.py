@@ -23,7 +23,7 @@ from squad.predictions import (
     spans_v1,
 )
 from squad.token_places import PredictionFeature
-from squad_utils import InputFeatures, RawResult, SquadExample
+from squad_utils import InputFeatures, RawResult, RawResultV2, SquadExample
 
 LETTERS = "ab cd ef  gh ij"
 
@@ -37,53 +37,18 @@ def best_of(result, count):
     return output
 
 
-class TestGolden:
-    """The reference's answers for pseudo-random outputs, described in the data's README."""
-
-    @pytest.fixture(scope="class")
-    def golden(self, shared):
-        return shared / "golden" / "predictions_v1"
-
-    @pytest.fixture(scope="class")
-    def answered(self, shared, tmp_path_factory):
-        """Examples, features, and the folder with predictions.json and nbest.json."""
-        path = str(shared / "data" / "squad" / "dev-v1.1.json")
-        model = str(shared / "data" / "spm" / "en8k.model")
-        tokenizer = tokenization.FullTokenizer(None, True, model)
-        return answers_of(path, tokenizer, tmp_path_factory.mktemp("answers"))
-
-    def test_predictions(self, golden, answered):
-        expected = json.loads(open_text(golden / "predictions.json"))
-        assert len(expected) == 608 and answered[0] == expected
-        assert list(answered[0]) == list(expected)
-
-    def test_top_three_of_the_nbest_lists(self, golden, answered):
-        with gzip.open(golden / "nbest_top3.json.gz", "rt", encoding="utf-8") as file:
-            expected = json.load(file)
-        assert answered[1].keys() == expected.keys()
-        for qas_id, entries in expected.items():
-            ours = answered[1][qas_id]
-            assert len(ours) <= 20
-            assert [e["text"] for e in ours[:3]] == [e["text"] for e in entries]
-            for a, b in zip(ours, entries, strict=False):
-                assert a.keys() == b.keys()
-                for key in ("probability", "start_log_prob", "end_log_prob"):
-                    assert a[key] == pytest.approx(b[key], rel=1e-6)
-
-    def test_scores(self, shared, golden, answered):
-        data = json.loads(open_text(shared / "data" / "squad" / "dev-v1.1.json"))["data"]
-        expected = json.loads(open_text(golden / "eval.json"))
-        assert squad_utils.evaluate_v1(data, answered[0]) == pytest.approx(expected, abs=1e-9)
-
-
-def answers_of(path, tokenizer, folder):
-    """The answers and the n-best lists for pseudo-random outputs, as they are written."""
-    examples = squad_utils.read_squad_examples(path, is_training=False)
-    features, spans = [], {}
+def features_of(path, tokenizer):
+    """Examples of a file, and their features as the golden figures have them."""
+    examples, features = squad_utils.read_squad_examples(path, is_training=False), []
     squad_utils.convert_examples_to_features(
         examples, tokenizer, 384, 128, 64, False, features.append, True
     )
-    outputs = list(map(pseudo_random_output, features))
+    return examples, features
+
+
+def written_v1(examples, features, folder):
+    """The answers and the n-best lists for pseudo-random outputs, as they are written."""
+    spans, outputs = {}, list(map(pseudo_random_output, features))
     squad_utils.accumulate_predictions_v1(spans, examples, features, outputs, 20, 30)
     files = (str(folder / "predictions.json"), str(folder / "nbest.json"))
     returned = squad_utils.write_predictions_v1(spans, examples, features, outputs, 20, 30, *files)
@@ -92,19 +57,68 @@ def answers_of(path, tokenizer, folder):
     return written
 
 
-def test_golden_answers_with_wordpiece(shared, tmp_path):
-    """Google's BERT joins words by one space; here an answer is what stands in the paragraph."""
-    tokenizer = tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
-    path = str(shared / "data" / "squad" / "dev-v1.1.json")
-    answers, _ = answers_of(path, tokenizer, tmp_path)
-    golden = json.loads(open_text(shared / "golden/predictions_bert_v1/predictions.json"))
-    assert len(golden) == 608 and list(answers) == list(golden)
-    differ = {qas_id for qas_id in golden if answers[qas_id] != golden[qas_id]}
-    assert len(differ) <= len(golden) / 100
-    for example in squad_utils.read_squad_examples(path, is_training=False):
-        answer = answers[example.qas_id]
-        assert " ".join(answer.split()) == golden[example.qas_id]
-        assert example.qas_id not in differ or answer in example.paragraph_text
+def assert_golden(golden, answers, nbest):
+    """The answers, and the top three of the n-best lists."""
+    expected = json.loads(open_text(golden / "predictions.json"))
+    assert answers == expected and list(answers) == list(expected)
+    with gzip.open(golden / "nbest_top3.json.gz", "rt", encoding="utf-8") as file:
+        expected = json.load(file)
+    assert nbest.keys() == expected.keys()
+    for qas_id, entries in expected.items():
+        ours = nbest[qas_id]
+        assert len(ours) <= 20
+        assert [e["text"] for e in ours[:3]] == [e["text"] for e in entries]
+        for a, b in zip(ours, entries, strict=False):
+            assert a.keys() == b.keys()
+            for key in ("probability", "start_log_prob", "end_log_prob"):
+                assert a[key] == pytest.approx(b[key], rel=1e-6)
+
+
+class TestGolden:
+    """The reference's answers for pseudo-random outputs, described in the data's README."""
+
+    @pytest.fixture(scope="class")
+    def en8k(self, shared):
+        return tokenization.FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
+
+    def test_version_1(self, shared, en8k, tmp_path):
+        golden, path = shared / "golden/predictions_v1", shared / "data/squad/dev-v1.1.json"
+        answers, nbest = written_v1(*features_of(str(path), en8k), tmp_path)
+        assert len(answers) == 608
+        assert_golden(golden, answers, nbest)
+        scores = squad_utils.evaluate_v1(json.loads(open_text(path))["data"], answers)
+        expected = json.loads(open_text(golden / "eval.json"))
+        assert scores == pytest.approx(expected, abs=1e-9)
+
+    def test_version_2(self, shared, en8k, tmp_path):
+        golden, path = shared / "golden/predictions_v2", shared / "data/squad/dev-v2.0.json"
+        examples, features = features_of(str(path), en8k)
+        outputs, spans, odds = list(map(pseudo_random_output_v2, features)), {}, {}
+        arguments = (examples, features, outputs, 20, 30)
+        squad_utils.accumulate_predictions_v2(spans, odds, *arguments, 5, 5)
+        files = [str(tmp_path / name) for name in ("answers", "nbest", "odds")]
+        articles = json.loads(open_text(path))["data"]
+        scores = squad_utils.evaluate_v2(spans, odds, articles, *arguments, *files)
+        answers, nbest, odds = (json.loads(open_text(file)) for file in files)
+        assert_golden(golden, answers, nbest)
+        expected = json.loads(open_text(golden / "null_odds.json"))
+        assert odds == pytest.approx(expected, abs=1e-9)
+        expected = json.loads(open_text(golden / "eval.json"))
+        assert {key: scores[key] for key in expected} == pytest.approx(expected, abs=1e-9)
+
+    def test_wordpiece(self, shared, tmp_path):
+        """Google's BERT joins words by a space; here an answer is what stands in the paragraph."""
+        tokenizer = tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
+        examples, features = features_of(str(shared / "data/squad/dev-v1.1.json"), tokenizer)
+        answers, _ = written_v1(examples, features, tmp_path)
+        golden = json.loads(open_text(shared / "golden/predictions_bert_v1/predictions.json"))
+        assert len(golden) == 608 and list(answers) == list(golden)
+        differ = {qas_id for qas_id in golden if answers[qas_id] != golden[qas_id]}
+        assert len(differ) <= len(golden) / 100
+        for example in examples:
+            answer = answers[example.qas_id]
+            assert " ".join(answer.split()) == golden[example.qas_id]
+            assert example.qas_id not in differ or answer in example.paragraph_text
 
 
 class TestAQuestionAtATime:
@@ -181,6 +195,24 @@ def pseudo_random_output(feature):
     return RawResult(feature.unique_id, start, end)
 
 
+def pseudo_random_output_v2(feature):
+    rng, used = np.random.RandomState(feature.unique_id % 2**31), sum(feature.input_mask)
+
+    def scores():
+        return (2 * rng.standard_normal(384)).astype("f4")
+
+    start, ends, end_scores = scores(), [], []
+    start[rng.randint(used - sum(feature.segment_ids), used, 4)] += 6
+    starts = np.argsort(-start, kind="stable")[:5]
+    for place in starts:
+        end = scores()
+        end[[min(used - 1, place + k) for k in rng.randint(0, 12, 3)]] += 5
+        ends += np.argsort(-end, kind="stable")[:5].tolist()
+        end_scores += end[ends[-5:]].tolist()
+    odds = 3 * rng.standard_normal()
+    return RawResultV2(feature.unique_id, start[starts], starts, end_scores, ends, odds)
+
+
 def make_feature(unique_id, example_index, offset, spans, best):
     """A feature whose window begins at `offset`; `spans` are the tokens' characters."""
     return PredictionFeature(
@@ -199,17 +231,11 @@ def as_input_features(feature, length):
     tokens = ["[CLS]"] + ["q"] * (offset - 2) + ["[SEP]"] + ["w"] * count + ["[SEP]"]
     nothing = [0] * length
     return InputFeatures(
-        unique_id=feature.unique_id,
-        example_index=feature.example_index,
-        doc_span_index=0,
-        tok_start_to_orig_index=feature.starts.tolist(),
-        tok_end_to_orig_index=feature.ends.tolist(),
-        token_is_max_context=dict(enumerate(feature.max_context.tolist(), start=offset)),
-        tokens=tokens,
-        input_ids=nothing,
-        input_mask=nothing,
-        segment_ids=nothing,
-        paragraph_len=len(tokens),
+        *(feature.unique_id, feature.example_index, 0),
+        *(feature.starts.tolist(), feature.ends.tolist()),
+        dict(enumerate(feature.max_context.tolist(), start=offset)),
+        tokens,
+        *(nothing, nothing, nothing, len(tokens)),
     )
 
 
@@ -312,18 +338,14 @@ def cases(draw):
 
 
 @hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
-@hypothesis.settings(max_examples=250)
+@hypothesis.settings(max_examples=100)
 def test_against_brute_force(case, n_best, max_length):
+    """By features of either class."""
     expected = brute_force(case, n_best, max_length)
     got = case.answers(n_best, max_length)
     assert_same(as_tuples(got), expected)
-
-
-@hypothesis.given(case=cases(), n_best=st.integers(1, 8))
-@hypothesis.settings(max_examples=50)
-def test_both_classes_of_features_give_the_same(case, n_best):
     features = [as_input_features(feature, 12) for feature in case.features]
-    assert case.answers(n_best, 3, features) == case.answers(n_best, 3)
+    assert case.answers(n_best, max_length, features) == got
 
 
 def one_feature(*outputs, best=(True,) * 5, text="ab cd ef gh ij"):
@@ -344,57 +366,35 @@ def texts(nbest):
     return [entry["text"] for entry in nbest["id0"]]
 
 
+# The longest answer, in tokens; starts and ends; what stands in the text; the answers.
+RULES = {
+    # Starts 3 and 5, ends 4 and 6: 3-4 scores 3.5, 3-6 2.5, 5-6 1.5, and 5-4 is none.
+    "by hand": (5, {3: 2.0, 5: 1.0}, {4: 1.5, 6: 0.5}, {}, ["ab cd", "ab cd ef gh"]),
+    # [CLS], the question and [SEP] score best, and are none.
+    "outside": (5, {0: 9, 2: 8, 8: 7, 4: 1}, {0: 9, 2: 8, 8: 7, 4: 1}, {}, ["cd"]),
+    "as long as it may be": (3, {3: 5.0}, {5: 5.0}, {}, ["ab cd ef"]),
+    "too long": (2, {3: 5.0}, {5: 5.0}, {}, ["-"]),
+    # The start needs the maximum context and the end does not.
+    "context": (5, {3: 5, 4: 1}, {5: 5.0}, {"best": (False, True) + (False,) * 3}, ["cd ef"]),
+    "a text counts once": (1, {3: 3, 5: 2}, {3: 3, 5: 2}, {"text": "go go go go go"}, ["go"]),
+}
+
+
 class TestRules:
-    def test_by_hand(self):
+    @pytest.mark.parametrize("rule", RULES)
+    def test_answers(self, rule):
+        max_length, starts, ends, options, expected = RULES[rule]
+        count = 4 if rule == "outside" else 2
+        case = one_feature((peaks(*starts.items()), peaks(*ends.items())), **options)
+        assert texts(case.answers(count, max_length)) == expected
+
+    def test_probabilities(self):
         case = one_feature((peaks((3, 2.0), (5, 1.0)), peaks((4, 1.5), (6, 0.5))))
         entries = case.answers(2, 5)["id0"]
-        # Starts 3 and 5, ends 4 and 6: 3-4 scores 3.5, 3-6 2.5, 5-6 1.5, and 5-4 is none.
-        assert [e["text"] for e in entries] == ["ab cd", "ab cd ef gh"]
         weights = math.exp(3.5), math.exp(2.5)
-        assert entries[0]["probability"] == pytest.approx(weights[0] / sum(weights))
-        assert entries[1]["probability"] == pytest.approx(weights[1] / sum(weights))
+        for entry, weight in zip(entries, weights, strict=True):
+            assert entry["probability"] == pytest.approx(weight / sum(weights))
         assert (entries[1]["start_log_prob"], entries[1]["end_log_prob"]) == (2.0, 0.5)
-
-    def test_no_answer_outside_the_paragraph(self):
-        """[CLS], the question and [SEP] score best, and are none."""
-        scores = peaks((0, 9.0), (2, 8.0), (8, 7.0), (4, 1.0))
-        assert texts(one_feature((scores, scores)).answers(4, 5)) == ["cd"]
-
-    def test_the_longest_answer(self):
-        case = one_feature((peaks((3, 5.0)), peaks((5, 5.0))))
-        assert texts(case.answers(1, 3)) == ["ab cd ef"]
-        assert texts(case.answers(1, 2)) == ["-"]
-
-    def test_the_start_needs_the_maximum_context_and_the_end_does_not(self):
-        output = (peaks((3, 5.0), (4, 1.0)), peaks((5, 5.0)))
-        assert texts(
-            one_feature(output, best=(False, True, False, False, False)).answers(2, 5)
-        ) == ["cd ef"]
-
-    def test_a_text_counts_once_with_its_best_score(self):
-        text = "go go go go go"
-        scores = peaks((3, 3.0), (5, 2.0), (6, 1.0))
-        (entry, *others) = one_feature((scores, scores), text=text).answers(3, 1)["id0"]
-        assert entry["text"] == "go" and not others
-        assert (entry["start_log_prob"], entry["probability"]) == (3.0, 1.0)
-
-    def test_two_models_are_averaged(self):
-        one = (peaks((3, 4.0)), peaks((3, 1.0)))
-        two = (peaks((3, 2.0)), peaks((3, 0.0)))
-        (entry,) = one_feature(one, two).answers(1, 5)["id0"]
-        assert (entry["start_log_prob"], entry["end_log_prob"]) == (3.0, 0.5)
-
-    def test_a_span_of_one_model_keeps_its_score(self):
-        one = (peaks((3, 4.0)), peaks((3, 1.0)))
-        two = (peaks((5, 2.0)), peaks((5, 0.0)))
-        entries = one_feature(one, two).answers(1, 5)["id0"]
-        assert [e["start_log_prob"] for e in entries] == [4.0]
-
-    def test_an_even_score_goes_to_the_first_window(self):
-        spans = [(0, 1)], [(3, 4)]
-        features = [make_feature(i, 0, 3, spans[i], [True]) for i in range(2)]
-        output = (peaks((3, 1.0)), peaks((3, 1.0)))
-        assert texts(Case(["ab cd"], features, [[output] * 2]).answers(5, 5)) == ["ab", "cd"]
 
     def test_very_large_and_very_small_scores(self):
         scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
@@ -402,8 +402,7 @@ class TestRules:
         assert probabilities[0] == 1.0 and sum(probabilities) == pytest.approx(1)
 
     def test_results_in_another_order(self):
-        spans = [(0, 1)]
-        features = [make_feature(i, i, 3, spans, [True]) for i in range(2)]
+        features = [make_feature(i, i, 3, [(0, 1)], [True]) for i in range(2)]
         outputs = [(peaks((3, float(i))), peaks((3, 0.0))) for i in range(2)]
         case = Case(["ab", "cd"], features, [outputs])
         case.models[0].reverse()
@@ -411,50 +410,43 @@ class TestRules:
         assert scores == [0.0, 1.0]
 
     def test_the_dictionary_holds_spans_by_example_and_feature(self):
-        case = one_feature((peaks((3, 2.0)), peaks((4, 1.5))))
-        spans = {}
-        squad_utils.accumulate_predictions_v1(
-            spans, case.examples, case.features, case.models[0], 1, 5
-        )
+        case, spans = one_feature((peaks((3, 2.0)), peaks((4, 1.5)))), {}
+        arguments = (case.examples, case.features, case.models[0], 1, 5)
+        squad_utils.accumulate_predictions_v1(spans, *arguments)
         assert spans == {0: {7: {(0, 1): [(2.0, 1.5)]}}}
 
 
-class TestWritten:
-    @pytest.fixture
-    def write(self, tmp_path):
-        def write(case, **options):
-            spans, files = {}, [str(tmp_path / name) for name in ("p.json", "n.json")]
-            squad_utils.accumulate_predictions_v1(
-                spans, case.examples, case.features, case.models[0], 3, 5
-            )
-            returned = squad_utils.write_predictions_v1(
-                spans, case.examples, case.features, case.models[0], 3, 5, *files, **options
-            )
-            predictions, nbest = (json.loads(open_text(file)) for file in files)
-            assert returned == predictions
-            return predictions, nbest
+@pytest.fixture
+def write(tmp_path):
+    def write(case, **options):
+        spans, files = {}, [str(tmp_path / name) for name in ("p.json", "n.json")]
+        arguments = (case.examples, case.features, case.models[0], 3, 5)
+        squad_utils.accumulate_predictions_v1(spans, *arguments)
+        returned = squad_utils.write_predictions_v1(spans, *arguments, *files, **options)
+        predictions, nbest = (json.loads(open_text(file)) for file in files)
+        assert returned == predictions
+        return predictions, nbest
 
-        return write
+    return write
 
-    @pytest.mark.parametrize(
-        ("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")], ids=["default", "given"]
-    )
-    def test_questions_without_a_candidate(self, write, options, answer):
-        """One has no feature; in the other one's no token has its maximum context."""
-        feature = make_feature(1, 1, 3, [(0, 1)], [False])
-        case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
-        predictions, nbest = write(case, **options)
-        assert predictions == {"id0": answer, "id1": answer}
-        entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
-        assert nbest == {"id0": [entry], "id1": [entry]}
 
-    def test_scores_of_numpy_and_other_scripts_are_written(self, write):
-        scores = peaks((3, 1.0)).astype(np.float32)
-        case = one_feature((scores, scores), text="é\ud800 中文 ef gh ij")
-        predictions, nbest = write(case)
-        assert predictions == {"id0": "é\ud800"}
-        assert nbest["id0"][0]["start_log_prob"] == 1.0
+@pytest.mark.parametrize(
+    ("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")], ids=["default", "given"]
+)
+def test_questions_without_a_candidate(write, options, answer):
+    """One has no feature; in the other one's no token has its maximum context."""
+    feature = make_feature(1, 1, 3, [(0, 1)], [False])
+    case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
+    predictions, nbest = write(case, **options)
+    assert predictions == {"id0": answer, "id1": answer}
+    entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
+    assert nbest == {"id0": [entry], "id1": [entry]}
 
-    def test_lists_of_numbers_will_do(self, write):
-        case = one_feature((peaks((5, 1.0)).tolist(), peaks((5, 1.0)).tolist()))
-        assert write(case)[0] == {"id0": "ef"}
+
+def test_other_scripts_and_scores_of_any_kind(write):
+    scores = peaks((3, 1.0)).astype(np.float32)
+    predictions, nbest = write(one_feature((scores, scores), text="é\ud800 中文 ef gh ij"))
+    assert predictions == {"id0": "é\ud800"}
+    assert nbest["id0"][0]["start_log_prob"] == 1.0
+    scores = peaks((5, 1.0)).tolist()
+    assert write(one_feature((scores, scores)))[0] == {"id0": "ef"}

@@ -1,0 +1,79 @@
+"""What tests of the heads of SQuAD share: a tiny encoder, a batch, and a graph of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from encoder_task import Head, HeadOutput
+from modeling import AlbertConfig, Encoder
+from tests.helpers.sessions import quick_session
+
+CONFIG = AlbertConfig(
+    vocab_size=60,
+    embedding_size=8,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=64,
+    initializer_range=0.2,
+)
+SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+NUMBERS = ("unique_ids", "start_positions", "end_positions", "is_impossible")
+ALL = SEQUENCES + NUMBERS
+LENGTHS = (32, 20, 9, 27)  # real tokens of the examples
+
+
+def make_batch(padded: int) -> dict[str, np.ndarray]:
+    """Examples that are the same however far they are padded; the last token of each is [SEP]."""
+    rng = np.random.RandomState(5)
+    batch = {key: np.zeros([len(LENGTHS), padded], int) for key in SEQUENCES}
+    for row, length in enumerate(LENGTHS):
+        batch["input_ids"][row, :length] = rng.randint(1, 60, length)
+        batch["input_mask"][row, :length] = 1
+        batch["segment_ids"][row, 5:length] = 1
+    batch["start_positions"] = np.array([7, 17, 5, 0])
+    batch["end_positions"] = np.array([30, 18, 7, 0])
+    batch["unique_ids"] = np.arange(100, 104)
+    batch["is_impossible"] = np.array([0, 0, 0, 1])
+    return batch
+
+
+def placeholders(keys: Sequence[str] = ALL, length: int | None = None) -> dict[str, tf.Tensor]:
+    return {
+        key: tf.placeholder(tf.int32, [None, length] if key in SEQUENCES else [None], key)
+        for key in keys
+    }
+
+
+class Graph:
+    """A graph of placeholders and what is built on them, with the initial weights of a seed."""
+
+    def __init__(self, build: Callable[[dict[str, tf.Tensor]], Any], keys: Sequence[str] = ALL):
+        with tf.Graph().as_default():
+            tf.set_random_seed(3)
+            self._features = placeholders(keys)
+            self.built = build(self._features)
+            self.variables = tf.trainable_variables()
+            self.session = quick_session()
+            self.session.run(tf.global_variables_initializer())
+
+    def run(self, batch: Mapping[str, np.ndarray], fetches: Any) -> Any:
+        feed = {tensor: batch[key] for key, tensor in self._features.items()}
+        return self.session.run(fetches, feed)
+
+
+def build_heads(
+    features: dict[str, tf.Tensor], **heads: tuple[Head, bool]
+) -> dict[str, HeadOutput]:
+    """Builds heads, each for training or not, on the states and the variables of one encoder."""
+    encoder = Encoder(CONFIG, False, *(features[key] for key in SEQUENCES))
+    with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+        return {
+            name: head(lambda *_: encoder, features, is_training)
+            for name, (head, is_training) in heads.items()
+        }
