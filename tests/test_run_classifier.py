@@ -19,20 +19,15 @@ from tests.helpers.running import assert_fails, run, succeed
 
 # Words of one piece each.
 WORDS = list("nrlscmegbpta")
-TINY = {
-    **{"embedding_size": 8, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2},
-    **{"intermediate_size": 32, "max_position_embeddings": 64},
-}
-HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 
 
 @pytest.fixture(scope="module")
-def command(squad_dir, tmp_path_factory):
+def command(squad_dir):
     """Makes the command of a run of a tiny model on a folder of data."""
-    config = tmp_path_factory.mktemp("model") / "albert.json"
-    vocab_size = json.loads((squad_dir / "albert.json").read_text())["vocab_size"]
-    config.write_text(json.dumps({"vocab_size": vocab_size, **TINY}))
-    model = f"--albert_config_file={config}", f"--spm_model_file={squad_dir / 'spm.model'}"
+    model = (
+        f"--albert_config_file={squad_dir}/albert.json",
+        f"--spm_model_file={squad_dir}/spm.model",
+    )
     steps = "--max_seq_length=32", "--train_batch_size=8", "--learning_rate=2e-3"
     program = [sys.executable, str(ROOT / "run_classifier.py"), *model, *steps]
 
@@ -68,7 +63,7 @@ def test_one_model_for_several_tasks(command, prepare, tmp_path):
         shutil.copy(path, tmp_path)
     initial = f"--init_checkpoint={tmp_path / 'model.ckpt-1'}"
     result = run(command("rte", tmp_path, tmp_path / "rte", "--do_predict", initial))
-    assert_fails(result, 1, "output_weights [3, 16] (the model has [2, 16])")
+    assert_fails(result, 1, "output_weights [3, 32] (the model has [2, 32])")
 
 
 class TestSeparable:
@@ -98,11 +93,10 @@ class TestSeparable:
         return folder
 
     @pytest.fixture(scope="class")
-    def job(self, folder, command, squad_dir):
+    def job(self, folder, command):
         """Makes its command. With some seeds it takes twice as many steps."""
         flags = "--do_train", "--do_eval", "--do_predict", "--seed=1", "--warmup_step=10"
         flags += "--train_step=150", "--train_batch_size=32", "--save_checkpoints_steps=150"
-        flags += (f"--albert_config_file={squad_dir / 'albert.json'}",)
         return lambda *more: command("tsv", folder, folder / "out", *flags, *more)
 
     @pytest.fixture(scope="class")
@@ -155,7 +149,7 @@ class TestSeparable:
             prepare(job(f"--output_dir={out}", ready))
 
 
-def test_mrpc_in_full(shared, command, prepare, tmp_path):
+def test_mrpc_in_full(shared, squad_dir, command, prepare, tmp_path):
     """The real data; what is learned of them shows elsewhere."""
     raw = shutil.copytree(shared / "data/mrpc", tmp_path / "raw")
     every_tenth = table(raw / "msr_paraphrase_train.txt")[1::10]
@@ -163,7 +157,8 @@ def test_mrpc_in_full(shared, command, prepare, tmp_path):
     (raw / "mrpc_dev_ids.tsv").write_text(ids)
     script = [sys.executable, str(ROOT / "download/download_glue_data.py"), "--tasks=MRPC"]
     succeed([*script, f"--data_dir={tmp_path}", f"--path_to_mrpc={raw}"])
-    (tmp_path / "albert.json").write_text(json.dumps({"vocab_size": 8000, **TINY}))
+    config = json.loads((squad_dir / "albert.json").read_text()) | {"vocab_size": 8000}
+    (tmp_path / "albert.json").write_text(json.dumps(config))
     flags = "--do_train", "--do_eval", "--do_predict", "--num_train_epochs=1"
     flags += f"--albert_config_file={tmp_path / 'albert.json'}", "--warmup_proportion=0.1"
     flags += f"--spm_model_file={shared / 'data/spm/en8k.model'}", "--train_batch_size=64"
@@ -175,33 +170,16 @@ def test_mrpc_in_full(shared, command, prepare, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "error", "message"),
     [
-        ("--task_name=SST", FlagError, "--task_name=SST is no task; there are cola, mnli, mismnli"),
         ("--data_dir=", FlagError, "--data_dir is required"),
-        ("--do_train=false", FlagError, "nothing to do: give --do_train"),
-        ("--tsv_regression", FlagError, "--tsv_regression is for --task_name=tsv only"),
-        ("--train_step=-3", FlagError, "--train_step must be positive, not -3"),
         ("--data_dir=no/such", UserError, "--data_dir no/such is no folder"),
-        ("--do_eval", UserError, "dev.tsv cannot be read: No such file"),
-        ("--num_train_epochs=2", UserError, "1 examples are less than one step of 8"),
+        (f"--data_dir={ROOT}/docs", UserError, "MRPC/train.tsv cannot be read: No such file"),
         ("--task_name=ax", UserError, "diagnostic has no train set, only test"),
-        ("--task_name=cola", UserError, "CoLA/train.tsv, line 2: 3 columns, 4 are needed"),
-        ("--task_name=rte", UserError, "RTE/train.tsv, line 2: the label is '1', not one of ent"),
-        ("--task_name=qnli", UserError, "QNLI/train.tsv has no examples"),
-        ("--task_name=sst-2", UserError, "SST-2/train.tsv, line 2: byte 2 of the line is not UTF"),
+        ("--num_train_epochs=2", UserError, "1 examples are less than one step of 8"),
         ("--do_train=false --do_predict", UserError, "has no checkpoint; train first, or give"),
     ],
 )
 def test_what_does_not_fit(command, prepare, tmp_path, flags, error, message):
-    for name, content in {
-        "MRPC/train.tsv": HEADER + "1\ta\tb\tbo ra\tti\n",
-        "MRPC/test.tsv": HEADER + "0\ta\tb\tbo ra\tti\n",
-        "CoLA/train.tsv": "x\t1\t\tbo\nx\t1\tbo\n",
-        "RTE/train.tsv": "index\tsentence1\tsentence2\tlabel\n0\tbo\tra\t1\n",
-        "QNLI/train.tsv": "",
-        "SST-2/train.tsv": "sentence\tlabel\nf\xfcr\t1\n",
-    }.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(content.encode("latin-1"))
+    write_all(tmp_path, WORDS)
     with pytest.raises(error, match=message):
         task = prepare(command("MRPC", tmp_path, tmp_path / "out", "--do_train", *flags.split()))
         task.steps(num_examples=1)

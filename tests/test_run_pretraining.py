@@ -184,17 +184,3 @@ def test_main_under_flags_that_a_program_sets(walk, tmp_path):
     for name in ("model.ckpt-best", "model.ckpt-1"):
         assert {f"{name}.{part}" for part in ("meta", "index", "data-00000-of-00001")} <= names
     assert {"eval_results.txt", "checkpoint"} <= names
-
-
-@pytest.mark.parametrize(
-    ("flags", "error", "message"),
-    [
-        ("--max_seq_length=32", UserError, r"train\.tfrecord.* 48 values.* --max_seq_length"),
-        ("--do_train=false --do_eval=false", FlagError, "--do_train and --do_eval"),
-        ("--input_file=", FlagError, "--input_file is required"),
-        ("--input_file= --eval_file= --do_train=false", FlagError, "--input_file is required"),
-    ],
-)
-def test_what_goes_wrong(walk, prepare, tmp_path, flags, error, message):
-    with pytest.raises(error, match=message):
-        prepare(pretraining(walk, tmp_path / "out", *flags.split()))
