@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from runtime.version import VERSION
 from tests.helpers.forking import ROOT, ForkingProcess
-from tests.helpers.running import run, run_text
+from tests.helpers.running import run_text
 
 
-@pytest.mark.parametrize(
-    ("statement", "code", "errors"),
-    [
-        ("sys.exit()", 0, ""),
-        ("sys.exit(3)", 3, ""),
-        ("sys.exit('what is wrong')", 1, "what is wrong\n"),
-        ("sys.exit('')", 1, "\n"),
-        ("sys.exit(['a', 'list'])", 1, "['a', 'list']\n"),
-    ],
-)
-def test_the_end_of_a_program_is_pythons(tmp_path, statement, code, errors):
-    (tmp_path / "program.py").write_text(f"import sys\nprint('output')\n{statement}\n")
-    result = run([sys.executable, str(tmp_path / "program.py")])
-    assert (result.returncode, result.stdout, result.stderr) == (code, "output\n", errors)
+def test_the_end_of_a_program_is_pythons(tmp_path):
+    for given, code, errors in (
+        ("", 0, ""),
+        ("3", 3, ""),
+        ("'what is wrong'", 1, "what is wrong\n"),
+        ("''", 1, "\n"),
+        ("['a', 'list']", 1, "['a', 'list']\n"),
+    ):
+        result = run_text(tmp_path, f"import sys\nprint('output')\nsys.exit({given})\n")
+        assert (result.returncode, result.stdout, result.stderr) == (code, "output\n", errors)
 
 
 def test_a_server_that_has_died_says_so():

@@ -1,28 +1,28 @@
 """What each flag of each program shapes: by this a run is resumed, scored anew, or taken up.
 
-A flag says it where it is defined. Here every flag gets another value in turn, and what changes is
-what it says: a flag that shapes a result and did not say so would be changed without a word by
-whoever resumes the run.
+Here every flag gets another value in turn, and what changes is what the flag says where it is
+defined; one that did not say so would be changed without a word by whoever resumes the run.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import json
 import pathlib
 import shutil
-import sys
 from collections.abc import Callable
 
 import pytest
-import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 from absl import flags
 
+import encoder_flags
+import optimization
 import pretraining.task
+from glue import flags as glue_flags
+from glue.tasks import PROCESSORS
+from optimization import OptimizerOptions
 from runtime import distributed, locks
-from runtime.errors import FlagError, UserError
+from runtime.errors import FlagError
 from runtime.flags import WITHOUT_USE, Settings, Shapes
 from runtime.training import run as run_module
 from runtime.training.output_folder import scoring_settings
@@ -31,120 +31,79 @@ from runtime.training.task import DEV, TRAIN
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
 from tests.helpers.race import write_race
+from tests.helpers.running import define_flags_of
+from tests.helpers.squad import train_tokenizer
 
 PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 
-# Another value than the default or that of `ARGUMENTS`.
-OTHER = {
-    "adam_epsilon": "1e-8",
-    "albert_config_file": "{0}/other.json",
-    "allreduce_dtype": "float16",
-    "cached_dir": "{0}/elsewhere",
-    "data_dir": "{0}/other",
-    "deterministic_run": "true",
-    "device": "cpu",
-    "do_lower_case": "false",
-    "doc_stride": "8",
-    "download": "true",
-    "dropout_prob": "0.5",
-    "end_n_top": "3",
-    "elastic_resume": "true",
-    "enable_scoped_allocator": "true",
-    "eval_file": "{0}/other.records",
-    "evaluate_while_training": "true",
-    "export_dir": "{0}/exported",
-    "from_scratch": "true",
-    "gradient_accumulation_steps": "2",
-    "gradient_checkpointing": "true",
-    "high_only": "true",
-    "init_checkpoint": "{0}/model.ckpt",
-    "init_from_group0": "true",
-    "keep_checkpoint_max": "2",
-    "learning_rate": "0.5",
-    "length_buckets": "16,32",
-    "log_steps": "7",
-    "mask_padding_in_loss": "false",
-    "masked_lm_budget": "0.5",
-    "max_answer_length": "5",
-    "max_eval_steps": "5",
-    "max_predictions_per_seq": "5",
-    "max_qa_length": "9",
-    "max_query_length": "10",
-    "middle_only": "true",
-    "max_seq_length": "48",
-    "n_best_size": "5",
-    "ngram": "2",
-    "null_score_diff_threshold": "0.5",
-    "num_train_epochs": "3",
-    "num_warmup_steps": "3",
-    "optimizer": "{other_optimizer}",
-    "overwrite_output_dir": "true",
-    "patience": "3",
-    "poly_power": "2",
-    "predict_batch_size": "2",
-    "predict_file": "{0}/other.json.squad",
-    "preprocess_workers": "2",
-    "remove_padding": "false",
-    "save_checkpoints_minutes": "1",
-    "save_checkpoints_steps": "7",
-    "save_summary_steps": "7",
-    "scale_learning_rate": "true",
-    "seed": "1",
-    "shard_optimizer": "state",
-    "spm_model_file": "{0}/other.model",
-    "stall_seconds": "60",
-    "start_n_top": "3",
-    "start_warmup_step": "3",
-    "task_name": "mrpc",
-    "threshold_to_export": "0.5",
-    "train_batch_size": "2",
-    "train_feature_file": "{0}/{program}-train",
-    "train_file": "{0}/other.json.squad",
-    "train_steps": "77",
-    "trim_batches": "false",
-    "tsv_regression": "true",
-    "use_einsum": "true",
-    "warmup_proportion": "0.5",
-    "warmup_step": "3",
-    "weight_decay": "0",
+# Other values than the defaults or those of `ARGUMENTS`; a switch has but one.
+OTHER = """
+    --adam_epsilon=1e-8 --albert_config_file={0}/other.json --allreduce_dtype=float16
+    --cached_dir={0}/elsewhere --data_dir={0}/other --device=cpu --doc_stride=8 --dropout_prob=0.5
+    --end_n_top=3 --eval_file={0}/other.records --export_dir={0}/exported
+    --gradient_accumulation_steps=2 --init_checkpoint={0}/model.ckpt --keep_checkpoint_max=2
+    --learning_rate=0.5 --length_buckets=16,32 --log_steps=7 --masked_lm_budget=0.5
+    --max_answer_length=5 --max_eval_steps=5 --max_predictions_per_seq=5 --max_qa_length=9
+    --max_query_length=10 --max_seq_length=48 --n_best_size=5 --ngram=2
+    --null_score_diff_threshold=0.5 --num_train_epochs=3 --num_warmup_steps=3
+    --optimizer={other_optimizer} --patience=3 --poly_power=2 --predict_batch_size=2
+    --predict_file={0}/other.json.squad --preprocess_workers=2 --save_checkpoints_minutes=1
+    --save_checkpoints_steps=7 --save_summary_steps=7 --seed=1 --shard_optimizer=state
+    --spm_model_file={0}/other.model --stall_seconds=60 --start_n_top=3 --start_warmup_step=3
+    --task_name=mrpc --threshold_to_export=0.5 --train_batch_size=2
+    --train_feature_file={0}/{program}-train --train_file={0}/other.json.squad --train_steps=77
+    --warmup_proportion=0.5 --warmup_step=3 --weight_decay=0
+"""
+_OTHER_IN_SQUAD = "--length_buckets=16,64"
+OTHER_IN = {
+    "run_squad_v1": _OTHER_IN_SQUAD,
+    "run_squad_v2": _OTHER_IN_SQUAD,
+    "run_pretraining": "--input_file={0}/other.records",
+    "run_race": """
+        --eval_file={0}/elsewhere/dev.tf_record --predict_file={0}/elsewhere/test.tf_record
+        --task_name=RACE --train_file={0}/elsewhere/train.tf_record
+    """,
 }
-# Flags that are not given another value here, and why.
-NOT_CHANGED = {
-    "do_eval": "says what is done",
-    "do_predict": "says what is done",
-    "do_train": "says what is done",
-    "output_dir": "is where all else lies",
-    "use_horovod": "needs other workers; their number is tested below",
-    "vocab_file": "does not count beside a SentencePiece model; without one is tested below",
-}
-_NOT_CHANGED_IN_SQUAD = {
-    "input_file": "a folder that need not have features",
-    "predict_feature_file": "belongs to a left file",
-    "predict_feature_left_file": "belongs to a feature file",
-}
+
+
+def values_of(text: str) -> dict[str, str]:
+    """Flags and their values, of a text."""
+    return dict(flag.removeprefix("--").split("=", 1) for flag in text.split())
+
+
+# Flags that are not given another value here: because they say what is done and where, because they
+# need other workers, whose number is tested below, or count for nothing without another flag.
+NOT_CHANGED = {"do_eval", "do_predict", "do_train", "output_dir", "use_horovod", "vocab_file"}
+# Files that need not be there, or belong to another one; flags that are refused.
+_NOT_CHANGED_IN_SQUAD = {"input_file", "predict_feature_file", "predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
-    "run_classifier": {"input_file": "a folder that need not have features"},
-    "run_pretraining": {
-        "num_train_epochs": "is refused",
-        "warmup_proportion": "is refused",
-        "export_dir": "is refused",
-    },
-}
-OTHER_IN = {
-    "run_squad_v1": {"length_buckets": "16,64"},
-    "run_squad_v2": {"length_buckets": "16,64"},
-    "run_pretraining": {"input_file": "{0}/other.records"},
-    "run_race": {
-        "eval_file": "{0}/elsewhere/dev.tf_record",
-        "predict_file": "{0}/elsewhere/test.tf_record",
-        "task_name": "RACE",
-        "train_file": "{0}/elsewhere/train.tf_record",
-    },
+    "run_classifier": {"input_file"},
+    "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir"},
 }
 # What the initial checkpoint is, rank 0 knows where nothing is trained.
 NOT_ALIKE = {"init_checkpoint"}
+# What TensorFlow and absl bring along.
+LIBRARIES = ("absl", "tensorflow")
+
+BASE = "--albert_config_file={0}/albert.json --spm_model_file={0}/spm.model"
+_SQUAD = "--train_file={0}/train.json.squad --predict_file={0}/train.json.squad"
+_SQUAD += " --max_seq_length=64 --max_query_length=20 --doc_stride=16 --preprocess_workers=1"
+# Without dropout, which would change with --deterministic_run.
+ARGUMENTS = {
+    "run_squad_v1": _SQUAD,
+    "run_squad_v2": f"{_SQUAD} --dropout_prob=0",
+    "run_classifier": """
+        --data_dir={0} --task_name=tsv --do_train --do_eval --max_seq_length=32
+        --preprocess_workers=1
+    """,
+    "run_pretraining": """
+        --input_file={0}/train.records --eval_file={0}/eval.records --do_eval --max_seq_length=32
+        --masked_lm_budget=0.1
+    """,
+    "run_race": "--data_dir={0} --max_seq_length=32 --max_qa_length=8 --preprocess_workers=1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -156,12 +115,11 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
     content["data"].pop()
     (folder / "other.json.squad").write_text(json.dumps(content))
     config = json.loads((squad_dir / "albert.json").read_text())
-    # Dropout would change with --deterministic_run.
     config["hidden_dropout_prob"] = config["attention_probs_dropout_prob"] = 0.0
     (folder / "albert.json").write_text(json.dumps(config))
     (folder / "other.json").write_text(json.dumps({**config, "initializer_range": 0.01}))
     shutil.copy(squad_dir / "spm.model", folder / "spm.model")
-    _write_other_tokenizer(squad_dir / "text.txt", folder / "other", config["vocab_size"])
+    train_tokenizer(squad_dir / "text.txt", folder / "other", config["vocab_size"], "bpe")
     for name, answers in ((".", ["0", "1"]), ("other", ["1", "0"])):
         (folder / name).mkdir(exist_ok=True)
         for part in ("train", "dev"):
@@ -182,48 +140,6 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def _write_other_tokenizer(text: pathlib.Path, prefix: pathlib.Path, vocab_size: int) -> None:
-    """A model with as many pieces as that of the other tests."""
-    spm.SentencePieceTrainer.train(
-        input=str(text),
-        model_prefix=str(prefix),
-        vocab_size=vocab_size,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        num_threads=1,
-        minloglevel=2,
-    )
-
-
-BASE = ("--albert_config_file={0}/albert.json", "--spm_model_file={0}/spm.model")
-_SQUAD_ARGUMENTS = (
-    "--train_file={0}/train.json.squad",
-    "--predict_file={0}/train.json.squad",
-    *("--max_seq_length=64", "--max_query_length=20", "--doc_stride=16"),
-    "--preprocess_workers=1",
-)
-ARGUMENTS = {
-    "run_squad_v1": _SQUAD_ARGUMENTS,
-    # Dropout would change with --deterministic_run.
-    "run_squad_v2": (*_SQUAD_ARGUMENTS, "--dropout_prob=0"),
-    "run_classifier": (
-        *("--data_dir={0}", "--task_name=tsv", "--do_train", "--do_eval"),
-        *("--max_seq_length=32", "--preprocess_workers=1"),
-    ),
-    "run_pretraining": (
-        *("--input_file={0}/train.records", "--eval_file={0}/eval.records", "--do_eval"),
-        *("--max_seq_length=32", "--masked_lm_budget=0.1"),
-    ),
-    "run_race": (
-        *("--data_dir={0}", "--max_seq_length=32", "--max_qa_length=8"),
-        "--preprocess_workers=1",
-    ),
-}
-
-
 @pytest.fixture(params=PROGRAMS)
 def program(request, monkeypatch) -> str:
     # The records are of no use but to be told from others.
@@ -240,14 +156,15 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
     Letters: the settings of Weights and of Scores, what Every worker must have alike where nothing
     is trained, and the content of the Features to train on.
     """
-    task_class = task_of(program)
 
     def found(*arguments: str) -> dict:
-        given = [a.format(files) for a in (*BASE, *ARGUMENTS[program], *arguments)]
-        definers = [functools.partial(define_flags_of, program)]
-        set_flags(definers, f"--output_dir={tmp_path}", *given)
+        base = f"{BASE} {ARGUMENTS[program]}".split()
+        given = [argument.format(files) for argument in (*base, *arguments)]
+        tasks = []
+        define = [lambda: tasks.append(define_flags_of(program))]
+        set_flags(define, f"--output_dir={tmp_path}", *given)
         try:
-            run = Run(task_class(Settings()))
+            run = Run(tasks[0](Settings()))
             run.prepare(DEV)
             letters = {"E": dict(run.facts)}
             data = run.prepare(TRAIN)
@@ -259,24 +176,6 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
         return json.loads(json.dumps(letters))
 
     return found
-
-
-def define_flags_of(program: str) -> None:
-    """Defines the flags of a program, as its start does; it is imported, and forgotten."""
-    sys.modules.pop(program, None)
-    importlib.import_module(program)
-    del sys.modules[program]
-
-
-def task_of(program: str) -> type:
-    """The task of a program, whose flags are not left behind."""
-    before = set(flags.FLAGS)
-    try:
-        return importlib.import_module(program).task()
-    finally:
-        for name in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, name)
-        sys.modules.pop(program, None)
 
 
 def difference(before: dict, after: dict) -> str:
@@ -294,10 +193,11 @@ def claimed(name: str) -> str:
 
 def other_value(program: str, name: str, files: pathlib.Path) -> str:
     default = flags.FLAGS[name].default
-    other = OTHER_IN.get(program, {}).get(name) or OTHER[name]
-    return other.format(
-        files, program=program, other_optimizer="lamb" if default == "adamw" else "adamw"
-    )
+    if isinstance(default, bool):
+        return str(not default)
+    other = {**values_of(OTHER), **values_of(OTHER_IN.get(program, ""))}[name]
+    optimizer = "lamb" if default == "adamw" else "adamw"
+    return other.format(files, program=program, other_optimizer=optimizer)
 
 
 def test_every_flag(program, found, files):
@@ -309,10 +209,9 @@ def test_every_flag(program, found, files):
     known = {name for of_module in by_theme.values() for name in (f.name for f in of_module)}
     absl = {f.name for m, of in by_theme.items() for f in of if m.split(".")[0] in LIBRARIES}
     assert known - absl == ours | without_use | aliases, "every flag says what it shapes"
-    not_changed = {**NOT_CHANGED, **NOT_CHANGED_IN.get(program, {})}
-    assert ours - not_changed.keys() <= {*OTHER, *OTHER_IN.get(program, {})}
+    not_changed = NOT_CHANGED | NOT_CHANGED_IN.get(program, set())
     assert before == found(), "the same flags, the same settings"
-    for name in sorted(ours - not_changed.keys()):
+    for name in sorted(ours - not_changed):
         flag, value = flags.FLAGS[name], other_value(program, name, files)
         changed, expected = difference(before, found(f"--{name}={value}")), claimed(name)
         if flag.is_path:
@@ -324,10 +223,6 @@ def test_every_flag(program, found, files):
             # Its features are made by another program.
             expected = expected.replace("F", "")
         assert (name, changed) == (name, expected)
-
-
-# What TensorFlow and absl bring along.
-LIBRARIES = ("absl", "tensorflow")
 
 
 def test_a_vocabulary(program, found):
@@ -343,28 +238,11 @@ def test_a_vocabulary(program, found):
         assert difference(before, found(*flags, "--do_lower_case=false")) == expected
 
 
-def test_a_vocabulary_of_another_model(program, found, files, tmp_path):
-    """Nothing is made with it."""
-    pieces = (files / "vocab.txt").read_text().splitlines()
-    missing = "[MASK]" if program == "run_pretraining" else "[CLS]"
-    for lines, message in (
-        ([*pieces, "more"], f"has {len(pieces) + 1} pieces"),
-        (["other" if p == missing else p for p in pieces], rf"has no piece \{missing}"),
-    ):
-        (tmp_path / "vocab.txt").write_text("\n".join(lines))
-        with pytest.raises(UserError, match=rf"vocab\.txt {message}"):
-            found("--spm_model_file=", f"--vocab_file={tmp_path}/vocab.txt")
-    assert [path.name for path in tmp_path.iterdir()] == ["vocab.txt"]
-
-
-def test_the_number_of_workers(found, monkeypatch):
+def test_workers_and_precision(found, monkeypatch):
     before = found()
-    monkeypatch.setattr(distributed, "_worker", distributed.Worker(rank=0, size=2))
-    assert difference(before, found()) == "W"
-
-
-def test_bfloat16(found, monkeypatch):
-    before = found()
+    with monkeypatch.context() as patched:
+        patched.setattr(distributed, "_worker", distributed.Worker(rank=0, size=2))
+        assert difference(before, found()) == "W"
     monkeypatch.setenv("TF_BF16_CONVERSION", "1")
     assert difference(before, found()) == "WSE"
 
@@ -376,25 +254,24 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
     earlier = {name: value for name, value in settings.items() if name != "dropout masks"}
     assert (earlier != settings) == with_dropout
     (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
-    if with_dropout:
-        with pytest.raises(
-            FlagError, match=r"dropout masks \(was by operation, is by place, in the last layer"
-        ):
-            found()
-        assert found("--deterministic_run", "--overwrite_output_dir")
-    else:
+    if not with_dropout:
         assert found()["W"] == settings
+        return
+    message = r"dropout masks \(was by operation, is by place, in the last layer"
+    with pytest.raises(FlagError, match=message):
+        found()
+    assert found("--deterministic_run", "--overwrite_output_dir")
 
 
-@pytest.mark.parametrize("name", ["adam_epsilon", "optimizer", "patience", "seed"])
-def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, name, files):
+def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, files):
     """Flags come with new versions, whose defaults are what earlier ones did."""
     settings = found()["W"]
-    del settings[name]
-    (tmp_path / "run.json").write_text(json.dumps({"settings": settings}))
-    assert name in found()["W"]
-    with pytest.raises(FlagError, match=f"--{name} "):
-        found(f"--{name}={other_value(program, name, files)}")
+    for name in ("adam_epsilon", "optimizer", "patience", "seed"):
+        earlier = {key: value for key, value in settings.items() if key != name}
+        (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
+        assert name in found()["W"]
+        with pytest.raises(FlagError, match=f"--{name} "):
+            found(f"--{name}={other_value(program, name, files)}")
 
 
 def test_the_run_that_is_scored(found, tmp_path):
@@ -404,3 +281,11 @@ def test_the_run_that_is_scored(found, tmp_path):
     before = found()
     (tmp_path / "run.json").write_text(json.dumps({**record, "another": True}))
     assert difference(before, found()) == "S"
+
+
+def test_what_flags_know_without_tensorflow_of_what_they_choose_from():
+    assert list(optimization.OPTIMIZERS) == encoder_flags.OPTIMIZERS
+    defaults = OptimizerOptions(1e-3, 1)
+    assert defaults.epsilon == encoder_flags.EPSILON
+    assert defaults.weight_decay == encoder_flags.WEIGHT_DECAY
+    assert (*PROCESSORS, glue_flags.CUSTOM) == glue_flags.TASKS

@@ -33,6 +33,8 @@ def export_saved_model(
         return estimators.ServingInputReceiver(tensors, tensors)
 
     with tf.Graph().as_default():
+        # Else a deterministic run has no random operations, initial values among them.
+        tf.set_random_seed(estimator.config.tf_random_seed)
         estimator.model_fn(inputs().features, None, estimators.ModeKeys.PREDICT, estimator.config)
         check_fits(checkpoint, tf.global_variables())
     target = os.path.join(export_dir, "saved_model")

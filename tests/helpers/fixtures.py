@@ -5,14 +5,19 @@ from __future__ import annotations
 import pathlib
 import subprocess
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 from absl import flags
 
+from runtime import locks
 from tests.helpers.files import copy_of_shared
 from tests.helpers.forking import LONGEST, ROOT
-from tests.helpers.running import MPIRUN, run
+from tests.helpers.running import MPIRUN, define_flags_of, succeed
 from tests.helpers.squad import make_squad_files, squad_command
+
+if TYPE_CHECKING:
+    from runtime.training.task import Task
 
 SHARED = ROOT.parent / "shared"
 
@@ -37,6 +42,36 @@ def set_flags(monkeypatch) -> Callable[..., None]:
         flags.FLAGS(["program", *arguments])
 
     return set_flags
+
+
+@pytest.fixture
+def prepare(set_flags, monkeypatch) -> Callable[[list[str]], Task]:
+    """Does in this process what a command of a run does before any graph; returns its task."""
+    from runtime.devices import device
+    from runtime.flags import Settings
+    from runtime.training import job, run
+
+    # What a run changes of its process; other tests in this one are not to be deterministic.
+    monkeypatch.setattr(device, "_device", device._device)
+    monkeypatch.setattr(run, "make_deterministic", lambda: None)
+
+    def prepare(command: list[str]) -> Task:
+        _, program, *arguments = command
+        tasks = []
+        set_flags([lambda: tasks.append(define_flags_of(pathlib.Path(program).stem))], *arguments)
+        (task_class,), settings = tasks, Settings()
+        job.start(settings)
+        settings.require(*task_class.required)
+        of_task = task_class(settings)
+        try:
+            preparing = run.Run(of_task)
+            for part in run.wanted_parts(of_task):
+                preparing.prepare(part)
+        finally:
+            locks.release_held()
+        return of_task
+
+    return prepare
 
 
 @pytest.fixture(scope="session")
@@ -72,8 +107,7 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
     """The folder of a SavedModel of that run."""
 
     def make(folder: pathlib.Path) -> None:
-        result = run(squad_command(squad_dir, trained, f"--export_dir={folder}"))
-        assert result.returncode == 0, result.stderr
+        succeed(squad_command(squad_dir, trained, f"--export_dir={folder}"))
 
     (found,) = copy_of_shared(tmp_path_factory, "exported", make).glob("saved_model/*")
     return found

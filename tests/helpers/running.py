@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import pathlib
 import subprocess
 import sys
+
+from absl import flags
 
 from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
 
@@ -29,6 +32,13 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     if python == sys.executable and program.endswith(".py"):
         return _forking_process().run(command[1:], **kwargs)
     return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
+
+
+def succeed(command: list[str], **kwargs) -> str:
+    """Runs a command that must end well; returns its log."""
+    result = run(command, **kwargs)
+    assert result.returncode == 0, result.stderr
+    return result.stderr
 
 
 def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -90,3 +100,23 @@ def assert_fails(result: subprocess.CompletedProcess, code: int, *parts: str) ->
     line = error_line(result)
     for part in parts:
         assert part in line
+
+
+def define_flags_of(program: str) -> type:
+    """Defines the flags of a program, as its start does; returns its task.
+
+    The program is imported, and forgotten, so that this can be done again.
+    """
+    module = importlib.import_module(program)
+    del sys.modules[program]
+    return module.task()
+
+
+def task_of(program: str) -> type:
+    """The task of a program, whose flags are not left behind."""
+    before = set(flags.FLAGS)
+    try:
+        return define_flags_of(program)
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)

@@ -60,20 +60,7 @@ def make_squad_files(folder: pathlib.Path) -> None:
         for text in (paragraph["context"], *(q["question"] for q in paragraph["qas"]))
     ]
     (folder / "text.txt").write_text("\n".join(texts).lower(), encoding="utf-8")
-    spm.SentencePieceTrainer.train(
-        input=str(folder / "text.txt"),
-        model_prefix=str(folder / "spm"),
-        vocab_size=200,
-        model_type="unigram",
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        hard_vocab_limit=False,
-        num_threads=1,
-        minloglevel=2,
-    )
+    train_tokenizer(folder / "text.txt", folder / "spm", 200)
     model = spm.SentencePieceProcessor(model_file=str(folder / "spm.model"))
     write_vocabulary(folder / "vocab.txt", texts, model.get_piece_size())
     config = {
@@ -92,6 +79,21 @@ def make_squad_files(folder: pathlib.Path) -> None:
     (folder / "bert.json").write_text(json.dumps(config), encoding="utf-8")
 
 
+def train_tokenizer(text: pathlib.Path, prefix: pathlib.Path, size: int, kind="unigram") -> None:
+    """Trains a SentencePiece model of so many pieces at most on a text."""
+    spm.SentencePieceTrainer.train(
+        input=str(text),
+        model_prefix=str(prefix),
+        vocab_size=size,
+        model_type=kind,
+        hard_vocab_limit=False,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        num_threads=1,
+        minloglevel=2,
+        **{"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1},
+    )
+
+
 def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> None:
     """Writes a WordPiece vocabulary of letters and, as many as there is room for, words."""
     words = sorted({word for text in texts for word in text.lower().strip(".?").split()})
@@ -101,25 +103,20 @@ def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> Non
     path.write_text("\n".join(list(dict.fromkeys(pieces))[:size]), encoding="utf-8")
 
 
+# Of a tiny run, with the folder of `squad_dir` for {squad}.
+SQUAD_FLAGS = (
+    *("--albert_config_file={squad}/albert.json", "--spm_model_file={squad}/spm.model"),
+    *("--train_file={squad}/train-v1.1.json", "--predict_file={squad}/dev-v1.1.json"),
+    *("--max_seq_length=64", "--max_query_length=20", "--doc_stride=16", "--train_batch_size=8"),
+    *("--learning_rate=1e-3", "--num_train_epochs=2", "--save_checkpoints_steps=5"),
+)
+
+
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
     """The command of a tiny run; later flags win over earlier ones."""
-    return [
-        sys.executable,
-        str(ROOT / "run_squad_v1.py"),
-        f"--albert_config_file={squad_dir / 'albert.json'}",
-        f"--spm_model_file={squad_dir / 'spm.model'}",
-        f"--train_file={squad_dir / 'train-v1.1.json'}",
-        f"--predict_file={squad_dir / 'dev-v1.1.json'}",
-        f"--output_dir={output_dir}",
-        "--max_seq_length=64",
-        "--max_query_length=20",
-        "--doc_stride=16",
-        "--train_batch_size=8",
-        "--learning_rate=1e-3",
-        "--num_train_epochs=2",
-        "--save_checkpoints_steps=5",
-        *flags,
-    ]
+    given = (flag.format(squad=squad_dir) for flag in SQUAD_FLAGS)
+    program = str(ROOT / "run_squad_v1.py")
+    return [sys.executable, program, *given, f"--output_dir={output_dir}", *flags]
 
 
 def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:

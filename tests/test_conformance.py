@@ -1,0 +1,561 @@
+"""What every task promises, of one tiny run of each that is killed in the middle and resumed.
+
+A new task gets all of it by a class at the end of this file: its program, its flags, its input, and
+what its score is called; one that answers says besides how it is asked.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import pathlib
+import re
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from answering import Model, load_model
+from looking.page import read_page
+from race.examples import RaceProcessor
+from runtime.errors import FlagError, UserError
+from tests.helpers.checkpoints import losses, weights
+from tests.helpers.forking import ROOT
+from tests.helpers.glue import LABELS, ROWS, write_all
+from tests.helpers.race import write_race
+from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed, task_of
+from tests.helpers.squad import SQUAD_FLAGS, make_unanswerable
+from weights.convert import Options, to_transformers
+
+# Words of one piece each.
+WORDS = list("nrlscmegbpta")
+MODEL = ("--albert_config_file={squad}/albert.json", "--spm_model_file={squad}/spm.model")
+SHORT = (
+    *("--max_seq_length=32", "--train_batch_size=8", "--learning_rate=1e-3", "--train_steps=5"),
+    *("--save_checkpoints_steps=2", "--remove_padding=false"),
+)
+LABELLING = (
+    *(*SHORT, "--data_dir={folder}", "--do_train", "--do_eval", "--do_predict"),
+    "--keep_checkpoint_max=2",
+)
+
+
+def read(path: pathlib.Path) -> dict:
+    return json.loads(path.read_text())
+
+
+def table(path: pathlib.Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def value_of(name: str, command: list[str]) -> str | None:
+    """The last value of a flag."""
+    found = [flag for flag in command if flag.startswith(f"--{name}=")]
+    return found[-1].split("=", 1)[1] if found else None
+
+
+def names_in(folder: pathlib.Path) -> set[str]:
+    """Of the files, without what the names of curves have of host, process and time."""
+    files = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return {re.sub(r"tfevents.*", "tfevents", name) for name in files}
+
+
+class Promises:
+    """The tests of a task that is trained and scored.
+
+    Attributes:
+      program: that runs it.
+      flags: with the folders of `squad_dir` for {squad} and of `write_input` for {folder}.
+      best_by: the score that tells the best checkpoint.
+      steps: at which there are checkpoints.
+      kept: those of them that stay, if not all.
+      features: the names of its feature files begin so; of none if it makes none.
+      more: flags besides of the run that is resumed, which shape nothing.
+    """
+
+    program: str
+    flags: Sequence[str]
+    best_by: str
+    steps: Sequence[int] = (2, 4, 5)
+    kept: Sequence[int] = steps
+    features: Sequence[str] = ()
+    more: Sequence[str] = ("--from_scratch",)
+
+    def write_input(self, folder: pathlib.Path, squad_dir: pathlib.Path) -> None:
+        """Writes what the task is trained and scored on."""
+
+    @pytest.fixture(scope="class")
+    def task(self) -> type:
+        return task_of(self.program)
+
+    @pytest.fixture(scope="class")
+    def folder(self, squad_dir, tmp_path_factory) -> pathlib.Path:
+        """With the input, the output folders of two runs, and what one of them has exported."""
+        folder = tmp_path_factory.mktemp(self.program)
+        self.write_input(folder, squad_dir)
+        return folder
+
+    @pytest.fixture(scope="class")
+    def command(self, folder, squad_dir) -> Callable[..., list[str]]:
+        """Makes the command of the run, into a folder, with more flags."""
+
+        def command(output_dir: pathlib.Path, *more: str) -> list[str]:
+            given = [flag.format(squad=squad_dir, folder=folder) for flag in (*self.flags, *more)]
+            program = str(ROOT / f"{self.program}.py")
+            return [sys.executable, program, f"--output_dir={output_dir}", *given]
+
+        return command
+
+    @pytest.fixture(scope="class")
+    def whole(self, folder, command) -> pathlib.Path:
+        """The output folder of a run that nothing happened to."""
+        succeed(command(folder / "whole"))
+        return folder / "whole"
+
+    @pytest.fixture(scope="class")
+    def done(self, folder, command) -> pathlib.Path:
+        """The output folder of the same run, killed behind its first checkpoint and resumed."""
+        job = command(folder / "out", *self.more)
+        first, *_, last = self.steps
+        assert run(at_step("kill", first + 1, job)).returncode == -signal.SIGKILL
+        log = succeed(job)
+        assert f"Training from step {first} to {last}" in log
+        assert log.count("Reusing") >= bool(self.features)
+        assert "random weights" not in log, "it has been asked for"
+        return folder / "out"
+
+    def test_killed_and_resumed_ends_as_one_that_was_not(self, whole, done, task):
+        """To the bit, with dropout; the files are those of a run that was not disturbed."""
+        assert names_in(done) == names_in(whole)
+        compared = [*task.outputs, *task.label_outputs, "run.json", "eval_results.txt"]
+        compared += [path.name for path in whole.glob("model.ckpt-*.data*")]
+        for name in compared:
+            assert (done / name).read_bytes() == (whole / name).read_bytes(), name
+        first, second = (read(f / "eval_results.json") for f in (done, whole))
+        assert first["history"] == second["history"]
+
+    def test_every_checkpoint_is_scored_and_the_best_is_kept(self, whole):
+        record = read(whole / "eval_results.json")
+        assert [entry["global_step"] for entry in record["history"]] == list(self.steps)
+        best = max(record["history"], key=lambda entry: entry[self.best_by])
+        assert record.items() >= best.items() and record["init_checkpoint"] is None
+        parts = "index", "meta", "data-00000-of-00001"
+        names = {path.name for path in whole.glob("*.ckpt*")}
+        assert names == {f"model.ckpt-{s}.{p}" for s in (*self.kept, "best") for p in parts}
+        kept = weights(whole, "model.ckpt-best")
+        assert kept["global_step"] == best["global_step"]
+        if best["global_step"] in self.kept:
+            for name, value in weights(whole, best["checkpoint"]).items():
+                np.testing.assert_array_equal(kept[name], value)
+        assert f"{self.best_by} = " in (whole / "eval_results.txt").read_text()
+        assert len(losses(whole)) == self.steps[-1], "a point of every step"
+
+    def test_what_is_recorded(self, whole, command, task):
+        """The task, all files that --overwrite_output_dir removes, and the model beside them."""
+        record = read(whole / "run.json")
+        assert record["task"] == task.kind and record["settings"]["number of workers"] == 1
+        made = *self.features, "eval_left.npz"
+        others = [name for name in names_in(whole) if not name.startswith(made)]
+        patterns = [pattern.removesuffix(".*") for pattern in record["outputs"]]
+        unknown = [n for n in others if not any(fnmatch.fnmatch(n, p) for p in patterns)]
+        assert not unknown, "they would stay, or are litter"
+        length = int(value_of("max_seq_length", command(whole)))
+        expected = {"task": task.kind, "do_lower_case": True, "max_seq_length": length}
+        assert read(whole / "assets.extra/model.json").items() >= expected.items()
+        for flag in ("albert_config_file", "spm_model_file", "vocab_file"):
+            if source := value_of(flag, command(whole)):
+                name = "config.json" if "config" in flag else pathlib.Path(source).name
+                kept = (whole / "assets.extra" / name).read_bytes()
+                assert kept == pathlib.Path(source).read_bytes()
+
+    def test_the_same_command_ends_at_once(self, done, command, task):
+        before = {f: f.stat().st_mtime_ns for f in done.rglob("*")}
+        result = run(command(done))
+        assert result.returncode == 0, result.stderr
+        assert "Training is done already" in result.stderr
+        assert f"All {len(self.steps)} checkpoints are scored already" in result.stderr
+        for name in self.features:
+            assert f"Reusing {done / name}" in result.stderr
+        # At the beginning and below the scores.
+        warnings = [line for line in result.stderr.splitlines() if " WARNING " in line]
+        assert ("a page for a browser" in result.stdout) == ("predictions.html" in task.outputs)
+        assert len(warnings) == 2 * ("--from_scratch" in self.more)
+        assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
+        assert {f: f.stat().st_mtime_ns for f in done.rglob("*")} == before
+
+    def test_other_weights_are_refused(self, done, command, prepare, tmp_path):
+        """An ALBERT's fit any number of layers: a prediction, or a training, with other ones."""
+        content = read(done / "assets.extra/config.json") | {"num_hidden_layers": 3}
+        (tmp_path / "config.json").write_text(json.dumps(content))
+        config = f"--albert_config_file={tmp_path / 'config.json'}"
+        initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
+        for job, flag in (
+            (command(done, config, "--do_train=false"), "--output_dir"),
+            (command(tmp_path / "out", config, initial), "--init_checkpoint"),
+        ):
+            message = rf"{flag} \S+ was trained with num_hidden_layers 2, not the 3 of --albert"
+            with pytest.raises(FlagError, match=message):
+                prepare(job)
+        assert not (tmp_path / "out").exists()
+
+    def test_an_error_is_one_line(self, command, tmp_path):
+        for code, flag, parts in (
+            (2, "--max_seq_length=129", ["--max_seq_length 129 is more than the 128 positions"]),
+            (1, "--albert_config_file=no/such", ["no/such cannot be read", "No such file"]),
+        ):
+            assert_fails(run(command(tmp_path / "out", flag)), code, *parts)
+        assert not (tmp_path / "out").exists()
+
+
+class Answering(Promises):
+    """The tests of a task besides whose model is exported and asked.
+
+    Attributes:
+      predicted: the features that the run has given answers to.
+    """
+
+    predicted: str
+    more = ("--from_scratch", "--export_dir={folder}/export")
+
+    def check_exported(self, found: dict[str, np.ndarray], done: pathlib.Path) -> None:
+        """Checks the outputs of the exported model for all features."""
+        raise NotImplementedError
+
+    def check_asked(self, model: Model, done: pathlib.Path, command: list[str]) -> None:
+        """Asks a model the texts that the run has answered, and compares."""
+        raise NotImplementedError
+
+    def features_of(self, done: pathlib.Path, length: int, task: type) -> dict[str, np.ndarray]:
+        """What the model takes of a file, cut to the longest."""
+        records = tf.data.TFRecordDataset(str(done / self.predicted)).as_numpy_iterator()
+        features = [tf.train.Example.FromString(record).features.feature for record in records]
+        shape = [-1, *getattr(task, "sequences", ()), length]
+        inputs = {
+            key: np.int32([f[key].int64_list.value for f in features]).reshape(shape)
+            for key in ("input_ids", "input_mask", "segment_ids")
+        }
+        longest = inputs["input_mask"].sum(axis=-1).max()
+        return {key: value[..., :longest] for key, value in inputs.items()}
+
+    def test_an_export_gives_what_the_run_gave(self, done, folder, command, task):
+        """In batches of any size."""
+        inputs = self.features_of(done, int(value_of("max_seq_length", command(done))), task)
+        (exported,) = (folder / "export/saved_model").iterdir()
+        signature = tf.saved_model.load_v2(str(exported)).signatures["serving_default"]
+        assert signature.structured_input_signature[1].keys() == inputs.keys()
+
+        def outputs(rows: slice) -> dict[str, np.ndarray]:
+            given = {name: tf.constant(value[rows]) for name, value in inputs.items()}
+            return {name: value.numpy() for name, value in signature(**given).items()}
+
+        found = outputs(slice(None))
+        self.check_exported(found, done)
+        for rows in (slice(0, 1), slice(1, 4)):
+            for name, value in outputs(rows).items():
+                if value.dtype == np.float32 and value.ndim:
+                    np.testing.assert_allclose(value, found[name][rows], atol=1e-5)
+        assets = folder / "out/assets.extra"
+        for path in assets.iterdir():
+            assert (exported / "assets.extra" / path.name).read_bytes() == path.read_bytes()
+
+    @pytest.mark.parametrize("place", ["out", "export"])
+    def test_a_folder_answers_as_the_run_did(self, done, folder, command, place):
+        self.check_asked(load_model(str(folder / place)), done, command(done))
+
+
+class Answers(Answering):
+    """SQuAD's."""
+
+    predicted = "eval.tf_record"
+    features = ("train.tf_record", "eval.tf_record")
+
+    def questions(self, command: list[str]) -> dict[str, tuple[dict, str]]:
+        """By their id, with their paragraphs."""
+        articles = read(pathlib.Path(value_of("predict_file", command)))["data"]
+        paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+        return {q["id"]: (q, p["context"]) for p in paragraphs for q in p["qas"]}
+
+    def check_asked(self, model, done, command):
+        questions = self.questions(command)
+        asked = [(question["question"], [text]) for question, text in questions.values()]
+        answered = dict(zip(questions, model.answer_all(asked), strict=True))
+        for name, entries in read(done / "nbest_predictions.json").items():
+            found = answered[name].answers
+            assert [answer.text for answer in found] == [entry["text"] for entry in entries]
+            expected = [entry["probability"] for entry in entries]
+            assert [answer.probability for answer in found] == pytest.approx(expected, abs=1e-5)
+        texts = {i: "" if a.abstains else a.answers[0].text for i, a in answered.items()}
+        assert texts == read(done / "predictions.json")
+        odds = {i: a.no_answer_odds for i, a in answered.items() if a.no_answer_odds is not None}
+        has_odds = (done / "null_odds.json").exists()
+        assert odds == pytest.approx(read(done / "null_odds.json") if has_odds else {}, abs=1e-5)
+
+    def test_every_question_has_an_answer(self, done, command):
+        nbest = read(done / "nbest_predictions.json")
+        answers = read(done / "predictions.json")
+        assert list(answers) == list(nbest) == list(self.questions(command(done)))
+        for entries in nbest.values():
+            assert sum(entry["probability"] for entry in entries) == pytest.approx(1, abs=1e-6)
+        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
+        f1 = np.mean([sample["score"] for sample in view["samples"]])
+        assert view["kind"] == "answers" and 100 * f1 == pytest.approx(best["f1"], abs=1e-2)
+
+
+class Labels(Answering):
+    """Those of a classification.
+
+    Attributes:
+      labels: in the order of their ids.
+    """
+
+    labels: Sequence[str]
+    kept = (4, 5)
+    best_by = "eval_accuracy"
+
+    def ask(self, model, folder: pathlib.Path) -> list:
+        """Asks a model what the run has labelled; returns what it says of each."""
+        raise NotImplementedError
+
+    def ids(self, folder: pathlib.Path) -> list[str]:
+        return list(map(str, range(ROWS)))
+
+    def check_exported(self, found, done):
+        expected = np.loadtxt(done / "test_results.tsv", ndmin=2)
+        np.testing.assert_allclose(found["probabilities"], expected, atol=1e-5)
+
+    def check_asked(self, model, done, command):
+        found = self.ask(model, done.parent)
+        expected = [answer for _, answer in table(done / "submit_results.tsv")[1:]]
+        assert [labelled.label for labelled in found] == expected
+        probabilities = [list(labelled.probabilities.values()) for labelled in found]
+        expected = np.loadtxt(done / "test_results.tsv", ndmin=2)
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+
+    def test_the_test_set_is_labelled(self, done, folder):
+        header, *rows = table(done / "submit_results.tsv")
+        probabilities = np.loadtxt(done / "test_results.tsv", ndmin=2)
+        assert header == ["index", "prediction"] and probabilities.shape[1] == len(self.labels)
+        assert [name for name, _ in rows] == self.ids(folder)
+        assert [label for _, label in rows] == [self.labels[n] for n in probabilities.argmax(1)]
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
+        accuracy = np.mean([sample["score"] for sample in view["samples"]])
+        assert accuracy == pytest.approx(best["eval_accuracy"])
+
+
+class Glue(Labels):
+    """A task of GLUE.
+
+    Attributes:
+      columns: of its two texts.
+    """
+
+    program = "run_classifier"
+    predicted = "predict.tf_record"
+    name: str
+    columns: tuple[str, str]
+
+    def write_input(self, folder, squad_dir):
+        write_all(folder, WORDS)
+
+    def ask(self, model, folder):
+        header, *rows = table(folder / self.name / "test.tsv")
+        first, second = map(header.index, self.columns)
+        return model.classify_all([(row[first], row[second]) for row in rows])
+
+
+@pytest.mark.each_python
+class TestSquadV1(Answers):
+    program, flags, best_by = "run_squad_v1", SQUAD_FLAGS, "f1"
+    steps = kept = (5, 10, 12)
+
+    @pytest.fixture(scope="class")
+    def whole(self, trained):
+        return trained
+
+    def check_exported(self, found, done):
+        """The n-best list holds scores of windows: the best is among the model's."""
+        for entries in read(done / "nbest_predictions.json").values():
+            for name in ("start_log_prob", "end_log_prob"):
+                assert np.isclose(found[name], entries[0][name], atol=1e-5).any()
+
+
+class TestSquadV2(Answers):
+    program, best_by = "run_squad_v2", "best_f1"
+    flags = (
+        *(*SQUAD_FLAGS, "--train_file={folder}/train.json", "--predict_file={folder}/dev.json"),
+        *("--train_steps=5", "--save_checkpoints_steps=2", "--remove_padding=false"),
+    )
+
+    def write_input(self, folder, squad_dir):
+        for part in ("train", "dev"):
+            make_unanswerable(squad_dir / f"{part}-v1.1.json", folder / f"{part}.json")
+
+    def check_exported(self, found, done):
+        """It finds the paragraph by the segments."""
+        names = {f"{end}_top_{of}" for end in ("start", "end") for of in ("log_probs", "index")}
+        assert found.keys() == {*names, "cls_logits"}
+        assert found["end_top_index"].shape == (len(found["cls_logits"]), 25)
+        for odds in read(done / "null_odds.json").values():
+            assert np.isclose(found["cls_logits"], odds, atol=1e-5).any()
+
+    def check_asked(self, model, done, command):
+        """It abstains by the threshold that the scores have told."""
+        super().check_asked(model, done, command)
+        threshold = read(done / "eval_results.json")["best_f1_thresh"]
+        assert model.folder.description["no_answer_threshold"] == threshold
+
+    def test_a_checkpoint_and_files_of_squad_1(self, trained, squad_dir, command, tmp_path):
+        """The head is new, and it is said; nothing is unanswerable, which is said too."""
+        files = "--train_file={squad}/train-v1.1.json", "--predict_file={squad}/dev-v1.1.json"
+        initial = f"--init_checkpoint={trained / 'model.ckpt-best'}"
+        log = succeed(command(tmp_path, *files, initial, "--train_steps=1"))
+        (line,) = (line for line in log.splitlines() if "variables taken" in line)
+        assert "new: start_logits/dense/kernel" in line and "unused: cls/squad/output_bias" in line
+        assert "train-v1.1.json has no unanswerable question" in log
+        results = read(tmp_path / "eval_results.json")
+        assert results["HasAns_total"] == results["total"] and "NoAns_f1" not in results
+
+
+class TestMrpc(Glue):
+    """With a BERT and a WordPiece vocabulary, and a value that is exported."""
+
+    name, columns, labels = "MRPC", ("#1 String", "#2 String"), LABELS["MRPC"]
+    features = ("mrpc_train.tf_record", "mrpc_eval.tf_record", "predict.tf_record")
+    flags = (
+        *("--albert_config_file={squad}/bert.json", "--vocab_file={squad}/vocab.txt", *LABELLING),
+        *("--task_name=mrpc", "--threshold_to_export=0.75"),
+    )
+
+    def check_exported(self, found, done):
+        super().check_exported(found, done)
+        assert found.keys() == {"probabilities", "predictions", "logits", "threshold"}
+        assert found["threshold"] == 0.75
+
+    def test_names_are_googles_and_labels_transformers(self, whole, tmp_path):
+        names = weights(whole, "model.ckpt-best")
+        assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= set(names)
+        assert not [name for name in names if "group_" in name]
+        to_transformers(str(whole), str(tmp_path / "there"), Options())
+        assert list(read(tmp_path / "there/config.json")["id2label"].values()) == self.labels
+
+
+@pytest.mark.each_python
+class TestStsB(Glue):
+    """Numbers instead of labels; a task of GLUE is compared with an undisturbed run above."""
+
+    name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
+    features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
+    flags = (*MODEL, *LABELLING, "--task_name=sts-b")
+    best_by = "pearson"
+
+    @pytest.fixture(scope="class")
+    def whole(self, done):
+        return done
+
+    def check_asked(self, model, done, command):
+        expected = [float(number) for _, number in table(done / "submit_results.tsv")[1:]]
+        found = self.ask(model, done.parent)
+        assert [labelled.number for labelled in found] == pytest.approx(expected, abs=1e-5)
+        assert found[0].label is None and model.labels == [None]
+
+    def test_the_test_set_is_labelled(self, done, folder):
+        _, *rows = table(done / "submit_results.tsv")
+        assert [name for name, _ in rows] == self.ids(folder)
+        numbers = np.loadtxt(done / "test_results.tsv")
+        np.testing.assert_array_equal([float(n) for _, n in rows], numbers.clip(0, 5))
+        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
+        pairs = np.array([(s["truth"], s["answer"]) for s in view["samples"]])
+        mse = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
+        assert view["kind"] == "numbers" and mse == pytest.approx(best["MSE"], abs=1e-3)
+        to_transformers(str(done), str(folder / "there"), Options())
+        config = read(folder / "there/config.json")
+        assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
+
+
+class TestRace(Labels):
+    """Without dropout."""
+
+    program, predicted, labels = "run_race", "test.tf_record", "ABCD"
+    features = ("train.tf_record", "dev.tf_record", "test.tf_record")
+    flags = (*MODEL, *LABELLING, "--max_seq_length=24", "--max_qa_length=8", "--deterministic_run")
+
+    def write_input(self, folder, squad_dir):
+        write_race(folder, WORDS[4:], count=6)
+
+    def ids(self, folder):
+        processor = RaceProcessor(True, True, False, False)
+        return [example.example_id for example in processor.get_test_examples(str(folder))]
+
+    def ask(self, model, folder):
+        asked, test_set = [], folder / "RACE/test"
+        for path in (*sorted(test_set.glob("middle/*")), *sorted(test_set.glob("high/*"))):
+            passage = read(path)
+            for asking in zip(passage["questions"], passage["options"], strict=True):
+                asked.append((passage["article"], *asking))
+        return model.choose_all(asked)
+
+    def test_two_workers_give_what_one_gives(self, done, command, tmp_path, mpirun):
+        """With the weights of another folder: scores and labels are gathered from both."""
+        initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
+        job = command(tmp_path, initial, "--do_train=false", "--use_horovod")
+        result = run_as_workers(2, job)
+        assert result.returncode == 0, result.stderr
+        first, second = (read(f / "eval_results.json") for f in (tmp_path, done))
+        for name in ("eval_accuracy", "eval_loss"):
+            assert first[name] == pytest.approx(second[name], abs=1e-5)
+        first, second = (np.loadtxt(f / "test_results.tsv") for f in (tmp_path, done))
+        np.testing.assert_allclose(first, second, atol=1e-5)
+
+    def test_it_learns(self, command, tmp_path):
+        """Which of four words is always right; `check_setup.py` agrees to it."""
+        write_race(tmp_path, WORDS[4:], count=40)
+        flags = f"--data_dir={tmp_path}", "--middle_only", "--do_predict=false", "--warmup_step=5"
+        steps = "--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"
+        python, *job = command(tmp_path / "out", *flags, *steps)
+        result = run([python, str(ROOT / "check_setup.py"), *job])
+        rows = result.stdout.splitlines()
+        assert rows[-1] == "the job can run" and not (tmp_path / "out").exists()
+        assert any("labels" in row and "A, B, C, D" in row for row in rows)
+        assert any("train examples" in row and row.endswith(" 80") for row in rows)
+        succeed([python, *job])
+        assert read(tmp_path / "out/eval_results.json")["eval_accuracy"] > 0.95
+
+    @pytest.mark.parametrize(
+        ("flags", "message"),
+        [
+            ("--max_seq_length=11", r"_length 11 must be more than --max_qa_length 8 \+ 3"),
+            ("--high_only --middle_only", "--high_only and --middle_only leave nothing"),
+            ("--do_train=false --do_eval=false --do_predict=false", "nothing to do"),
+            ("--data_dir=README.md", "README.md is no folder"),
+            ("--data_dir=docs", "docs/RACE/train/middle has no .txt file of RACE"),
+            ("--train_file=README.md", "README.md exists and is no file of features of length 24"),
+        ],
+    )
+    def test_what_does_not_fit(self, command, prepare, monkeypatch, tmp_path, flags, message):
+        monkeypatch.chdir(ROOT)
+        with pytest.raises(UserError, match=message):
+            prepare(command(tmp_path, *flags.split()))
+
+
+@pytest.mark.each_python
+class TestPretraining(Promises):
+    program, best_by, kept, more = "run_pretraining", "masked_lm_accuracy", (4, 5), ()
+    flags = (
+        *(*SHORT, MODEL[0], "--input_file={folder}/train.records", "--do_eval"),
+        *("--eval_file={folder}/dev.records", "--max_predictions_per_seq=5"),
+        *("--num_warmup_steps=2", "--optimizer=adamw", "--keep_checkpoint_max=2"),
+    )
+
+    def write_input(self, folder, squad_dir):
+        words = (squad_dir / "text.txt").read_text().split()
+        for name, place in (("train", 0), ("dev", 300)):
+            lines = [" ".join(words[i : i + 6]) for i in range(place, place + 300, 6)]
+            (folder / f"{name}.txt").write_text("\n".join(lines))
+            files = f"--input_file={folder}/{name}.txt", f"--output_file={folder}/{name}.records"
+            lengths = "--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2"
+            program = [sys.executable, str(ROOT / "create_pretraining_data.py")]
+            succeed([*program, *files, f"--spm_model_file={squad_dir}/spm.model", *lengths])
