@@ -499,11 +499,13 @@ class TestRace(Labels):
         return model.choose_all(asked)
 
     def test_two_workers_give_what_one_gives(self, done, command, tmp_path, mpirun):
-        """With the weights of another folder: scores and labels are gathered from both."""
+        """Scores and labels are gathered from both, and both end when no score is better."""
         initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
-        job = command(tmp_path, initial, "--do_train=false", "--use_horovod")
-        result = run_as_workers(2, job)
+        still = "--learning_rate=1e-30", "--train_steps=50", "--patience=1"
+        result = run_as_workers(2, command(tmp_path, initial, *still, "--use_horovod"))
         assert result.returncode == 0, result.stderr
+        history = read(tmp_path / "eval_results.json")["history"]
+        assert [entry["global_step"] for entry in history] == [2, 4]
         first, second = (read(f / "eval_results.json") for f in (tmp_path, done))
         for name in ("eval_accuracy", "eval_loss"):
             assert first[name] == pytest.approx(second[name], abs=1e-5)
