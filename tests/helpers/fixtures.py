@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import subprocess
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from absl import flags
 
+from runtime.log import LOG
 from tests.helpers.files import copy_of_shared
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import MPIRUN, run
@@ -37,6 +39,21 @@ def set_flags(monkeypatch) -> Callable[..., None]:
         flags.FLAGS(["program", *arguments])
 
     return set_flags
+
+
+@pytest.fixture
+def log(caplog, monkeypatch) -> Callable[..., list[str]]:
+    """The lines of this project, of a level at least, that the log has got since it was last
+    asked for them."""
+    monkeypatch.setattr(LOG, "propagate", True)
+    caplog.set_level(logging.INFO, LOG.name)
+
+    def log(level: int = logging.INFO) -> list[str]:
+        records = [r for r in caplog.records if "site-packages" not in r.pathname]
+        caplog.clear()
+        return [record.getMessage() for record in records if record.levelno >= level]
+
+    return log
 
 
 @pytest.fixture(scope="session")

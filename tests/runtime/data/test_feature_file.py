@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -60,14 +58,6 @@ class Letters(FeatureSource):
         return f"of {file.num_examples}"
 
 
-@pytest.fixture
-def log(caplog, monkeypatch):
-    """The log lines so far."""
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
-    caplog.set_level(logging.INFO, tf.get_logger().name)
-    return lambda: [record.getMessage() for record in caplog.records]
-
-
 def numbers_in(folder):
     return [
         tf.train.Example.FromString(record).features.feature["x"].int64_list.value[0]
@@ -82,18 +72,17 @@ class TestMade:
         assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.made_elsewhere
         assert numbers_in(tmp_path) == list(range(9))
         assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
-        assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in log())
-        assert f"{tmp_path / 'records'}: 9 features of 7 examples" in log()
+        lines = log()
+        assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in lines)
+        assert f"{tmp_path / 'records'}: 9 features of 7 examples" in lines
 
     def test_what_is_found_is_not_read_again(self, tmp_path, monkeypatch):
         made = Letters("abC", tmp_path).made()
         monkeypatch.setattr(Letters, "convert", None)
         again = Letters("abC", tmp_path)
-        assert again.made() == made
-        assert again.times_read == 0
+        assert again.made() == made and again.times_read == 0
 
-    def test_without_a_companion(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(Letters, "write_companion", None)
+    def test_without_a_companion(self, tmp_path):
         assert Letters("abC", tmp_path, with_companion=False).made().num_features == 4
         assert {path.name for path in tmp_path.iterdir()} == {"records", "records.json"}
 
@@ -114,21 +103,18 @@ class TestMade:
         assert (tmp_path / "records").read_text() == "notes"
 
 
-class TestPrepared:
-    def test_data(self, tmp_path):
-        source = Letters("abC", tmp_path)
-        data = source.prepared()
-        assert data.files == [str(tmp_path / "records")]
-        assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
-        assert (data.num_examples, data.num_records) == (3, 4)
-        assert data.content == Letters("abC", tmp_path).prepared().content
-        other = Letters("abD", tmp_path).prepared()
-        assert other.num_records == 4 and data.snapshot != other.snapshot
-
-    def test_what_scores_need_is_for_rank_0_alone(self, tmp_path, monkeypatch):
-        Letters("abC", tmp_path).made()
-        monkeypatch.setattr(distributed, "_worker", Worker(1, 2))
-        assert Letters("abC", tmp_path).prepared().source is None
+def test_prepared_data(tmp_path, monkeypatch):
+    """What scores need is for rank 0 alone."""
+    data = Letters("abC", tmp_path).prepared()
+    assert data.files == [str(tmp_path / "records")]
+    assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
+    assert (data.num_examples, data.num_records) == (3, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(distributed, "_worker", Worker(1, 2))
+        again = Letters("abC", tmp_path).prepared()
+    assert again.source is None and again.content == data.content
+    other = Letters("abD", tmp_path).prepared()
+    assert other.num_records == 4 and data.snapshot != other.snapshot
 
 
 def test_described_without_being_made(tmp_path):

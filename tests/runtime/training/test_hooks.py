@@ -1,6 +1,6 @@
 """What happens between training steps: checkpoints, log lines, curves."""
 
-import logging
+import collections
 import re
 import types
 
@@ -35,21 +35,7 @@ def clock(monkeypatch):
     return clock
 
 
-@pytest.fixture
-def log(caplog, monkeypatch):
-    """The hooks' log lines so far; clears them."""
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
-    caplog.set_level(logging.INFO, tf.get_logger().name)
-
-    def lines():
-        messages = [r.getMessage() for r in caplog.records if r.filename == "hooks.py"]
-        caplog.clear()
-        return messages
-
-    return lines
-
-
-def train(folder, hook, clock, durations, fail_at=None, waits=None):
+def train(folder, hook, clock, durations, waits=None):
     """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
 
     The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
@@ -58,29 +44,27 @@ def train(folder, hook, clock, durations, fail_at=None, waits=None):
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         before = tf.cast(step.read_value(), tf.float32)
-        tf.add_to_collection(graph_keys.LOSS, 1 / (before + 1))
-        tf.add_to_collection(graph_keys.LEARNING_RATE, before / 1000)
-        tf.add_to_collection(graph_keys.TOKENS, 100 + tf.cast(before, tf.int32))
+        figures = {
+            graph_keys.LOSS: 1 / (before + 1),
+            graph_keys.LEARNING_RATE: before / 1000,
+            graph_keys.TOKENS: 100 + tf.cast(before, tf.int32),
+        }
         if waits:
             wait = tf.gather(tf.constant(waits, tf.float64), tf.cast(before, tf.int32))
-            tf.add_to_collection(graph_keys.WAITED, wait)
-        keys = "LOSS", "TOKENS", "LEARNING_RATE", "WAITED"
-        fetched = [tf.get_collection(getattr(graph_keys, key)) for key in keys]
-        with tf.control_dependencies(sum(fetched, [])):
+            figures[graph_keys.WAITED] = wait
+        for key, value in figures.items():
+            tf.add_to_collection(key, value)
+        with tf.control_dependencies(figures.values()):
             increment = tf.assign_add(step, 1)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
+        nothing_more = dict.fromkeys(
+            ["save_checkpoint_secs", "save_checkpoint_steps", "save_summaries_steps"]
+            + ["save_summaries_secs", "log_step_count_steps"]
+        )
         with tf.train.MonitoredTrainingSession(
-            checkpoint_dir=str(folder),
-            hooks=[hook],
-            save_checkpoint_secs=None,
-            save_checkpoint_steps=None,
-            save_summaries_steps=None,
-            save_summaries_secs=None,
-            log_step_count_steps=None,
+            checkpoint_dir=str(folder), hooks=[hook], **nothing_more
         ) as session:
-            for number, duration in enumerate(durations):
-                if number == fail_at:
-                    raise RuntimeError("stopped")
+            for duration in durations:
                 if session.should_stop():
                     break
                 clock.now += duration
@@ -89,66 +73,60 @@ def train(folder, hook, clock, durations, fail_at=None, waits=None):
 
 def run_steps(folder, count, every, last=None, **options):
     """Runs `count` steps of a training up to step `last`."""
-    hook = SaveCheckpoints(str(folder), last or count, every)
-    train(folder, hook, Clock(), [0] * count, **options)
+    hook = SaveCheckpoints(str(folder), last or count, every, **options)
+    train(folder, hook, Clock(), [0] * count)
 
 
-def saved(folder):
+def saved(folder, name="model.ckpt"):
     """The steps of the checkpoints there, which must hold the step of their name."""
-    steps = sorted(int(f.name[11:-6]) for f in folder.glob("model.ckpt-*.index"))
+    steps = sorted(int(f.stem.removeprefix(f"{name}-")) for f in folder.glob(f"{name}-*.index"))
     for step in steps:
-        assert tf.train.load_variable(str(folder / f"model.ckpt-{step}"), "global_step") == step
+        assert tf.train.load_variable(str(folder / f"{name}-{step}"), "global_step") == step
     return steps
+
+
+def names_in(lines):
+    """Of the checkpoints that were saved."""
+    return [re.fullmatch(r"Saved .*/(\w+\.ckpt-\d+)", line).group(1) for line in lines]
 
 
 class TestSaveCheckpoints:
     @pytest.mark.parametrize(
         ("count", "every", "steps"),
-        [
-            (8, 3, [3, 6, 8]),
-            (6, 3, [3, 6]),
-            (2, 1, [1, 2]),
-            (4, 100, [4]),
-            (13, 2, [2, 4, 6, 8, 10, 12, 13]),
-        ],
+        [(8, 3, [3, 6, 8]), (6, 3, [3, 6]), (2, 1, [1, 2]), (4, 100, [4]), (0, 3, [])],
     )
     def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log, count, every, steps):
         run_steps(tmp_path, count, every)
         assert saved(tmp_path) == steps
         assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
-        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-{count}"
+        newest = f"{tmp_path}/model.ckpt-{count}" if count else None
+        assert tf.train.latest_checkpoint(str(tmp_path)) == newest
 
     def test_several_micro_batches(self, tmp_path, log):
         """The step counter of a real run moves in the last run of a step only."""
-        hook = SaveCheckpoints(str(tmp_path), 100, 2, micro_batches=3)
-        train(tmp_path, hook, Clock(), [0] * 14)
-        names = [re.search(r"model.ckpt-\d+$", line).group() for line in log()]
-        assert names == ["model.ckpt-2", "model.ckpt-4"]
+        run_steps(tmp_path, 14, 2, last=100, micro_batches=3)
+        assert names_in(log()) == ["model.ckpt-2", "model.ckpt-4"]
 
     def test_only_the_last_stay(self, tmp_path):
-        train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 2, keep=2), Clock(), [0] * 9)
+        run_steps(tmp_path, 9, 2, keep=2)
         assert saved(tmp_path) == [8, 9]
 
-    def test_no_step_no_checkpoint(self, tmp_path):
-        run_steps(tmp_path, 0, 3)
-        assert saved(tmp_path) == []
-
-    def test_resumed_between_multiples(self, tmp_path, log):
-        run_steps(tmp_path, 4, 3)
-        log()
-        run_steps(tmp_path, 6, 3, last=10)
-        assert saved(tmp_path) == [3, 4, 6, 9, 10]
-        assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in (6, 9, 10)]
-
-    def test_resumed_and_ended_at_once(self, tmp_path, log):
+    def test_resumed(self, tmp_path, log):
         run_steps(tmp_path, 4, 3)
         log()
         run_steps(tmp_path, 0, 3)
         assert log() == [] and saved(tmp_path) == [3, 4]
+        run_steps(tmp_path, 6, 3, last=10)
+        assert saved(tmp_path) == [3, 4, 6, 9, 10]
+        assert names_in(log()) == ["model.ckpt-6", "model.ckpt-9", "model.ckpt-10"]
 
     def test_an_error_saves_nothing_more(self, tmp_path):
+        def durations():
+            yield from [0] * 5
+            raise RuntimeError("stopped")
+
         with pytest.raises(RuntimeError, match="stopped"):
-            run_steps(tmp_path, 9, 3, fail_at=5)
+            train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 3), Clock(), durations())
         assert saved(tmp_path) == [3]
 
     @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
@@ -175,38 +153,37 @@ class TestSaveCheckpoints:
         with pytest.raises(UserError, match=match):
             train(folder, SaveCheckpoints(str(folder), 9, 4), Clock(), durations())
 
-    def resumes(self, folder):
-        return sorted(f.name for f in folder.glob("resume.ckpt-*.index"))
+    @pytest.mark.parametrize(
+        ("seconds", "last", "micro_batches", "expected"),
+        [
+            (4, 9, 1, ["model.ckpt-3", "resume.ckpt-4"]),
+            # In steps that are saved anyway.
+            *((3, 5, 1, ["model.ckpt-3"]), (5, 5, 1, ["model.ckpt-3", "model.ckpt-5"])),
+            (4, 9, 3, ["resume.ckpt-2"]),
+        ],
+    )
+    def test_a_signal_ends_the_step_and_saves_it(
+        self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
+    ):
+        def noted():
+            return 15 if clock.now >= 1000 + seconds else None
 
-    def test_a_signal_ends_the_step_and_saves_it(self, tmp_path, clock, monkeypatch):
-        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
-        train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 3), clock, [1] * 9)
-        assert saved(tmp_path) == [3] and self.resumes(tmp_path) == ["resume.ckpt-4.index"]
-        newest = f"{tmp_path}/resume.ckpt-4"
-        assert tf.train.latest_checkpoint(str(tmp_path)) == newest
-        assert tf.train.load_variable(newest, "global_step") == 4
-
-    @pytest.mark.parametrize("step", [3, 5])
-    def test_a_signal_in_a_step_that_is_saved_anyway(self, tmp_path, clock, monkeypatch, step):
-        monkeypatch.setattr(
-            hooks.signals, "noted", lambda: 15 if clock.now >= 1000 + step else None
-        )
-        train(tmp_path, SaveCheckpoints(str(tmp_path), 5, 3), clock, [1] * 9)
-        assert saved(tmp_path)[-1] == step and self.resumes(tmp_path) == []
-
-    def test_a_signal_among_accumulated_batches(self, tmp_path, clock, monkeypatch):
-        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now > 1003 else None)
-        hook = SaveCheckpoints(str(tmp_path), 9, 9, micro_batches=3)
+        monkeypatch.setattr(hooks.signals, "noted", noted)
+        hook = SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
         train(tmp_path, hook, clock, [1] * 20)
-        assert self.resumes(tmp_path) == ["resume.ckpt-2.index"]
+        assert names_in(log()) == expected
+        newest = tf.train.latest_checkpoint(str(tmp_path))
+        assert newest == str(tmp_path / expected[-1])
+        runs = int(newest.rpartition("-")[2]) * micro_batches
+        assert tf.train.load_variable(newest, "global_step") == runs
 
     def test_minutes(self, tmp_path, clock, log):
         """Besides the steps; what only serves resuming goes when there is something newer."""
         hook = SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
         train(tmp_path, hook, clock, [20] * 12)
-        names = [re.search(r"\w+.ckpt-\d+$", line).group() for line in log()]
-        assert names == ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
-        assert saved(tmp_path) == [5, 10] and self.resumes(tmp_path) == []
+        expected = ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
+        assert names_in(log()) == expected
+        assert saved(tmp_path) == [5, 10] and saved(tmp_path, "resume.ckpt") == []
 
     def test_a_checkpoint_takes_its_name_when_it_is_whole(self, tmp_path, monkeypatch):
         """Whatever a saver writes, and in which order, until it returns."""
@@ -217,11 +194,10 @@ class TestSaveCheckpoints:
                 super().save(session, path, **options)
                 raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
 
-        monkeypatch.setattr(tf.train, "Saver", Disturbed)
-        with pytest.raises(tf.errors.ResourceExhaustedError):
+        with monkeypatch.context() as patch, pytest.raises(tf.errors.ResourceExhaustedError):
+            patch.setattr(tf.train, "Saver", Disturbed)
             run_steps(tmp_path, 3, 1)
         assert not list(tmp_path.glob("model.ckpt-*"))
-        monkeypatch.undo()
         run_steps(tmp_path, 3, 1)
         assert saved(tmp_path) == [1, 2, 3] and not list(tmp_path.glob(".saving*"))
 
@@ -283,8 +259,7 @@ class TestTrainingLog:
         hook = TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=100)
         train(tmp_path, hook, clock, [60, 5, 5, 5, 5])
         rows = statistics(log())
-        memory = rows.pop("peak memory")
-        assert re.fullmatch(r"\d+\.\d\d GB", memory)
+        assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak memory"))
         assert rows == {
             "steps": "5",
             "global batch": "8",
@@ -295,16 +270,13 @@ class TestTrainingLog:
             "tokens/s, mean": "6",  # 100 + 101 + 102 + 103 + 104 in 80 s
         }
 
-    def test_one_step(self, tmp_path, clock, log):
-        hook = TrainingLog(str(tmp_path), total_steps=1, batch_size=8, every_steps=1)
-        train(tmp_path, hook, clock, [2])
+    def test_one_step_or_none(self, tmp_path, clock, log):
+        train(tmp_path, TrainingLog(None, 1, 8, every_steps=1), clock, [2])
         lines = log()
+        assert points(tmp_path) == {}, "there is no folder for them"
         assert parsed(lines) == [("1", "1", "100.0", "1.0000", "0", "4.00", "4.00", "50", "0.0 s")]
         assert statistics(lines)["examples/s, mean"] == "4.00"
-
-    def test_no_step(self, tmp_path, clock, log):
-        hook = TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=1)
-        train(tmp_path, hook, clock, [])
+        train(tmp_path, TrainingLog(None, 1, 8, every_steps=1), clock, [])
         assert log() == []
 
     def test_curve(self, tmp_path, clock):
@@ -328,10 +300,6 @@ class TestTrainingLog:
         # Of all steps but the first.
         assert statistics(lines)["waiting for input"] == "7.5%"
 
-    def test_without_a_folder_there_are_no_curves(self, tmp_path, clock):
-        train(tmp_path, TrainingLog(None, 2, 8, 1), clock, [1, 1])
-        assert points(tmp_path) == {}
-
     def test_several_micro_batches(self, tmp_path, clock, log):
         """The figures of a step are those of its last run."""
         hook = TrainingLog(str(tmp_path), 2, batch_size=8, every_steps=1, micro_batches=3)
@@ -344,11 +312,11 @@ class TestTrainingLog:
 
 def points(folder):
     """The curves in a folder: value by step, by tag."""
-    curves = {}
+    curves = collections.defaultdict(dict)
     for path in folder.glob("events.out.tfevents.*"):
         for event in tf.train.summary_iterator(str(path)):
             for value in event.summary.value:
-                curves.setdefault(value.tag, {})[event.step] = value.simple_value
+                curves[value.tag][event.step] = value.simple_value
     return curves
 
 
@@ -368,16 +336,9 @@ def test_peak_memory():
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0.0 s"),
-        (0.84, "0.8 s"),
-        (59.94, "59.9 s"),
-        (59.96, "1 min 00 s"),
-        (60, "1 min 00 s"),
-        (192, "3 min 12 s"),
-        (3599.4, "59 min 59 s"),
-        (3599.6, "1 h 00 min"),
-        (7500, "2 h 05 min"),
-        (90000, "25 h 00 min"),
+        *((0, "0.0 s"), (0.84, "0.8 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s")),
+        *((60, "1 min 00 s"), (192, "3 min 12 s"), (3599.4, "59 min 59 s")),
+        *((3599.6, "1 h 00 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")),
     ],
 )
 def test_format_seconds(seconds, text):
