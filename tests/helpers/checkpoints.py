@@ -1,11 +1,21 @@
-"""What runs have written: variables and curves."""
+"""Checkpoints of a few variables, and what runs have written: variables and curves."""
 
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+
+def write_checkpoint(prefix: object, arrays: Mapping[str, object], meta: bool = False) -> str:
+    """Saves arrays under their names; returns the prefix."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in arrays.items()]
+        session.run(tf.global_variables_initializer())
+        saver = tf.train.Saver(variables)
+        return saver.save(session, str(prefix), write_meta_graph=meta, write_state=False)
 
 
 def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.ndarray]:

@@ -103,21 +103,18 @@ def test_waits_for_the_holder(path, enter, never, on_waiting):
     assert not os.path.exists(path + ".lock")
 
 
-def test_the_lock_of_a_killed_holder_is_taken(path, enter, never):
+@pytest.mark.parametrize("way", ["taken", "removed"])
+def test_the_lock_of_a_killed_holder(path, enter, never, way):
     """At once, on the same host: its process is no more."""
-    kill(Holder(enter))
-    assert os.path.exists(path + ".lock")
-    with locks.one_at_a_time(path):
-        pass
-    assert not os.path.exists(path + ".lock")
-
-
-def test_only_the_lock_of_a_killed_holder_is_removed(path, enter, never):
     holder = Holder(enter)
     locks.remove_abandoned(path)
     assert os.path.exists(path + ".lock")
     kill(holder)
-    locks.remove_abandoned(path)
+    if way == "removed":
+        locks.remove_abandoned(path)
+    else:
+        with locks.one_at_a_time(path):
+            assert os.path.exists(path + ".lock")
     assert not os.path.exists(path + ".lock")
 
 
@@ -130,15 +127,12 @@ def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, 
         assert waited
 
 
-def test_it_expires_in_half_a_minute(path):
-    """What is in the file is what others go by."""
-    with locks.one_at_a_time(path), open(path + ".lock", encoding="utf-8") as file:
-        (seconds,) = (line for line in file if line.startswith("duration="))
-        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
-
-
-def test_an_error_in_the_block_releases_it(path):
+def test_of_a_block(path):
+    """Others go by what is in the file: it expires in half a minute. An error releases it."""
     with pytest.raises(KeyError), locks.one_at_a_time(path):
+        with open(path + ".lock", encoding="utf-8") as file:
+            (seconds,) = (line for line in file if line.startswith("duration="))
+        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
         raise KeyError
     with locks.one_at_a_time(path) as waited:
         assert not waited
@@ -154,12 +148,6 @@ def test_a_folder_that_cannot_be_made(path):
 
 
 class TestHold:
-    def test_until_the_end(self, path, hold):
-        hold()
-        assert os.path.exists(path + ".lock")
-        locks.release_held()
-        assert not os.path.exists(path + ".lock")
-
     def test_waits_for_the_holder_and_names_it(self, path, hold, never, on_waiting, monkeypatch):
         """Not for ever."""
         holder, lines = Holder(hold), []
@@ -181,6 +169,8 @@ class TestHold:
         hold()
         assert holder.exit_code() == 0
         assert lines == [f"--output_dir out is {where}waiting up to 300 s for its end"]
+        locks.release_held()
+        assert not os.path.exists(path + ".lock")
 
     def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, on_waiting):
         kill(Holder(hold))

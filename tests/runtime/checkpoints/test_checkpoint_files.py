@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from runtime.checkpoints import checkpoint_files
 from runtime.errors import UserError
+from tests.helpers.checkpoints import weights, write_checkpoint
 
 DATA = ".data-00000-of-00001"
 SUFFIXES = (".index", ".meta", DATA)
@@ -23,20 +24,10 @@ DAMAGES = {
 
 def write(prefix, value, global_step=None, meta=True):
     """Saves variables `w` (filled with `value`) and, unless it is None, `global_step`."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable("w", initializer=np.full(500, value, "f4"))]
-        if global_step is not None:
-            step = tf.get_variable("global_step", initializer=tf.constant(global_step, tf.int64))
-            variables.append(step)
-        session.run(tf.global_variables_initializer())
-        saver = tf.train.Saver(variables)
-        return saver.save(session, str(prefix), write_meta_graph=meta, write_state=False)
-
-
-def read(prefix):
-    """All variables of a checkpoint, by name."""
-    reader = tf.train.load_checkpoint(str(prefix))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    arrays = {"w": np.full(500, value, "f4")}
+    if global_step is not None:
+        arrays["global_step"] = np.int64(global_step)
+    return write_checkpoint(prefix, arrays, meta)
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +155,8 @@ class TestList:
 
 
 def assert_holds(prefix, value, step):
-    content = read(prefix)
-    assert content.keys() == {"w", "global_step"}
-    np.testing.assert_array_equal(content["w"], np.full(500, value, "f4"))
-    assert content["global_step"] == step
+    expected = {"w": np.full(500, value, "f4"), "global_step": step}
+    np.testing.assert_equal(weights(prefix.parent, prefix.name), expected)
 
 
 class TestCopy:
@@ -301,26 +290,17 @@ def test_what_is_written_besides_becomes_part_of_the_checkpoint(tmp_path):
     given = {f"w/{slot}": np.full([3], number, "f4") for number, slot in enumerate("ab")}
 
     def write_more(session, folder):
-        prefixes = [os.path.join(folder, str(number)) for number in range(len(given))]
-        for prefix, (name, value) in zip(prefixes, given.items(), strict=True):
-            with tf.Graph().as_default(), tf.Session() as other:
-                other.run(tf.get_variable(name, initializer=value).initializer)
-                tf.train.Saver().save(other, prefix, write_meta_graph=False, write_state=False)
-        return prefixes
+        return [
+            write_checkpoint(os.path.join(folder, str(number)), {name: value})
+            for number, (name, value) in enumerate(given.items())
+        ]
 
     with tf.Graph().as_default(), tf.Session() as session:
         session.run(tf.get_variable("w", initializer=np.full(5, 7, "f4")).initializer)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver())
         checkpoint_files.save_checkpoint(session, str(tmp_path), "model.ckpt", 3, write_more)
-    found = read(tmp_path / "model.ckpt-3")
-    assert found.keys() == {"w", *given}
-    for name, value in given.items():
-        np.testing.assert_array_equal(found[name], value)
+    np.testing.assert_equal(weights(tmp_path, "model.ckpt-3"), {"w": np.full(5, 7, "f4"), **given})
     data = [f"model.ckpt-3.data-0000{number}-of-00003" for number in range(3)]
-    assert sorted(os.listdir(tmp_path)) == [
-        "checkpoint",
-        *data,
-        "model.ckpt-3.index",
-        "model.ckpt-3.meta",
-    ]
+    files = ["checkpoint", *data, "model.ckpt-3.index", "model.ckpt-3.meta"]
+    assert sorted(os.listdir(tmp_path)) == files
     assert checkpoint_files.list_checkpoints(str(tmp_path)) == {3: str(tmp_path / "model.ckpt-3")}

@@ -14,6 +14,7 @@ from runtime.checkpoints.checkpoint_files import as_files, check_fits
 from runtime.checkpoints.initialization import compare_with_checkpoint
 from runtime.errors import UserError
 from squad.head import make_v1_head
+from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.models import arrays_of, make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 from weights.source import find_source, read_variables
@@ -21,13 +22,6 @@ from weights.source import find_source, read_variables
 WORDS = "bert/embeddings/word_embeddings"
 BIAS = "bert/pooler/dense/bias"
 MESSAGE = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"
-
-
-def write(prefix, arrays):
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in arrays.items()]
-        session.run(tf.global_variables_initializer())
-        tf.train.Saver(variables).save(session, str(prefix), write_state=False)
 
 
 def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
@@ -42,7 +36,7 @@ def spoilt(tmp_path_factory):
     make_checkpoint(folder, "albert", "")
     arrays = arrays_of(folder / "model.ckpt")
     spoil(arrays, WORDS, BIAS)
-    write(folder / "model.ckpt", arrays)
+    write_checkpoint(folder / "model.ckpt", arrays)
     return folder
 
 
@@ -89,7 +83,7 @@ def test_answers_are_not_made_with_them(random_model):
     for value in (np.inf, 3e38):
         arrays["cls/squad/output_bias"][1] = value
         arrays["cls/squad/output_weights"][1] = value
-        write(folder / "model.ckpt-best", arrays)
+        write_checkpoint(folder / "model.ckpt-best", arrays)
         if value == np.inf:
             with fails(folder, "1 of 2 in cls/squad/output_bias, .*; take another checkpoint"):
                 load_model(str(folder))

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import modeling
 from runtime.checkpoints.initialization import Initialized
 from runtime.errors import UserError
+from tests.helpers.checkpoints import write_checkpoint
 
 BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
@@ -20,15 +21,6 @@ def make_variables(shapes):
         tf.get_variable(name, shape, initializer=tf.ones_initializer())
         for name, shape in shapes.items()
     ]
-
-
-def write_checkpoint(prefix, values):
-    """Saves arrays under their names."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in values.items()]
-        session.run(tf.global_variables_initializer())
-        saver = tf.train.Saver(variables)
-        return saver.save(session, str(prefix), write_meta_graph=False, write_state=False)
 
 
 def filled(values):

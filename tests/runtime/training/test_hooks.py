@@ -2,6 +2,7 @@
 
 import collections
 import re
+import shutil
 import types
 
 import pytest
@@ -102,11 +103,6 @@ class TestSaveCheckpoints:
         newest = f"{tmp_path}/model.ckpt-{count}" if count else None
         assert tf.train.latest_checkpoint(str(tmp_path)) == newest
 
-    def test_several_micro_batches(self, tmp_path, log):
-        """The step counter of a real run moves in the last run of a step only."""
-        run_steps(tmp_path, 14, 2, last=100, micro_batches=3)
-        assert names_in(log()) == ["model.ckpt-2", "model.ckpt-4"]
-
     def test_only_the_last_stay(self, tmp_path):
         run_steps(tmp_path, 9, 2, keep=2)
         assert saved(tmp_path) == [8, 9]
@@ -134,10 +130,6 @@ class TestSaveCheckpoints:
         """The next save ends the training."""
         folder = tmp_path / "run"
 
-        def make() -> None:
-            folder.mkdir()
-            (folder / "run.json").touch()
-
         def durations():
             yield from [1, 1]
             if then == "emptied":
@@ -145,10 +137,11 @@ class TestSaveCheckpoints:
             else:
                 folder.rename(tmp_path / "elsewhere")
             if then == "replaced":
-                make()
+                shutil.copytree(tmp_path / "elsewhere", folder)
             yield from [1, 1, 1]
 
-        make()
+        folder.mkdir()
+        (folder / "run.json").touch()
         match = f"{folder} was removed, emptied or replaced .*step 4"
         with pytest.raises(UserError, match=match):
             train(folder, SaveCheckpoints(str(folder), 9, 4), Clock(), durations())
@@ -159,7 +152,8 @@ class TestSaveCheckpoints:
             (4, 9, 1, ["model.ckpt-3", "resume.ckpt-4"]),
             # In steps that are saved anyway.
             *((3, 5, 1, ["model.ckpt-3"]), (5, 5, 1, ["model.ckpt-3", "model.ckpt-5"])),
-            (4, 9, 3, ["resume.ckpt-2"]),
+            # A step of three runs.
+            *((4, 9, 3, ["resume.ckpt-2"]), (11, 9, 3, ["model.ckpt-3", "resume.ckpt-4"])),
         ],
     )
     def test_a_signal_ends_the_step_and_saves_it(
@@ -279,13 +273,18 @@ class TestTrainingLog:
         train(tmp_path, TrainingLog(None, 1, 8, every_steps=1), clock, [])
         assert log() == []
 
-    def test_curve(self, tmp_path, clock):
-        hook = TrainingLog(str(tmp_path), 6, batch_size=8, every_steps=3, summary_steps=2)
-        train(tmp_path, hook, clock, [2, 0.5, 0.5, 1, 1, 1])
+    @pytest.mark.parametrize("micro", [1, 2])
+    def test_curve(self, tmp_path, clock, log, micro):
+        """The figures of a step are those of its last run."""
+        hook = TrainingLog(str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro)
+        durations = [2, 0.5, 0.5, 1, 1, 1]
+        train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)])
         curves = points(tmp_path)
         assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
-        assert curves["loss"] == pytest.approx({2: 1 / 2, 4: 1 / 4, 6: 1 / 6})
-        assert curves["learning_rate"] == pytest.approx({2: 0.001, 4: 0.003, 6: 0.005})
+        assert curves["loss"] == pytest.approx({n: 1 / (n * micro) for n in (2, 4, 6)})
+        rates = {n: (n * micro - 1) / 1000 for n in (2, 4, 6)}
+        assert curves["learning_rate"] == pytest.approx(rates)
+        assert [line for line in log() if line.startswith("step 6/6 (100.0%)")]
 
     def test_waiting_for_input(self, tmp_path, clock, log):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
@@ -299,15 +298,6 @@ class TestTrainingLog:
         assert shares == ["37.5%", "12.5%", "2.5%"]
         # Of all steps but the first.
         assert statistics(lines)["waiting for input"] == "7.5%"
-
-    def test_several_micro_batches(self, tmp_path, clock, log):
-        """The figures of a step are those of its last run."""
-        hook = TrainingLog(str(tmp_path), 2, batch_size=8, every_steps=1, micro_batches=3)
-        train(tmp_path, hook, clock, [1, 1, 2, 1, 1, 0])
-        curves = points(tmp_path)
-        assert curves["loss"] == pytest.approx({1: 1 / 3, 2: 1 / 6})
-        assert curves["examples_per_second"] == {1: 2, 2: 4}
-        assert [line for line in log() if line.startswith("step 2/2 (100.0%)")]
 
 
 def points(folder):

@@ -15,6 +15,7 @@ from runtime.distributed import Worker
 from runtime.errors import UserError
 from runtime.training import prediction
 from runtime.training.prediction import Predictor
+from tests.helpers.checkpoints import write_checkpoint
 
 
 def model_fn(features, labels, mode, params):
@@ -26,14 +27,11 @@ def model_fn(features, labels, mode, params):
 @pytest.fixture
 def checkpoints(tmp_path):
     """Of two models, which multiply by 2 and by 3."""
-    paths = []
-    for weight in (2.0, 3.0):
-        with tf.Graph().as_default(), tf.Session() as session:
-            tf.train.get_or_create_global_step()
-            tf.get_variable("weight", initializer=weight)
-            session.run(tf.global_variables_initializer())
-            paths.append(tf.train.Saver().save(session, str(tmp_path / f"model.ckpt-{weight:g}")))
-    return paths
+    step = {"global_step": np.int64(0)}
+    return [
+        write_checkpoint(tmp_path / f"model.ckpt-{weight}", {**step, "weight": np.float32(weight)})
+        for weight in (2, 3)
+    ]
 
 
 @pytest.fixture
@@ -83,10 +81,7 @@ def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints):
 
 def test_a_checkpoint_of_another_model(predictor, checkpoints, tmp_path):
     """Not only the first is looked at."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.get_variable("weight", initializer=[1.0, 2.0])
-        session.run(tf.global_variables_initializer())
-        other = tf.train.Saver().save(session, str(tmp_path / "model.ckpt-9"))
+    other = write_checkpoint(tmp_path / "model.ckpt-9", {"weight": np.ones(2, "f4")})
     predictor.outputs(checkpoints[0])
     with pytest.raises(UserError, match=r"model.ckpt-9 does not fit the model.*weight \[2\]"):
         predictor.outputs(other)
