@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import pathlib
 from collections.abc import Mapping
 
@@ -24,12 +25,17 @@ def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.n
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
 
 
-def losses(folder: pathlib.Path) -> np.ndarray:
-    """The loss of every step, from the curves."""
-    found = {}
+def points(folder: pathlib.Path) -> dict[str, dict[int, float]]:
+    """The curves in a folder: of every tag the values by step."""
+    found = collections.defaultdict(dict)
     for file in folder.glob("events*"):
         for event in tf.train.summary_iterator(str(file)):
             for value in event.summary.value:
-                if value.tag == "loss":
-                    found[event.step] = value.simple_value
+                found[value.tag][event.step] = value.simple_value
+    return found
+
+
+def losses(folder: pathlib.Path) -> np.ndarray:
+    """The loss of every step, from the curves."""
+    found = points(folder)["loss"]
     return np.array([found[step] for step in sorted(found)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pathlib
 import subprocess
+import types
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -54,6 +55,20 @@ def log(caplog, monkeypatch) -> Callable[..., list[str]]:
         return [record.getMessage() for record in records if record.levelno >= level]
 
     return log
+
+
+@pytest.fixture
+def stop_clock(monkeypatch) -> Callable[..., types.SimpleNamespace]:
+    """Gives modules a clock on which time passes on order only, by its `now`."""
+
+    def stop_clock(*modules: types.ModuleType) -> types.SimpleNamespace:
+        clock = types.SimpleNamespace(now=0.0)
+        for module in modules:
+            stopped = types.SimpleNamespace(perf_counter=lambda: clock.now)
+            monkeypatch.setattr(module, "time", stopped)
+        return clock
+
+    return stop_clock
 
 
 @pytest.fixture(scope="session")

@@ -15,19 +15,10 @@ from pretraining import head as pretraining_head
 from squad.head import answer_scores
 from squad.head_v2 import V2Options, answer_outputs
 
-SIZES = {
-    "vocab_size": 50,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 40,
-    "max_position_embeddings": 20,
-    "type_vocab_size": 2,
-    "initializer_range": 0.1,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-}
+SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+SIZES |= {"intermediate_size": 40, "max_position_embeddings": 20, "type_vocab_size": 2}
+SIZES |= {"initializer_range": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1}
+SIZES |= {"attention_probs_dropout_prob": 0.1}
 # By family.
 CONFIGS = {
     "albert": {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1},

@@ -10,19 +10,8 @@ from unittest import mock
 
 import pytest
 
+from runtime import files
 from runtime.errors import UserError
-from runtime.files import (
-    check_readable,
-    content_of,
-    copy_atomically,
-    make_writable_folder,
-    open_atomically,
-    read_bytes,
-    sha256_of,
-    temporary_folder,
-    temporary_name,
-    write_json,
-)
 
 
 class Broken(Exception):
@@ -42,12 +31,12 @@ def contents(folder):
 
 
 def write_with_name(path, content):
-    with temporary_name(path) as name, open(name, "w") as file:
+    with files.temporary_name(path) as name, open(name, "w") as file:
         file.write(content)
 
 
 def write_with_open(path, content):
-    with open_atomically(path) as file:
+    with files.open_atomically(path) as file:
         file.write(content)
 
 
@@ -65,7 +54,7 @@ class TestWriting:
     @pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt(), OSError("full")], ids=type)
     @pytest.mark.parametrize("name", ["file", "new"])
     def test_an_error_leaves_everything_as_it_was(self, folder, error, name):
-        with pytest.raises(type(error)), open_atomically(str(folder / name)) as file:
+        with pytest.raises(type(error)), files.open_atomically(str(folder / name)) as file:
             file.write("half")
             raise error
         assert contents(folder) == {"file": b"old"}
@@ -73,7 +62,7 @@ class TestWriting:
     def test_disk_full(self, folder, write, monkeypatch):
         """Where the content is written, or where it is flushed."""
         full = OSError(errno.ENOSPC, "No space left on device")
-        with pytest.raises(UserError) as caught, open_atomically(str(folder / "new")):
+        with pytest.raises(UserError) as caught, files.open_atomically(str(folder / "new")):
             raise full
         message = f"{folder / 'new'} cannot be written: No space left on device"
         assert str(caught.value) == message
@@ -92,9 +81,9 @@ class TestWriting:
         assert contents(folder) == {"file": b"old"}
 
     def test_errors_about_other_files(self, folder):
-        with pytest.raises(FileNotFoundError), open_atomically(str(folder / "new")):
+        with pytest.raises(FileNotFoundError), files.open_atomically(str(folder / "new")):
             (folder / "none").read_text()
-        with pytest.raises(Broken), temporary_name(str(folder / "file")) as name:
+        with pytest.raises(Broken), files.temporary_name(str(folder / "file")) as name:
             os.remove(name)
             raise Broken
         assert contents(folder) == {"file": b"old"}
@@ -102,7 +91,7 @@ class TestWriting:
     def test_old_content_stays_until_the_end(self, folder):
         """Writers do not meet: the first to begin is the last to end."""
         path = folder / "file"
-        with open_atomically(str(path)) as one, open_atomically(str(path)) as other:
+        with files.open_atomically(str(path)) as one, files.open_atomically(str(path)) as other:
             for file, text in ((one, "one"), (other, "other")):
                 file.write(text)
                 file.flush()
@@ -144,19 +133,19 @@ class TestWriting:
         """Folders are made, and a path may be relative."""
         monkeypatch.chdir(folder)
         for name, mode, content in (("a/b/t", "w", "é中"), ("bytes", "wb", b"\xff\x00")):
-            with open_atomically(name, mode) as file:
+            with files.open_atomically(name, mode) as file:
                 file.write(content)
         assert (folder / "a" / "b" / "t").read_bytes() == "é中".encode()
         assert (folder / "bytes").read_bytes() == b"\xff\x00"
 
     def test_json(self, folder):
         value = {"b": [1, 2.5, None], "a": "é\ud800"}
-        write_json(str(folder / "j"), value, indent=4)
+        files.write_json(str(folder / "j"), value, indent=4)
         text = (folder / "j").read_text(encoding="utf-8")
         assert json.loads(text) == value and list(json.loads(text)) == ["b", "a"]
         assert text.startswith('{\n    "b"') and text.endswith("}\n")
         with pytest.raises(TypeError):
-            write_json(str(folder / "file"), {"x": object()})
+            files.write_json(str(folder / "file"), {"x": object()})
         assert contents(folder) == {"file": b"old", "j": text.encode()}
 
 
@@ -175,7 +164,7 @@ class TestCopy:
         """The source, perhaps a pretrained checkpoint that is protected, keeps its mode."""
         (folder / "other").write_text("in the way")
         (folder / "file").chmod(mode)
-        copy_atomically(str(folder / "file"), str(folder / target))
+        files.copy_atomically(str(folder / "file"), str(folder / target))
         assert contents(folder) == {"file": b"old", "other": b"in the way", target: b"old"}
         assert stat.S_IMODE((folder / "file").stat().st_mode) == mode
         assert ((folder / "file").stat().st_ino == (folder / target).stat().st_ino) == links
@@ -186,10 +175,10 @@ class TestCopy:
         """As in the caches of model hubs; it is what it points to that is copied."""
         (folder / "link").symlink_to("file")
         target = tmp_path_factory.mktemp("elsewhere") / "copy"
-        copy_atomically(str(folder / "link"), str(target))
+        files.copy_atomically(str(folder / "link"), str(target))
         assert target.read_bytes() == b"old" and not target.is_symlink()
         with pytest.raises(FileNotFoundError):
-            copy_atomically(str(folder / "none"), str(target))
+            files.copy_atomically(str(folder / "none"), str(target))
         assert target.read_bytes() == b"old"
 
     def test_disk_full(self, folder, monkeypatch):
@@ -199,7 +188,7 @@ class TestCopy:
         monkeypatch.setattr(os, "link", full)
         monkeypatch.setattr(shutil, "copyfile", full)
         with pytest.raises(UserError) as caught:
-            copy_atomically(str(folder / "file"), str(folder / "new"))
+            files.copy_atomically(str(folder / "file"), str(folder / "new"))
         assert str(caught.value) == f"{folder / 'new'} cannot be written: No space left on device"
         assert contents(folder) == {"file": b"old"}
 
@@ -208,12 +197,12 @@ class TestCopy:
 def test_sha256(tmp_path, size):
     content = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
     (tmp_path / "f").write_bytes(content)
-    assert sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
+    assert files.sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
 
 
 def test_what_can_be_read(folder):
     """A pipe or a device is not waited for."""
-    check_readable(str(folder / "file"), "--some_flag")
+    files.check_readable(str(folder / "file"), "--some_flag")
     os.mkfifo(folder / "pipe")
     for name, message in (
         ("none", "cannot be read: No such file or directory"),
@@ -224,38 +213,38 @@ def test_what_can_be_read(folder):
     ):
         path = os.path.join(folder, name)
         with pytest.raises(UserError, match=f"^--some_flag {path} {message}$"):
-            check_readable(path, "--some_flag")
-        for read in (content_of, read_bytes) if "regular" in message else ():
+            files.check_readable(path, "--some_flag")
+        for read in (files.content_of, files.read_bytes) if "regular" in message else ():
             with pytest.raises(UserError, match=f"^{path} {message}$"):
                 read(path)
     # Nor replaced.
     with pytest.raises(UserError, match="pipe is not a regular file"):
-        write_json(str(folder / "pipe"), {})
+        files.write_json(str(folder / "pipe"), {})
     assert (folder / "pipe").is_fifo() and sorted(os.listdir(folder)) == ["file", "pipe"]
 
 
 def test_folders_that_can_be_written(folder):
     """They are made and stay as they are."""
     for name in ("", "new", "new/deep/er"):
-        make_writable_folder(str(folder / name), "--output_dir")
+        files.make_writable_folder(str(folder / name), "--output_dir")
         assert (folder / name).is_dir()
     for path in (folder / "file", folder / "file/below", "/proc/self"):
         with pytest.raises(UserError, match=f"^--output_dir {path} cannot be written: "):
-            make_writable_folder(str(path), "--output_dir")
+            files.make_writable_folder(str(path), "--output_dir")
     assert sorted(os.listdir(folder)) == ["file", "new"]
     assert os.listdir(folder / "new") == ["deep"] and not os.listdir(folder / "new/deep/er")
 
 
 def test_a_folder_is_there_when_it_is_whole(folder):
-    with temporary_folder(str(folder / "new")) as name:
+    with files.temporary_folder(str(folder / "new")) as name:
         with open(os.path.join(name, "file"), "w") as file:
             file.write("whole")
         assert not (folder / "new").exists()
     assert (folder / "new" / "file").read_text() == "whole"
     assert os.stat(folder / "new").st_mode == os.stat(folder).st_mode
-    with pytest.raises(Broken), temporary_folder(str(folder / "other")):
+    with pytest.raises(Broken), files.temporary_folder(str(folder / "other")):
         raise Broken
     for name, fault in (("new", "is there already"), ("file/below", "cannot be written")):
-        with pytest.raises(UserError, match=fault), temporary_folder(str(folder / name)):
+        with pytest.raises(UserError, match=fault), files.temporary_folder(str(folder / name)):
             pass
     assert sorted(path.name for path in folder.iterdir()) == ["file", "new"]

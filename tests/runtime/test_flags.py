@@ -95,15 +95,12 @@ class TestSettings:
 
     def test_shaping(self, settings):
         """Features shape weights and scores; of paths the contents count, which are not here."""
-        found = settings("--steps=7")
+        for flag in ("--steps=3", "--other_steps=3", "--steps=7"):
+            found = settings(flag)
+            assert found.is_given("steps") and not found.is_given("length")
         assert found.shaping(Shapes.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
         assert found.shaping(Shapes.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
         assert found.shaping(Shapes.JOB) == {"kind": "a"}
-
-    @pytest.mark.parametrize("flag", ["--steps=7", "--other_steps=7", "--steps=3"])
-    def test_given(self, settings, flag):
-        found = settings(flag)
-        assert found.is_given("steps") and not found.is_given("length")
 
     def test_a_program_may_let_a_flag_shape_more(self, set_flags):
         set_flags([define_all, lambda: run_flags.change("kind", "b", Shapes.SCORES)])

@@ -61,13 +61,7 @@ def hold(path):
 @pytest.fixture
 def enter(path):
     """Takes the lock as in a block that goes on while the result is there."""
-
-    def enter():
-        block = locks.one_at_a_time(path)
-        block.__enter__()
-        return block
-
-    return enter
+    return lambda: [block := locks.one_at_a_time(path), block.__enter__()]
 
 
 @pytest.fixture

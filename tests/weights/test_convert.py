@@ -9,16 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import squad_utils
-from tests.helpers.models import (
-    CONFIGS,
-    HEADS,
-    arrays_of,
-    class_of,
-    compute,
-    compute_there,
-    make_checkpoint,
-    same_arrays,
-)
+from tests.helpers import models
 from tokenization import FullTokenizer
 from weights.convert import Options, from_transformers, to_transformers
 
@@ -38,73 +29,69 @@ def compare(found: dict, expected: dict) -> None:
         assert np.std(value) > 1e-3
 
 
-@pytest.mark.parametrize("head, act", HEADS.items())
-@pytest.mark.parametrize("family", CONFIGS)
+@pytest.mark.parametrize("head, act", models.HEADS.items())
+@pytest.mark.parametrize("family", models.CONFIGS)
 def test_there_and_back(family, head, act, tmp_path):
     """From the folder that is made here, and from that which `transformers` makes of it."""
     original, there, saved = (tmp_path / name for name in ("from", "there", "saved"))
-    expected = make_checkpoint(original, family, head, hidden_act=act)
+    expected = models.make_checkpoint(original, family, head, hidden_act=act)
     is_choice = head == "ForMultipleChoice"
-    kind = class_of(family, head)
+    kind = models.class_of(family, head)
     options = Options(multiple_choice=is_choice)
     assert to_transformers(str(original), str(there), options) == kind.__name__
     model, report = kind.from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and not report["mismatched_keys"]
     assert model.config.hidden_act == _THEIRS[act]
-    compare(compute_there(model, head), expected)
+    compare(models.compute_there(model, head), expected)
 
     model.save_pretrained(saved)
     for folder in (there, saved):
         back, again = tmp_path / f"from-{folder.name}", tmp_path / f"again-{folder.name}"
         from_transformers(str(folder), str(back))
         config = json.loads((back / f"{family}_config.json").read_text())
-        assert {**CONFIGS[family], "hidden_act": act}.items() <= config.items()
+        assert {**models.CONFIGS[family], "hidden_act": act}.items() <= config.items()
         vocabulary = str(original / "assets.extra/vocab.txt")
         to_transformers(str(back), str(again), Options(None, None, vocabulary, None, is_choice))
-        same_arrays(*(load_file(path / "model.safetensors") for path in (again, folder)))
-    same_arrays(*(arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original)))
-    # Without a conversion.
-    np.testing.assert_equal(compute(saved / "config.json", saved, head), expected)
-
-
-@pytest.mark.parametrize("family", CONFIGS)
-def test_a_model_that_was_made_there(family, tmp_path, transformers):
-    """With what `transformers` starts from."""
-    config = getattr(transformers, f"{family.capitalize()}Config")(
-        **{**CONFIGS[family], "hidden_act": "gelu_new"}, num_labels=3
+        models.same_arrays(*(load_file(path / "model.safetensors") for path in (again, folder)))
+    models.same_arrays(
+        *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))
     )
-    model = class_of(family, "ForSequenceClassification")(config)
-    there, here = tmp_path / "there", tmp_path / "here"
-    model.save_pretrained(there)
-    from_transformers(str(there), str(here))
-    expected = compute_there(model, "ForSequenceClassification")
-    compare(compute(here / f"{family}_config.json", here, "ForSequenceClassification"), expected)
+    # Without a conversion.
+    np.testing.assert_equal(models.compute(saved / "config.json", saved, head), expected)
 
 
 def test_the_head_of_squad_v2_stays(tmp_path):
-    make_checkpoint(tmp_path / "from", "albert", "v2")
+    models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
     assert to_transformers(str(tmp_path / "from"), str(there), Options()) == "AlbertModel"
     assert "no counterpart in `transformers`" in " ".join((there / "README.md").read_text().split())
     names = load_file(there / "model.safetensors").keys()
     own = {name for name in names if not name.startswith("albert.")}
     assert len(own) == 11 and "answer_class.dense_1.weight" in own
-    _, report = class_of("albert", "").from_pretrained(there, output_loading_info=True)
+    _, report = models.class_of("albert", "").from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and set(report["unexpected_keys"]) == own
     from_transformers(str(there), str(tmp_path / "back"))
-    same_arrays(arrays_of(tmp_path / "back/model.ckpt"), arrays_of(tmp_path / "from/model.ckpt"))
+    models.same_arrays(
+        models.arrays_of(tmp_path / "back/model.ckpt"),
+        models.arrays_of(tmp_path / "from/model.ckpt"),
+    )
 
 
 def test_embeddings_as_wide_as_the_encoder(tmp_path):
     """There is a layer between them there, which then does nothing."""
-    expected = make_checkpoint(
+    expected = models.make_checkpoint(
         tmp_path / "from", "albert", "", embedding_size=24, inner_group_num=2, num_hidden_layers=4
     )
     there = tmp_path / "there"
     to_transformers(str(tmp_path / "from"), str(there), Options())
-    compare(compute_there(class_of("albert", "").from_pretrained(there), ""), expected)
+    compare(
+        models.compute_there(models.class_of("albert", "").from_pretrained(there), ""), expected
+    )
     from_transformers(str(there), str(tmp_path / "back"))
-    same_arrays(arrays_of(tmp_path / "back/model.ckpt"), arrays_of(tmp_path / "from/model.ckpt"))
+    models.same_arrays(
+        models.arrays_of(tmp_path / "back/model.ckpt"),
+        models.arrays_of(tmp_path / "from/model.ckpt"),
+    )
 
 
 def test_answers_of_a_trained_model_are_the_same_there(trained, squad_dir, tmp_path, transformers):

@@ -15,6 +15,7 @@ from runtime.devices import device
 from runtime.devices.device import Device
 from runtime.distributed import Worker
 from runtime.errors import UserError
+from tests.helpers.files import write_records
 
 LENGTH = 64
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
@@ -38,13 +39,7 @@ def make_record(number, used=10, mask=None, length=LENGTH):
 
 @pytest.fixture
 def write(tmp_path):
-    def write(records, name="records"):
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            for record in records:
-                writer.write(record)
-        return str(tmp_path / name)
-
-    return write
+    return lambda records, name="records": write_records(tmp_path / name, records)
 
 
 def spec_of(length=LENGTH):
@@ -338,8 +333,9 @@ def test_a_file_that_is_replaced_before_it_is_opened_or_damaged(write, tmp_path)
     path = write(map(make_record, range(3)))
     data = data_of(path, snapshot=Snapshot.of([path]))
     assert flat(read(data, 9, 3)) == [0, 1, 2]
-    (tmp_path / "records").write_bytes((tmp_path / "records").read_bytes()[:-3])
+    write(map(make_record, range(4)))
     with pytest.raises(UserError, match="was replaced while this job ran"):
         read(data, 9, 3)
-    with pytest.raises(ValueError, match="ends inside record 2"):
+    (tmp_path / "records").write_bytes((tmp_path / "records").read_bytes()[:-3])
+    with pytest.raises(ValueError, match="ends inside record 3"):
         trained_on(path, 1, 2)

@@ -9,15 +9,16 @@ from runtime import distributed
 from runtime.data.cached_file import CachedFile
 from runtime.data.feature_file import Chunk, FeatureSource, sha256_of_input
 from runtime.data.records import count_foreign_records
+from runtime.data.tf_example import serialize
 from runtime.distributed import Worker
 from runtime.errors import UserError
+from tests.helpers.files import write_records
 
 SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
 
 
 def record_of(number: int) -> bytes:
-    value = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
-    return tf.train.Example(features=tf.train.Features(feature={"x": value})).SerializeToString()
+    return serialize({"x": [number]})
 
 
 class Letters(FeatureSource):
@@ -58,19 +59,13 @@ class Letters(FeatureSource):
         return f"of {file.num_examples}"
 
 
-def numbers_in(folder):
-    return [
-        tf.train.Example.FromString(record).features.feature["x"].int64_list.value[0]
-        for record in tf.io.tf_record_iterator(str(folder / "records"))
-    ]
-
-
 class TestMade:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_records_and_companion_are_in_order(self, tmp_path, log, workers):
         file = Letters("abC-dEfg", tmp_path, workers).made()
         assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.made_elsewhere
-        assert numbers_in(tmp_path) == list(range(9))
+        records = list(tf.io.tf_record_iterator(str(tmp_path / "records")))
+        assert records == list(map(record_of, range(9)))
         assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
         lines = log()
         assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in lines)
@@ -87,9 +82,7 @@ class TestMade:
         assert {path.name for path in tmp_path.iterdir()} == {"records", "records.json"}
 
     def test_a_file_of_somebody_else(self, tmp_path):
-        with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
-            for number in range(5):
-                writer.write(record_of(number))
+        write_records(tmp_path / "records", map(record_of, range(5)))
         source = Letters("ab", tmp_path)
         assert source.state() == "there, without a header of ours"
         file = source.made()

@@ -13,13 +13,7 @@ from runtime.errors import UserError
 from runtime.training import graph_keys
 from runtime.training.loop import TrainingPlan, make_estimator, train
 from runtime.training.prediction import Predictor
-
-
-def write_records(path, records):
-    with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records:
-            writer.write(record)
-    return str(path)
+from tests.helpers.files import write_records
 
 
 def test_lengths_of_sequences(tmp_path):

@@ -17,42 +17,29 @@ def write(tmp_path):
     return write
 
 
+SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
+
+
 @pytest.mark.parametrize(
     ("content", "rows"),
     [
         # Quotation marks are characters.
-        (
-            '1\t"an open one\t""two"" \'\n2\t"\t"\n',
-            [["1", '"an open one', '""two"" \''], ["2", '"', '"']],
-        ),
-        # Line ends and a byte order mark.
-        *(
-            (text, [["é", "b"], ["c", "d"]])
-            for text in (
-                "é\tb\nc\td\n",
-                "\ufeffé\tb\r\nc\td\r\n",
-                "\ufeffé\tb\nc\td",
-                "é\tb\r\nc\td\r\n\r\n\n",
-            )
-        ),
-        # Python's splitlines() knows a dozen more.
-        (
-            "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh\t1\n",
-            [["a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh", "1"]],
-        ),
+        ('1\t"an open one\t""two"" \'\n', [["1", '"an open one', '""two"" \'']]),
+        ('2\t"\t"\n', [["2", '"', '"']]),
+        # Line ends and a byte order mark; Python's splitlines() knows a dozen more.
+        *((f"{mark}é\tb\r\nc\td", [["é", "b"], ["c", "d"]]) for mark in ("", "\ufeff")),
+        *((f"é\tb{end}c\td{end}{end}", [["é", "b"], ["c", "d"]]) for end in ("\n", "\r\n")),
+        (f"{SEPARATORS}\t1\n", [[SEPARATORS, "1"]]),
         ("a\t\t\tb\n\tc\t\n", [["a", "", "", "b"], ["", "c", ""]]),
         *((text, []) for text in ("", "\n\r\n", "\ufeff")),
+        ("a\n\nb\n", [["a"], [""], ["b"]]),
     ],
 )
 def test_columns(write, content, rows):
-    assert [row for _, row in read_tsv(write(content.encode()))] == rows
-    if not rows:
-        assert list(read_tsv_records(write(content.encode()))) == []
-
-
-def test_places_count_empty_lines(write):
-    rows = list(read_tsv(write(b"a\n\nb\n")))
-    assert [(place.line, row) for place, row in rows] == [(1, ["a"]), (2, [""]), (3, ["b"])]
+    """Empty lines count, but for those at the end."""
+    found = [(place.line, row) for place, row in read_tsv(write(content.encode()))]
+    assert found == list(enumerate(rows, start=1))
+    assert rows or list(read_tsv_records(write(content.encode()))) == []
 
 
 def test_not_utf8_names_line_and_byte(write):

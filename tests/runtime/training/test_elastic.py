@@ -48,14 +48,12 @@ def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
 
 
 def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
+    """Other differences stay."""
+    assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
     settings.scale_learning_rate = True
     with distributed.as_if(2):
         go_on(settings, BEGUN)
     assert settings.learning_rate * 2 == 0.5 * 4
-
-
-def test_other_differences_stay(settings):
-    assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
 
 
 def test_workers_that_cannot(settings):

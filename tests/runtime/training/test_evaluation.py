@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from runtime.checkpoints.checkpoint_files import remove_checkpoint
 from runtime.errors import UserError
 from runtime.training.evaluation import Evaluation, Scored
-from tests.helpers.checkpoints import write_checkpoint
+from tests.helpers.checkpoints import points, write_checkpoint
 
 SCORES = {5: (20.0, 40.5), 10: (30.0, 60.25), 15: (35.0, 60.25), 20: (10.0, 50.0)}
 
@@ -38,25 +38,19 @@ class Place:
         for step in steps:
             save(self.folder / f"model.ckpt-{step}", step)
 
-    def evaluation(self):
-        return Evaluation(
-            str(self.folder), self.key, self.settings, [str(self.output)], self.init_checkpoint
-        )
-
-    def run(self):
+    def run(self, score=None):
         """A run of the program; returns what it has scored, and the best entry."""
         self.scored = []
-        best = self.evaluation().score_all(self.score)
+        files = [str(self.output)]
+        args = str(self.folder), self.key, self.settings, files, self.init_checkpoint
+        best = Evaluation(*args).score_all(score or self.score)
         return self.scored, best
 
     def score(self, checkpoint):
         self.scored.append(os.path.basename(checkpoint))
-        weight = tf.train.load_variable(checkpoint, "weight")
-        exact_match, f1 = self.scores[int(weight[0])]
-        return Scored(
-            {"exact_match": exact_match, "f1": f1},
-            lambda: self.output.write_text(str(int(weight[0]))),
-        )
+        step = int(tf.train.load_variable(checkpoint, "weight")[0])
+        scores = dict(zip(("exact_match", "f1"), self.scores[step], strict=True))
+        return Scored(scores, lambda: self.output.write_text(str(step)))
 
     def record(self):
         return json.loads((self.folder / "eval_results.json").read_text(encoding="utf-8"))
@@ -79,14 +73,6 @@ class Place:
         weight, step = (tf.train.load_variable(prefix, n) for n in ("weight", "global_step"))
         assert weight[0] == step and self.output.read_text() == str(step)
         return int(step)
-
-    def curves(self):
-        """Step, name and value of every point, in the order of the files."""
-        points = []
-        for path in sorted((self.folder / "eval").iterdir()):
-            for event in tf.train.summary_iterator(str(path)):
-                points += [(event.step, v.tag, v.simple_value) for v in event.summary.value]
-        return points
 
 
 @pytest.fixture
@@ -136,8 +122,9 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
         *("exact_match = 10.0", "f1 = 50.0", "best f1 = 60.25", line),
         *("exact_match = 30.0", "f1 = 60.25", "best perf happened at step: 10"),
     ]
-    points = [(entry["global_step"], name, entry[name]) for entry in entries for name in names[:2]]
-    assert sorted(place.curves()) == points
+    for name in names[:2]:
+        curve = {entry["global_step"]: entry[name] for entry in entries}
+        assert points(place.folder / "eval")[name] == curve
     assert [line for line in log() if "f1" in line] == [
         "model.ckpt-5: exact_match 20  f1 40.5 (best so far)",
         "model.ckpt-10: exact_match 30  f1 60.25 (best so far)",
@@ -177,7 +164,7 @@ class TestResumed:
             scored, best = place.run()
             assert scored == named(*new) and best["global_step"] == place.best_copy() == best_step
         assert [entry["global_step"] for entry in place.record()["history"]] == [5, 10, 15, 20]
-        assert sorted({step for step, *_ in place.curves()}) == [5, 10, 15, 20]
+        assert points(place.folder / "eval")["f1"].keys() == {5, 10, 15, 20}
         files = {f: f.stat().st_mtime_ns for f in place.folder.rglob("*")}
         log()
         assert place.run() == ([], best) and log() == ["All 4 checkpoints are scored already"]
@@ -201,7 +188,7 @@ class TestResumed:
             return Scored(scores, write if moment == "scoring" or is_first else interrupt)
 
         with pytest.raises(KeyboardInterrupt):
-            place.evaluation().score_all(stop)
+            place.run(stop)
         assert place.run()[0] == named(*left)
         assert place.best_copy() == 10
 

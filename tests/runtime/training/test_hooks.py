@@ -1,6 +1,5 @@
 """What happens between training steps: checkpoints, log lines, curves."""
 
-import collections
 import re
 import shutil
 import types
@@ -10,33 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from runtime.errors import UserError
 from runtime.training import graph_keys, hooks
-from runtime.training.hooks import (
-    SaveCheckpoints,
-    Throughput,
-    TrainingLog,
-    format_seconds,
-    peak_memory_gb,
-)
+from tests.helpers.checkpoints import points
 
 
-class Clock:
-    """Time that passes on order only."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(hooks, "time", types.SimpleNamespace(perf_counter=clock))
-    return clock
-
-
-def train(folder, hook, clock, durations, waits=None):
+def train(folder, hook, clock, durations, waits=()):
     """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
 
     The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
@@ -44,27 +20,18 @@ def train(folder, hook, clock, durations, waits=None):
     """
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
-        before = tf.cast(step.read_value(), tf.float32)
-        figures = {
-            graph_keys.LOSS: 1 / (before + 1),
-            graph_keys.LEARNING_RATE: before / 1000,
-            graph_keys.TOKENS: 100 + tf.cast(before, tf.int32),
-        }
+        done = step.read_value()
+        before = tf.cast(done, tf.float32)
+        figures = {graph_keys.LOSS: 1 / (before + 1), graph_keys.LEARNING_RATE: before / 1000}
+        figures[graph_keys.TOKENS] = 100 + tf.cast(done, tf.int32)
         if waits:
-            wait = tf.gather(tf.constant(waits, tf.float64), tf.cast(before, tf.int32))
-            figures[graph_keys.WAITED] = wait
+            figures[graph_keys.WAITED] = tf.gather(tf.constant(waits, tf.float64), done)
         for key, value in figures.items():
             tf.add_to_collection(key, value)
         with tf.control_dependencies(figures.values()):
             increment = tf.assign_add(step, 1)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
-        nothing_more = dict.fromkeys(
-            ["save_checkpoint_secs", "save_checkpoint_steps", "save_summaries_steps"]
-            + ["save_summaries_secs", "log_step_count_steps"]
-        )
-        with tf.train.MonitoredTrainingSession(
-            checkpoint_dir=str(folder), hooks=[hook], **nothing_more
-        ) as session:
+        with tf.train.SingularMonitoredSession([hook], checkpoint_dir=str(folder)) as session:
             for duration in durations:
                 if session.should_stop():
                     break
@@ -72,10 +39,15 @@ def train(folder, hook, clock, durations, waits=None):
                 session.run(increment)
 
 
+@pytest.fixture
+def clock(stop_clock):
+    return stop_clock(hooks)
+
+
 def run_steps(folder, count, every, last=None, **options):
     """Runs `count` steps of a training up to step `last`."""
-    hook = SaveCheckpoints(str(folder), last or count, every, **options)
-    train(folder, hook, Clock(), [0] * count)
+    hook = hooks.SaveCheckpoints(str(folder), last or count, every, **options)
+    train(folder, hook, types.SimpleNamespace(now=0), [0] * count)
 
 
 def saved(folder, name="model.ckpt"):
@@ -116,17 +88,17 @@ class TestSaveCheckpoints:
         assert saved(tmp_path) == [3, 4, 6, 9, 10]
         assert names_in(log()) == ["model.ckpt-6", "model.ckpt-9", "model.ckpt-10"]
 
-    def test_an_error_saves_nothing_more(self, tmp_path):
+    def test_an_error_saves_nothing_more(self, tmp_path, clock):
         def durations():
             yield from [0] * 5
             raise RuntimeError("stopped")
 
         with pytest.raises(RuntimeError, match="stopped"):
-            train(tmp_path, SaveCheckpoints(str(tmp_path), 9, 3), Clock(), durations())
+            train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 3), clock, durations())
         assert saved(tmp_path) == [3]
 
     @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
-    def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, then):
+    def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, clock, then):
         """The next save ends the training."""
         folder = tmp_path / "run"
 
@@ -144,7 +116,7 @@ class TestSaveCheckpoints:
         (folder / "run.json").touch()
         match = f"{folder} was removed, emptied or replaced .*step 4"
         with pytest.raises(UserError, match=match):
-            train(folder, SaveCheckpoints(str(folder), 9, 4), Clock(), durations())
+            train(folder, hooks.SaveCheckpoints(str(folder), 9, 4), clock, durations())
 
     @pytest.mark.parametrize(
         ("seconds", "last", "micro_batches", "expected"),
@@ -160,10 +132,10 @@ class TestSaveCheckpoints:
         self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
     ):
         def noted():
-            return 15 if clock.now >= 1000 + seconds else None
+            return 15 if clock.now >= seconds else None
 
         monkeypatch.setattr(hooks.signals, "noted", noted)
-        hook = SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
+        hook = hooks.SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
         train(tmp_path, hook, clock, [1] * 20)
         assert names_in(log()) == expected
         newest = tf.train.latest_checkpoint(str(tmp_path))
@@ -173,7 +145,7 @@ class TestSaveCheckpoints:
 
     def test_minutes(self, tmp_path, clock, log):
         """Besides the steps; what only serves resuming goes when there is something newer."""
-        hook = SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
+        hook = hooks.SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
         train(tmp_path, hook, clock, [20] * 12)
         expected = ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
         assert names_in(log()) == expected
@@ -218,7 +190,7 @@ def statistics(lines):
 class TestTrainingLog:
     def test_lines(self, tmp_path, clock, log):
         """The first step takes 2 s, the others 0.5 s, but those from the sixth on 1 s."""
-        hook = TrainingLog(str(tmp_path), total_steps=10, batch_size=8, every_steps=4)
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=10, batch_size=8, every_steps=4)
         train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5)
         assert parsed(log()) == [
             ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
@@ -232,7 +204,7 @@ class TestTrainingLog:
     def test_of_a_resumed_run(self, tmp_path, clock, log):
         run_steps(tmp_path, 6, 100)
         log()
-        hook = TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
         train(tmp_path, hook, clock, [3] + [9] * 6)
         lines = log()
         assert parsed(lines) == [
@@ -243,40 +215,36 @@ class TestTrainingLog:
         assert hook.step == 13
 
     def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
-        hook = TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
         train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
         # The first; 30 s after it; every sixth; the steps that end 60 s and again 30 s later; the
         # last.
         assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
 
     def test_statistics(self, tmp_path, clock, log):
-        hook = TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=100)
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=100)
         train(tmp_path, hook, clock, [60, 5, 5, 5, 5])
         rows = statistics(log())
         assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak memory"))
-        assert rows == {
-            "steps": "5",
-            "global batch": "8",
-            "time": "1 min 20 s",
-            "first step": "1 min 00 s",
-            "examples/s, mean": "0.50",
-            "examples/s, without the first step": "1.60",
-            "tokens/s, mean": "6",  # 100 + 101 + 102 + 103 + 104 in 80 s
-        }
+        expected = {"steps": "5", "global batch": "8", "time": "1 min 20 s"}
+        expected |= {"first step": "1 min 00 s", "examples/s, mean": "0.50"}
+        expected |= {"examples/s, without the first step": "1.60"}
+        # 100 + 101 + 102 + 103 + 104 in 80 s.
+        assert rows == {**expected, "tokens/s, mean": "6"}
 
     def test_one_step_or_none(self, tmp_path, clock, log):
-        train(tmp_path, TrainingLog(None, 1, 8, every_steps=1), clock, [2])
+        train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [2])
         lines = log()
         assert points(tmp_path) == {}, "there is no folder for them"
         assert parsed(lines) == [("1", "1", "100.0", "1.0000", "0", "4.00", "4.00", "50", "0.0 s")]
         assert statistics(lines)["examples/s, mean"] == "4.00"
-        train(tmp_path, TrainingLog(None, 1, 8, every_steps=1), clock, [])
+        train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [])
         assert log() == []
 
     @pytest.mark.parametrize("micro", [1, 2])
     def test_curve(self, tmp_path, clock, log, micro):
         """The figures of a step are those of its last run."""
-        hook = TrainingLog(str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro)
+        hook = hooks.TrainingLog(str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro)
         durations = [2, 0.5, 0.5, 1, 1, 1]
         train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)])
         curves = points(tmp_path)
@@ -288,7 +256,7 @@ class TestTrainingLog:
 
     def test_waiting_for_input(self, tmp_path, clock, log):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
-        hook = TrainingLog(str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2)
+        hook = hooks.TrainingLog(str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2)
         train(tmp_path, hook, clock, [3, 1] + [1] * 4, waits=[1, 0.5, 0, 0.25, 0.01, 0.04])
         assert points(tmp_path)["waiting_for_input"] == pytest.approx(
             {1: 0.375, 2: 0.125, 3: 0.025}
@@ -300,27 +268,17 @@ class TestTrainingLog:
         assert statistics(lines)["waiting for input"] == "7.5%"
 
 
-def points(folder):
-    """The curves in a folder: value by step, by tag."""
-    curves = collections.defaultdict(dict)
-    for path in folder.glob("events.out.tfevents.*"):
-        for event in tf.train.summary_iterator(str(path)):
-            for value in event.summary.value:
-                curves[value.tag][event.step] = value.simple_value
-    return curves
-
-
 def test_throughput():
-    difference = Throughput(7, 1000, 10.0, 2.5) - Throughput(3, 400, 2.0, 2.0)
+    difference = hooks.Throughput(7, 1000, 10.0, 2.5) - hooks.Throughput(3, 400, 2.0, 2.0)
     assert difference == (4, 600, 8.0, 0.5)
     assert difference.per_second(16) == 8.0
-    assert Throughput(0, 0, 0.0, 0.0).per_second(16) == 0
+    assert hooks.Throughput(0, 0, 0.0, 0.0).per_second(16) == 0
 
 
 def test_peak_memory():
     with open("/proc/self/status", encoding="ascii") as file:
         kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    assert peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
+    assert hooks.peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -332,4 +290,4 @@ def test_peak_memory():
     ],
 )
 def test_format_seconds(seconds, text):
-    assert format_seconds(seconds) == text
+    assert hooks.format_seconds(seconds) == text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import types
 
 import numpy as np
 import pytest
@@ -138,18 +137,8 @@ def model_of(loss_of):
     return model_fn
 
 
-class Clock:
-    """Time that passes on order only, where trainings look at it."""
-
-    def __init__(self, monkeypatch):
-        self.now = 0.0
-        for module in (loop, hooks):
-            clock = types.SimpleNamespace(perf_counter=lambda: self.now)
-            monkeypatch.setattr(module, "time", clock)
-
-
-def test_time_of_scoring_is_none_of_the_trainings(tmp_path, log, monkeypatch):
-    clock = Clock(monkeypatch)
+def test_time_of_scoring_is_none_of_the_trainings(tmp_path, log, stop_clock):
+    clock = stop_clock(loop, hooks)
 
     def train_on(number: float) -> float:
         clock.now += 5
@@ -167,9 +156,9 @@ def test_time_of_scoring_is_none_of_the_trainings(tmp_path, log, monkeypatch):
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_time_that_a_step_waits_for_its_batch(tmp_path, monkeypatch, ahead):
+def test_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
     """It is all of the making of batches, unless they are made ahead, and nothing of the step's."""
-    steps, clock, waits = 5, Clock(monkeypatch), Waits()
+    steps, clock, waits = 5, stop_clock(loop, hooks), Waits()
     made, begun = ([threading.Event() for _ in range(steps + 2)] for _ in range(2))
 
     def make(number: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -32,40 +33,23 @@ DEFINERS = [
 ]
 
 
+def always(value: object) -> Callable[..., object]:
+    return lambda self, *args: value
+
+
 class NoTask(Task):
     """A task of which only the outside is looked at."""
 
     outputs = ("answers.txt",)
-
-    def wanted(self):
-        return [TRAIN]
+    wanted, prepared, contents = always([TRAIN]), always(DATA), always({"train_file": "abc"})
+    model_fn, model_inputs, compare = always(lambda *args: None), always({}), always(None)
+    score_key, score = always("f1"), always(None)
 
     def part(self, name):
         return self
 
-    def prepared(self):
-        return DATA
-
-    def contents(self, part):
-        return {"train_file": "abc"}
-
     def steps(self, num_examples):
         return num_examples, 0
-
-    def model_fn(self, steps):
-        return lambda features, labels, mode, params: None
-
-    def model_inputs(self):
-        return {}
-
-    def compare(self, variables):
-        return None
-
-    def score_key(self, data):
-        return "f1"
-
-    def score(self, data, outputs):
-        return None
 
 
 @pytest.fixture

@@ -84,15 +84,15 @@ class TestBegin:
         # The order of settings does not matter.
         begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
 
-    def test_the_same_run_changes_nothing(self, full):
+    def test_what_is_there_stays(self, full):
+        """Whether it is of the same run or of none."""
         before = listing(full)
         begin(full)
         assert listing(full) == before
-
-    def test_a_folder_with_other_things_may_be_used(self, tmp_path):
-        write(tmp_path, ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out"))
-        begin(tmp_path)
-        assert (tmp_path / "run.json").exists()
+        others = ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out")
+        write(full / "others", others)
+        begin(full / "others")
+        assert listing(full / "others").keys() == {"run.json", *others}
 
 
 class TestAnotherRun:
@@ -164,8 +164,7 @@ class TestOverwrite:
 
     def test_a_name_with_pattern_characters(self, tmp_path):
         folder = tmp_path / "run[1]*"
-        for f in (folder, tmp_path / "run1"):
-            write(f, ["model.ckpt-1.index"])
+        write(tmp_path, [f"{name}/model.ckpt-1.index" for name in (folder.name, "run1")])
         with pytest.raises(FlagError):
             begin(folder)
         begin(folder, overwrite=True)
@@ -174,16 +173,20 @@ class TestOverwrite:
     def test_links_are_removed_and_not_followed(self, tmp_path):
         elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
         folder.mkdir()
-        write(elsewhere, ("events.out.tfevents.2.host", "model.ckpt-1.index"))
-        for name in ("eval", "model.ckpt-999"):
+        files = ("events.out.tfevents.2.host", "model.ckpt-1.index", "part-00000-of-00001.index")
+        write(elsewhere, files)
+        for name in ("eval", "model.ckpt-999", "model.ckpt-10_temp", ".saving"):
             (folder / name).symlink_to(elsewhere)
         (folder / "model.ckpt-998").symlink_to(tmp_path / "nowhere")
         (folder / "model.ckpt-1.index").symlink_to(elsewhere / "model.ckpt-1.index")
-        before = listing(elsewhere)
+        clear_litter_of_runs(str(folder), [])
+        before = {path.name for path in folder.iterdir()}
+        assert before >= {"eval", "model.ckpt-1.index", "model.ckpt-10_temp"}
         begin(folder, overwrite=True)
-        assert listing(elsewhere) == before
-        names = {path.name for path in folder.iterdir()}
-        assert names == {"run.json", "eval", "model.ckpt-999", "model.ckpt-998"}
+        assert listing(elsewhere).keys() == {*files}
+        assert {path.name for path in folder.iterdir()} == before - {"model.ckpt-1.index"} | {
+            "run.json"
+        }
 
     def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
         write(full, ["null_odds.json"])
@@ -225,16 +228,6 @@ class TestLitter:
         clear_litter_of_runs(str(full), task_outputs)
         assert listing(full) == kept
         assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
-
-    def test_links_are_not_followed(self, tmp_path):
-        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
-        folder.mkdir()
-        write(elsewhere, ["part-00000-of-00001.index"])
-        (folder / "model.ckpt-10_temp").symlink_to(elsewhere)
-        (folder / ".saving").symlink_to(elsewhere)
-        clear_litter_of_runs(str(folder), [])
-        assert (elsewhere / "part-00000-of-00001.index").exists()
-        assert (folder / "model.ckpt-10_temp").is_symlink()
 
     def test_of_a_killed_writer(self, tmp_path):
         """The real name that one leaves."""
