@@ -413,7 +413,8 @@ class TestForeign:
         assert summary == {"count": 1} and log() == []
         assert place.main.read_text() == "notes"
         snapshot.check()
-        place.main.write_text("notes!")
+        # Replaced while it is checked.
+        _, snapshot = place.made_once(check=lambda: {"count": place.main.write_text("notes!")})
         with pytest.raises(UserError, match=f"{place.main} was replaced"):
             snapshot.check()
 

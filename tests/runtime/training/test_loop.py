@@ -15,6 +15,7 @@ from runtime.distributed import Worker
 from runtime.errors import NOT_FINITE
 from runtime.training import graph_keys, hooks, loop
 from runtime.training.loop import TrainingPlan, make_estimator, reason_for_people, train
+from tests.helpers.checkpoints import write_checkpoint
 
 
 def error_of(make_operation) -> tf.errors.OpError:
@@ -44,7 +45,7 @@ def error_of(make_operation) -> tf.errors.OpError:
             "lower --train_batch_size",
         ),
         (
-            lambda: tf.debugging.check_numerics(tf.log(tf.constant(-1.0)), NOT_FINITE),
+            lambda: tf.debugging.check_numerics(tf.log([-1.0]), NOT_FINITE),
             "",
             "NaN or infinite at step 7.*no checkpoint was written yet",
         ),
@@ -64,13 +65,11 @@ def test_a_byte_of_a_checkpoint_that_is_another(tmp_path, is_newest):
     """In the folder of the run it is where the training goes on, elsewhere --init_checkpoint."""
     folder = tmp_path if is_newest else tmp_path / "elsewhere"
     prefix = str(folder / "model.ckpt-7")
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.get_variable("w", initializer=tf.ones([100]))
-        session.run(tf.global_variables_initializer())
-        tf.train.Saver().save(session, prefix)
-    data = bytearray((folder / "model.ckpt-7.data-00000-of-00001").read_bytes())
+    write_checkpoint(prefix, {"w": np.ones(100, "f4")})
+    (file,) = folder.glob("model.ckpt-7.data-*")
+    data = bytearray(file.read_bytes())
     data[50] ^= 4
-    (folder / "model.ckpt-7.data-00000-of-00001").write_bytes(data)
+    file.write_bytes(data)
     error = error_of(
         lambda: tf.raw_ops.RestoreV2(
             prefix=prefix, tensor_names=["w"], shape_and_slices=[""], dtypes=[tf.float32]

@@ -42,7 +42,8 @@ class NoTask(Task):
 
     outputs = ("answers.txt",)
     wanted, prepared, contents = always([TRAIN]), always(DATA), always({"train_file": "abc"})
-    model_fn, model_inputs, compare = always(lambda *args: None), always({}), always(None)
+    model_fn = always(lambda features, labels, mode, params: None)
+    model_inputs, compare = always({}), always(None)
     score_key, score = always("f1"), always(None)
 
     def part(self, name):
