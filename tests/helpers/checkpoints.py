@@ -1,11 +1,22 @@
-"""What runs have written: variables and curves."""
+"""Checkpoints of a few variables, and what runs have written: variables and curves."""
 
 from __future__ import annotations
 
+import collections
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+
+def write_checkpoint(prefix: object, arrays: Mapping[str, object], meta: bool = False) -> str:
+    """Saves arrays under their names; returns the prefix."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in arrays.items()]
+        session.run(tf.global_variables_initializer())
+        saver = tf.train.Saver(variables)
+        return saver.save(session, str(prefix), write_meta_graph=meta, write_state=False)
 
 
 def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.ndarray]:
@@ -14,12 +25,17 @@ def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.n
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
 
 
-def losses(folder: pathlib.Path) -> np.ndarray:
-    """The loss of every step, from the curves."""
-    found = {}
+def points(folder: pathlib.Path) -> dict[str, dict[int, float]]:
+    """The curves in a folder: of every tag the values by step."""
+    found = collections.defaultdict(dict)
     for file in folder.glob("events*"):
         for event in tf.train.summary_iterator(str(file)):
             for value in event.summary.value:
-                if value.tag == "loss":
-                    found[event.step] = value.simple_value
+                found[value.tag][event.step] = value.simple_value
+    return found
+
+
+def losses(folder: pathlib.Path) -> np.ndarray:
+    """The loss of every step, from the curves."""
+    found = points(folder)["loss"]
     return np.array([found[step] for step in sorted(found)])

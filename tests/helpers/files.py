@@ -8,7 +8,7 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import filelock
 import pytest
@@ -51,3 +51,13 @@ def defaults_of(program: str) -> dict[str, object]:
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
         sys.modules.pop(program, None)
+
+
+def write_records(path: pathlib.Path, records: Iterable[bytes]) -> str:
+    """Writes a file of records; returns its path."""
+    import tensorflow.compat.v1 as tf
+
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+    return str(path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import subprocess
+import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ import pytest
 from absl import flags
 
 from runtime import locks
+from runtime.log import LOG
 from tests.helpers.files import copy_of_shared
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import MPIRUN, define_flags_of, succeed
@@ -72,6 +75,35 @@ def prepare(set_flags, monkeypatch) -> Callable[[list[str]], Task]:
         return of_task
 
     return prepare
+
+
+@pytest.fixture
+def log(caplog, monkeypatch) -> Callable[..., list[str]]:
+    """The lines of this project, of a level at least, that the log has got since it was last
+    asked for them."""
+    monkeypatch.setattr(LOG, "propagate", True)
+    caplog.set_level(logging.INFO, LOG.name)
+
+    def log(level: int = logging.INFO) -> list[str]:
+        records = [r for r in caplog.records if "site-packages" not in r.pathname]
+        caplog.clear()
+        return [record.getMessage() for record in records if record.levelno >= level]
+
+    return log
+
+
+@pytest.fixture
+def stop_clock(monkeypatch) -> Callable[..., types.SimpleNamespace]:
+    """Gives modules a clock on which time passes on order only, by its `now`."""
+
+    def stop_clock(*modules: types.ModuleType) -> types.SimpleNamespace:
+        clock = types.SimpleNamespace(now=0.0)
+        for module in modules:
+            stopped = types.SimpleNamespace(perf_counter=lambda: clock.now)
+            monkeypatch.setattr(module, "time", stopped)
+        return clock
+
+    return stop_clock
 
 
 @pytest.fixture(scope="session")

@@ -14,20 +14,12 @@ from classification.head import pooled_scores
 from pretraining import head as pretraining_head
 from squad.head import answer_scores
 from squad.head_v2 import V2Options, answer_outputs
+from tests.helpers.checkpoints import weights
 
-SIZES = {
-    "vocab_size": 50,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 40,
-    "max_position_embeddings": 20,
-    "type_vocab_size": 2,
-    "initializer_range": 0.1,
-    "hidden_act": "gelu",
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-}
+SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
+SIZES |= {"intermediate_size": 40, "max_position_embeddings": 20, "type_vocab_size": 2}
+SIZES |= {"initializer_range": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1}
+SIZES |= {"attention_probs_dropout_prob": 0.1}
 # By family.
 CONFIGS = {
     "albert": {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1},
@@ -88,16 +80,16 @@ def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> 
     rng = np.random.default_rng(1)
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build(config, head)
-        weights = tf.trainable_variables()
+        variables = tf.trainable_variables()
         # What a training leaves besides.
         step = tf.train.get_or_create_global_step()
-        slot = tf.get_variable(f"{weights[0].op.name}/adam_m", initializer=tf.ones([3]))
+        slot = tf.get_variable(f"{variables[0].op.name}/adam_m", initializer=tf.ones([3]))
         session.run(tf.global_variables_initializer())
         step.load(7, session)
-        for variable in weights:
+        for variable in variables:
             value = rng.normal(0, 0.1, variable.shape) + variable.op.name.endswith("gamma")
             variable.load(value.astype("f4"), session)
-        saver = tf.train.Saver([*weights, step, slot])
+        saver = tf.train.Saver([*variables, step, slot])
         saver.save(session, str(folder / "model.ckpt"), write_meta_graph=False, write_state=False)
         return session.run(outputs)
 
@@ -139,9 +131,8 @@ def class_of(family: str, head: str) -> Callable:
 
 def arrays_of(checkpoint: pathlib.Path) -> dict[str, np.ndarray]:
     """The variables of a TensorFlow checkpoint, but for the optimizer's."""
-    reader = tf.train.load_checkpoint(str(checkpoint))
-    names = [n for n in reader.get_variable_to_shape_map() if not n.endswith("/adam_m")]
-    return {name: reader.get_tensor(name) for name in names}
+    found = weights(checkpoint.parent, checkpoint.name)
+    return {name: value for name, value in found.items() if not name.endswith("/adam_m")}
 
 
 def same_arrays(first: dict, second: dict) -> None:

@@ -11,26 +11,17 @@ import tensorflow.compat.v1 as tf
 from runtime import estimators
 from runtime.errors import UserError
 
-NAMES = sorted(estimators._MODULES)
-
 
 @pytest.mark.each_python
-@pytest.mark.parametrize("name", NAMES)
-def test_names(name):
-    found = getattr(estimators, name)
-    assert found.__name__.removeprefix("Estimator") in (name, name.removeprefix("Estimator"))
-    assert getattr(estimators, name) is found
-
-
-@pytest.mark.skipif(not hasattr(tf, "estimator"), reason="TensorFlow after 2.15 has none")
-@pytest.mark.parametrize("name", NAMES)
-def test_they_are_tensorflows_own(name):
-    """So that a script's and this project's fit each other."""
-    owner = tf.estimator if hasattr(tf.estimator, name) else tf.estimator.export
-    assert getattr(estimators, name) is getattr(owner, name)
-
-
-def test_other_names():
+def test_names():
+    """They are TensorFlow's own, so that a script's and this project's fit each other."""
+    for name in estimators._MODULES:
+        found = getattr(estimators, name)
+        assert found.__name__.removeprefix("Estimator") == name.removeprefix("Estimator")
+        assert getattr(estimators, name) is found
+        # TensorFlow after 2.15 has none.
+        if owner := getattr(tf, "estimator", None):
+            assert found is getattr(owner if hasattr(owner, name) else owner.export, name)
     with pytest.raises(AttributeError, match="no attribute 'DNNClassifier'"):
         estimators.DNNClassifier  # noqa: B018
 

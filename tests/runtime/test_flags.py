@@ -86,31 +86,21 @@ class TestSettings:
         return settings
 
     def test_values_are_attributes(self, settings):
+        """Later changes of the flags do not count."""
         found = settings("--steps=7", "--file=x")
+        flags.FLAGS.steps = 8
         assert (found.steps, found.other_steps, found.file, found.name) == (7, 7, "x", None)
         assert found.get("no_flag", "default") == "default"
-
-    def test_later_changes_of_the_flags_do_not_count(self, settings):
-        found = settings()
-        flags.FLAGS.steps = 8
-        assert found.steps == 3
+        assert found.defaults()["steps"] == 3 and "file" not in found.defaults()
 
     def test_shaping(self, settings):
         """Features shape weights and scores; of paths the contents count, which are not here."""
-        found = settings("--steps=7")
+        for flag in ("--steps=3", "--other_steps=3", "--steps=7"):
+            found = settings(flag)
+            assert found.is_given("steps") and not found.is_given("length")
         assert found.shaping(Shapes.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
         assert found.shaping(Shapes.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
         assert found.shaping(Shapes.JOB) == {"kind": "a"}
-
-    @pytest.mark.parametrize("flag", ["--steps=7", "--other_steps=7", "--steps=3"])
-    def test_given(self, settings, flag):
-        found = settings(flag)
-        assert found.is_given("steps") and not found.is_given("length")
-
-    def test_defaults_are_those_of_the_program(self, settings):
-        found = settings("--steps=7")
-        assert found.defaults()["steps"] == 3
-        assert "file" not in found.defaults()
 
     def test_a_program_may_let_a_flag_shape_more(self, set_flags):
         set_flags([define_all, lambda: run_flags.change("kind", "b", Shapes.SCORES)])

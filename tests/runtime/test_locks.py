@@ -61,13 +61,7 @@ def hold(path):
 @pytest.fixture
 def enter(path):
     """Takes the lock as in a block that goes on while the result is there."""
-
-    def enter():
-        block = locks.one_at_a_time(path)
-        block.__enter__()
-        return block
-
-    return enter
+    return lambda: [block := locks.one_at_a_time(path), block.__enter__()]
 
 
 @pytest.fixture
@@ -89,16 +83,9 @@ def never(monkeypatch):
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
 
 
-@pytest.fixture
-def elsewhere(monkeypatch):
-    """Makes a function be called as on another host."""
-
-    def elsewhere(take):
-        with monkeypatch.context() as patch:
-            patch.setattr(socket, "gethostname", lambda: "another-host")
-            return take()
-
-    return elsewhere
+def kill(holder):
+    holder.signal(signal.SIGKILL)
+    holder.exit_code()
 
 
 def test_waits_for_the_holder(path, enter, never, on_waiting):
@@ -110,45 +97,36 @@ def test_waits_for_the_holder(path, enter, never, on_waiting):
     assert not os.path.exists(path + ".lock")
 
 
-def test_the_lock_of_a_killed_holder_is_taken(path, enter, never):
+@pytest.mark.parametrize("way", ["taken", "removed"])
+def test_the_lock_of_a_killed_holder(path, enter, never, way):
     """At once, on the same host: its process is no more."""
     holder = Holder(enter)
-    holder.signal(signal.SIGKILL)
-    holder.exit_code()
+    locks.remove_abandoned(path)
     assert os.path.exists(path + ".lock")
-    with locks.one_at_a_time(path):
-        pass
+    kill(holder)
+    if way == "removed":
+        locks.remove_abandoned(path)
+    else:
+        with locks.one_at_a_time(path):
+            assert os.path.exists(path + ".lock")
     assert not os.path.exists(path + ".lock")
 
 
-def test_only_the_lock_of_a_killed_holder_is_removed(path, enter, never):
-    holder = Holder(enter)
-    locks.remove_abandoned(path)
-    assert os.path.exists(path + ".lock")
-    holder.signal(signal.SIGKILL)
-    holder.exit_code()
-    locks.remove_abandoned(path)
-    assert not os.path.exists(path + ".lock")
-
-
-def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, elsewhere):
+def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
     """Its process cannot be looked for."""
-    holder = Holder(lambda: elsewhere(enter))
-    holder.signal(signal.SIGKILL)
-    holder.exit_code()
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: "another-host")
+        kill(Holder(enter))
     with locks.one_at_a_time(path) as waited:
         assert waited
 
 
-def test_it_expires_in_half_a_minute(path):
-    """What is in the file is what others go by."""
-    with locks.one_at_a_time(path), open(path + ".lock", encoding="utf-8") as file:
-        (seconds,) = (line for line in file if line.startswith("duration="))
-        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
-
-
-def test_an_error_in_the_block_releases_it(path):
+def test_of_a_block(path):
+    """Others go by what is in the file: it expires in half a minute. An error releases it."""
     with pytest.raises(KeyError), locks.one_at_a_time(path):
+        with open(path + ".lock", encoding="utf-8") as file:
+            (seconds,) = (line for line in file if line.startswith("duration="))
+        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
         raise KeyError
     with locks.one_at_a_time(path) as waited:
         assert not waited
@@ -156,23 +134,26 @@ def test_an_error_in_the_block_releases_it(path):
 
 def test_a_folder_that_cannot_be_made(path):
     with open(path, "w"):
+        below = os.path.join(path, "x")
+    with pytest.raises(UserError, match="cannot be written"), locks.one_at_a_time(below):
         pass
-    with (
-        pytest.raises(UserError, match="cannot be written"),
-        locks.one_at_a_time(os.path.join(path, "x")),
-    ):
-        pass
+    with pytest.raises(UserError, match="cannot be written"):
+        locks.hold(below, "--output_dir out")
 
 
 class TestHold:
-    def test_until_the_end(self, path, hold):
-        hold()
-        assert os.path.exists(path + ".lock")
-        locks.release_held()
-        assert not os.path.exists(path + ".lock")
-
-    def test_waits_for_the_holder_and_names_it(self, hold, never, on_waiting):
+    def test_waits_for_the_holder_and_names_it(self, path, hold, never, on_waiting, monkeypatch):
+        """Not for ever."""
         holder, lines = Holder(hold), []
+        where = f"in use by process {holder.pid} on {socket.gethostname()}; "
+        with monkeypatch.context() as patch, pytest.raises(UserError) as caught:
+            patch.setattr(locks, "_WAIT_SECONDS", 0.1)
+            hold()
+        assert str(caught.value) == (
+            f"--output_dir out is still {where}run the same command again when that has ended, or "
+            "give another folder"
+        )
+        assert caught.value.exit_code == 1 and os.path.exists(path + ".lock")
 
         def waiting(line, *values):
             lines.append(line % values)
@@ -181,29 +162,12 @@ class TestHold:
         on_waiting(waiting)
         hold()
         assert holder.exit_code() == 0
-        assert lines == [
-            f"--output_dir out is in use by process {holder.pid} on {socket.gethostname()}; "
-            "waiting up to 300 s for its end"
-        ]
-
-    def test_does_not_wait_for_ever(self, path, hold, never, monkeypatch):
-        monkeypatch.setattr(locks, "_WAIT_SECONDS", 0.1)
-        holder = Holder(hold)
-        with pytest.raises(UserError) as caught:
-            hold()
-        assert str(caught.value) == (
-            f"--output_dir out is still in use by process {holder.pid} on {socket.gethostname()}; "
-            "run the same command again when that has ended, or give another folder"
-        )
-        assert caught.value.exit_code == 1
-        assert os.path.exists(path + ".lock")
-        holder.tell_to_end()
-        assert holder.exit_code() == 0
+        assert lines == [f"--output_dir out is {where}waiting up to 300 s for its end"]
+        locks.release_held()
+        assert not os.path.exists(path + ".lock")
 
     def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, on_waiting):
-        holder = Holder(hold)
-        holder.signal(signal.SIGKILL)
-        holder.exit_code()
+        kill(Holder(hold))
         on_waiting(pytest.fail)
         hold()
 
@@ -228,8 +192,3 @@ class TestHold:
         holder.signal(signal.SIGCONT)
         assert holder.exit_code() == 1
         assert os.path.exists(path + ".lock")
-
-    def test_in_a_folder_that_is_not_there(self, tmp_path):
-        with pytest.raises(UserError, match="cannot be written"):
-            (tmp_path / "file").write_text("")
-            locks.hold(str(tmp_path / "file" / "x"), "--output_dir out")

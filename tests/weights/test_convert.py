@@ -8,19 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from tests.helpers.models import (
-    CONFIGS,
-    HEADS,
-    arrays_of,
-    class_of,
-    compute,
-    compute_there,
-    make_checkpoint,
-    same_arrays,
-)
+import squad_utils
+from tests.helpers import models
+from tokenization import FullTokenizer
 from weights.convert import Options, from_transformers, to_transformers
 
-FAMILIES = ["albert", "bert"]
 _THEIRS = {"gelu": "gelu_new", "gelu_erf": "gelu"}
 
 
@@ -37,75 +29,101 @@ def compare(found: dict, expected: dict) -> None:
         assert np.std(value) > 1e-3
 
 
-@pytest.mark.parametrize("head, act", HEADS.items())
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("head, act", models.HEADS.items())
+@pytest.mark.parametrize("family", models.CONFIGS)
 def test_there_and_back(family, head, act, tmp_path):
-    expected = make_checkpoint(tmp_path / "from", family, head, hidden_act=act)
-    there = tmp_path / "there"
+    """From the folder that is made here, and from that which `transformers` makes of it."""
+    original, there, saved = (tmp_path / name for name in ("from", "there", "saved"))
+    expected = models.make_checkpoint(original, family, head, hidden_act=act)
     is_choice = head == "ForMultipleChoice"
-    found = to_transformers(str(tmp_path / "from"), str(there), Options(multiple_choice=is_choice))
-    kind = class_of(family, head)
-    assert found == kind.__name__
+    kind = models.class_of(family, head)
+    options = Options(multiple_choice=is_choice)
+    assert to_transformers(str(original), str(there), options) == kind.__name__
     model, report = kind.from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and not report["mismatched_keys"]
     assert model.config.hidden_act == _THEIRS[act]
-    compare(compute_there(model, head), expected)
+    compare(models.compute_there(model, head), expected)
 
-    from_transformers(str(there), str(tmp_path / "back"))
-    same_arrays(arrays_of(tmp_path / "back/model.ckpt"), arrays_of(tmp_path / "from/model.ckpt"))
-    config = json.loads((tmp_path / f"back/{family}_config.json").read_text())
-    assert {**CONFIGS[family], "hidden_act": act}.items() <= config.items()
-    same = compute(tmp_path / f"back/{family}_config.json", there, head)
-    np.testing.assert_equal(same, expected)
-
-
-@pytest.mark.parametrize("head, act", HEADS.items())
-@pytest.mark.parametrize("family", FAMILIES)
-def test_here_and_back(family, head, act, tmp_path, transformers):
-    config = getattr(transformers, f"{family.capitalize()}Config")(
-        **{**CONFIGS[family], "hidden_act": _THEIRS[act]},
-        num_labels=3 if head == "ForSequenceClassification" else 2,
+    model.save_pretrained(saved)
+    for folder in (there, saved):
+        back, again = tmp_path / f"from-{folder.name}", tmp_path / f"again-{folder.name}"
+        from_transformers(str(folder), str(back))
+        config = json.loads((back / f"{family}_config.json").read_text())
+        assert {**models.CONFIGS[family], "hidden_act": act}.items() <= config.items()
+        vocabulary = str(original / "assets.extra/vocab.txt")
+        to_transformers(str(back), str(again), Options(None, None, vocabulary, None, is_choice))
+        models.same_arrays(*(load_file(path / "model.safetensors") for path in (again, folder)))
+    models.same_arrays(
+        *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))
     )
-    model = class_of(family, head)(config)
-    there, here = tmp_path / "there", tmp_path / "here"
-    model.save_pretrained(there)
-    expected = compute_there(model, head)
-    from_transformers(str(there), str(here))
-    compare(compute(here / f"{family}_config.json", here, head), expected)
     # Without a conversion.
-    compare(compute(there / "config.json", there, head), expected)
-
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("[UNK]\n")
-    options = Options(None, None, str(vocabulary), None, head == "ForMultipleChoice")
-    to_transformers(str(here), str(tmp_path / "back"), options)
-    files = (folder / "model.safetensors" for folder in (tmp_path / "back", there))
-    same_arrays(*map(load_file, files))
-    again = class_of(family, head).from_pretrained(tmp_path / "back")
-    compare(compute_there(again, head), expected)
+    np.testing.assert_equal(models.compute(saved / "config.json", saved, head), expected)
 
 
 def test_the_head_of_squad_v2_stays(tmp_path):
-    make_checkpoint(tmp_path / "from", "albert", "v2")
+    models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
     assert to_transformers(str(tmp_path / "from"), str(there), Options()) == "AlbertModel"
     assert "no counterpart in `transformers`" in " ".join((there / "README.md").read_text().split())
     names = load_file(there / "model.safetensors").keys()
     own = {name for name in names if not name.startswith("albert.")}
     assert len(own) == 11 and "answer_class.dense_1.weight" in own
-    _, report = class_of("albert", "").from_pretrained(there, output_loading_info=True)
+    _, report = models.class_of("albert", "").from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and set(report["unexpected_keys"]) == own
     from_transformers(str(there), str(tmp_path / "back"))
-    same_arrays(arrays_of(tmp_path / "back/model.ckpt"), arrays_of(tmp_path / "from/model.ckpt"))
+    models.same_arrays(
+        models.arrays_of(tmp_path / "back/model.ckpt"),
+        models.arrays_of(tmp_path / "from/model.ckpt"),
+    )
 
 
 def test_embeddings_as_wide_as_the_encoder(tmp_path):
     """There is a layer between them there, which then does nothing."""
-    expected = make_checkpoint(
+    expected = models.make_checkpoint(
         tmp_path / "from", "albert", "", embedding_size=24, inner_group_num=2, num_hidden_layers=4
     )
     there = tmp_path / "there"
     to_transformers(str(tmp_path / "from"), str(there), Options())
-    compare(compute_there(class_of("albert", "").from_pretrained(there), ""), expected)
+    compare(
+        models.compute_there(models.class_of("albert", "").from_pretrained(there), ""), expected
+    )
     from_transformers(str(there), str(tmp_path / "back"))
-    same_arrays(arrays_of(tmp_path / "back/model.ckpt"), arrays_of(tmp_path / "from/model.ckpt"))
+    models.same_arrays(
+        models.arrays_of(tmp_path / "back/model.ckpt"),
+        models.arrays_of(tmp_path / "from/model.ckpt"),
+    )
+
+
+def test_answers_of_a_trained_model_are_the_same_there(trained, squad_dir, tmp_path, transformers):
+    import torch
+
+    there = tmp_path / "there"
+    to_transformers(str(trained), str(there), Options())
+    examples = squad_utils.read_squad_examples(str(squad_dir / "dev-v1.1.json"), False)
+    tokenizer = FullTokenizer(None, True, str(there / "spiece.model"))
+    features = []
+    squad_utils.convert_examples_to_features(
+        examples, tokenizer, 64, 16, 20, False, features.append, True
+    )
+    theirs = transformers.AlbertTokenizer.from_pretrained(there)
+    text = examples[0].paragraph_text
+    (pieces,) = tokenizer.encode([text])
+    assert theirs(text, add_special_tokens=False)["input_ids"] == pieces
+    model = transformers.AlbertForQuestionAnswering.from_pretrained(there).eval()
+    keys = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+    keys["token_type_ids"] = "segment_ids"
+    inputs = {k: torch.tensor([getattr(f, v) for f in features]) for k, v in keys.items()}
+    with torch.no_grad():
+        outputs = model(**inputs)
+    # Padding is no place of an answer.
+    padding = (1 - inputs["attention_mask"]) * -1e30
+    starts, ends = (o + padding for o in (outputs.start_logits, outputs.end_logits))
+    results = [
+        squad_utils.RawResult(feature.unique_id, start.tolist(), end.tolist())
+        for feature, start, end in zip(features, starts, ends, strict=True)
+    ]
+    found, files = {}, (str(tmp_path / "predictions"), str(tmp_path / "nbest"))
+    squad_utils.accumulate_predictions_v1(found, examples, features, results, 20, 30)
+    answers = squad_utils.write_predictions_v1(found, examples, features, results, 20, 30, *files)
+    assert answers == json.loads((trained / "predictions.json").read_text())
+    assert len(set(answers.values())) > 1

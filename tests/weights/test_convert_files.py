@@ -1,9 +1,10 @@
-"""The tokenizer of a converted model, and what is left where the disk is full."""
+"""The tokenizer and the card of a converted model, and what is left where the disk is full."""
 
 from __future__ import annotations
 
 import json
 import resource
+import shutil
 
 import pytest
 
@@ -13,16 +14,21 @@ from tests.helpers.models import make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 
 
-@pytest.fixture
-def run(tmp_path):
-    """A folder as a run leaves it."""
-    folder = tmp_path / "run"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
     make_checkpoint(folder, "albert", "")
     (folder / "assets.extra/spm.model").write_bytes(b"pieces")
     (folder / "assets.extra/model.json").write_text('{"task": "race", "do_lower_case": false}')
     recorded = {"spm_model_file": content_of(str(folder / "assets.extra/spm.model"))}
     (folder / "run.json").write_text(json.dumps({"settings": recorded}))
     return folder
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    """A folder as a run leaves it."""
+    return shutil.copytree(made, tmp_path / "run")
 
 
 def convert(run, **options) -> tuple[dict, dict]:
@@ -34,7 +40,7 @@ def convert(run, **options) -> tuple[dict, dict]:
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
 
 
-def test_it_is_the_runs(run):
+def test_the_tokenizer_is_the_runs(run):
     files, config = convert(run)
     assert files == {"spiece.model": b"pieces"}
     assert (config["tokenizer_class"], config["do_lower_case"]) == ("AlbertTokenizer", False)
@@ -69,6 +75,23 @@ def test_without_one_nothing_is_written(run):
     (run.parent / "there").write_text("mine")
     with pytest.raises(UserError, match="there is there already"):
         convert(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_shown"), [("", True), ("/model.ckpt-10", True), ("/model.ckpt-5", False)]
+)
+def test_the_card_shows_the_scores_of_its_checkpoint_alone(run, tmp_path, name, is_shown):
+    """Of the folder that is the best one."""
+    files = list(run.glob("model.ckpt.*"))
+    for checkpoint in ("model.ckpt-5", "model.ckpt-10", "model.ckpt-best"):
+        for file in files:
+            shutil.copy(file, run / file.name.replace("model.ckpt", checkpoint))
+    best = {"checkpoint": "model.ckpt-10", "global_step": 10, "f1": 81.25}
+    scores = {**best, "history": [{**best, "checkpoint": "model.ckpt-5", "f1": 12.5}, best]}
+    (run / "eval_results.json").write_text(json.dumps(scores))
+    to_transformers(f"{run}{name}", str(tmp_path / "there"), Options())
+    card = (tmp_path / "there/README.md").read_text()
+    assert ("| f1 | 81.25 |" in card) == ("## Scores" in card) == is_shown
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import pathlib
 
 import numpy as np
 import pytest
@@ -13,6 +13,8 @@ from answering import load_model
 from runtime.checkpoints.checkpoint_files import as_files, check_fits
 from runtime.checkpoints.initialization import compare_with_checkpoint
 from runtime.errors import UserError
+from squad.head import make_v1_head
+from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.models import arrays_of, make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 from weights.source import find_source, read_variables
@@ -20,13 +22,6 @@ from weights.source import find_source, read_variables
 WORDS = "bert/embeddings/word_embeddings"
 BIAS = "bert/pooler/dense/bias"
 MESSAGE = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"
-
-
-def write(prefix, arrays):
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in arrays.items()]
-        session.run(tf.global_variables_initializer())
-        tf.train.Saver(variables).save(session, str(prefix), write_state=False)
 
 
 def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
@@ -41,7 +36,7 @@ def spoilt(tmp_path_factory):
     make_checkpoint(folder, "albert", "")
     arrays = arrays_of(folder / "model.ckpt")
     spoil(arrays, WORDS, BIAS)
-    write(folder / "model.ckpt", arrays)
+    write_checkpoint(folder / "model.ckpt", arrays)
     return folder
 
 
@@ -49,27 +44,22 @@ def fails(folder, expected: str = MESSAGE):
     return pytest.raises(UserError, match=f"^{folder}[^ ]* has .* not finite .*: {expected}")
 
 
-def test_a_model_does_not_take_them(spoilt):
+def test_a_model_does_not_take_them(spoilt, tmp_path):
     prefix = str(spoilt / "model.ckpt")
     with tf.Graph().as_default():
         variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
-        with fails(spoilt):
-            check_fits(prefix, variables)
-        with fails(spoilt):
-            compare_with_checkpoint(variables, prefix)
         # What is not taken does no harm.
         others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
-        check_fits(prefix, others)
-        compare_with_checkpoint(others, prefix)
-
-
-def test_they_are_not_converted(spoilt, tmp_path):
+        for check in (check_fits, lambda first, second: compare_with_checkpoint(second, first)):
+            check(prefix, others)
+            with fails(spoilt):
+                check(prefix, variables)
     with fails(spoilt):
         to_transformers(str(spoilt), str(tmp_path / "to"), Options())
     assert not list(tmp_path.iterdir())
 
 
-def test_nor_is_a_folder_of_transformers(tmp_path):
+def test_nor_of_a_folder_of_transformers(tmp_path):
     make_checkpoint(tmp_path / "from", "albert", "")
     there = tmp_path / "there"
     to_transformers(str(tmp_path / "from"), str(there), Options())
@@ -84,24 +74,19 @@ def test_nor_is_a_folder_of_transformers(tmp_path):
         pass
 
 
-def with_bias(exported, folder, value):
-    """A copy of a model with another bias for the ends of answers."""
-    shutil.copytree(exported, folder)
-    arrays = arrays_of(folder / "variables/variables")
-    arrays["cls/squad/output_bias"][1] = value
-    arrays["cls/squad/output_weights"][1] = value
-    write(folder / "variables/variables", arrays)
-    return folder
-
-
-def test_answers_are_not_made_with_them(exported, tmp_path):
-    folder = with_bias(exported, tmp_path / "model", np.inf)
-    with fails(folder, "1 of 2 in cls/squad/output_bias, .*; take another checkpoint"):
-        load_model(str(folder))
-
-
-def test_nor_with_finite_ones_whose_outputs_are_not(exported, tmp_path):
-    folder = with_bias(exported, tmp_path / "model", 3e38)
+def test_answers_are_not_made_with_them(random_model):
+    """Nor with finite ones of which the outputs are not."""
+    limits = {"doc_stride": 16, "max_query_length": 9, "n_best_size": 3, "max_answer_length": 5}
+    head = make_v1_head(mask_padding_in_loss=True)
+    folder = pathlib.Path(random_model(head, task="squad-1.1", mask_padding_in_loss=True, **limits))
+    arrays = arrays_of(folder / "model.ckpt-best")
+    for value in (np.inf, 3e38):
+        arrays["cls/squad/output_bias"][1] = value
+        arrays["cls/squad/output_weights"][1] = value
+        write_checkpoint(folder / "model.ckpt-best", arrays)
+        if value == np.inf:
+            with fails(folder, "1 of 2 in cls/squad/output_bias, .*; take another checkpoint"):
+                load_model(str(folder))
     model = load_model(str(folder))
     with pytest.raises(UserError, match=f"^{folder}: .*end_log_prob .* not finite"):
         model.answer("Where?", ["Rivers run to the sea."])

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 import modeling
 from runtime.checkpoints.initialization import Initialized
 from runtime.errors import UserError
+from tests.helpers.checkpoints import write_checkpoint
 
 BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
@@ -20,15 +21,6 @@ def make_variables(shapes):
         tf.get_variable(name, shape, initializer=tf.ones_initializer())
         for name, shape in shapes.items()
     ]
-
-
-def write_checkpoint(prefix, values):
-    """Saves arrays under their names."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(n, initializer=tf.constant(v)) for n, v in values.items()]
-        session.run(tf.global_variables_initializer())
-        saver = tf.train.Saver(variables)
-        return saver.save(session, str(prefix), write_meta_graph=False, write_state=False)
 
 
 def filled(values):
@@ -48,63 +40,43 @@ def test_assignment_map_pairs_equal_names(tmp_path):
     assert initialized == {"a/w": 1, "a/w:0": 1, "c": 1, "c:0": 1}
 
 
-def take_with_groups(prefix, shapes, num_of_group):
-    """The graph's values after all assignment maps, and the names said to be initialized."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = make_variables(shapes)
-        maps, initialized = modeling.get_assignment_map_from_checkpoint(
-            variables, prefix, num_of_group
-        )
-        assert len(maps) == num_of_group
-        for assignment in maps:
-            tf.train.init_from_checkpoint(prefix, assignment)
-        session.run(tf.global_variables_initializer())
-        return {v.op.name: session.run(v) for v in variables}, initialized
-
-
-GROUP_PARTS = {
-    "attention_1/self/query/kernel": [2, 2],
-    "LayerNorm/gamma": [2],
-    "ffn_1/intermediate/dense/bias": [3],
-}
+PARTS = {"attention_1/self/query/kernel": [2, 2], "ffn_1/intermediate/dense/bias": [3]}
 
 
 def group_shapes(*groups):
-    return {f"{BLOCK.format(g)}/{p}": s for g in groups for p, s in GROUP_PARTS.items()}
+    return {f"{BLOCK.format(g)}/{part}": shape for g in groups for part, shape in PARTS.items()}
 
 
-@pytest.mark.parametrize("groups", [2, 3])
-def test_first_group_of_a_checkpoint_serves_all_groups(groups, tmp_path):
-    stored = filled({**group_shapes(0), "bert/pooler/dense/bias": [2]})
+def blocks(part, *numbers):
+    return {f"{BLOCK.format(0)}/{part}_{number}/dense/bias": [2] for number in numbers}
+
+
+@pytest.mark.parametrize(
+    ("stored", "shapes", "first"),
+    [
+        *((group_shapes(0), group_shapes(*range(n)), (r"group_.", "group_0")) for n in (2, 3)),
+        *((blocks(p, 1), blocks(p, 1, 2), (f"{p}_2", f"{p}_1")) for p in ("ffn", "attention")),
+        (group_shapes(0, 1), group_shapes(0, 1), ("", "")),
+    ],
+    ids=["2 groups", "3 groups", "ffn", "attention", "groups of their own"],
+)
+def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, first):
+    """Groups, or blocks inside of one, that have no values of their own."""
+    stored = filled({**stored, "bert/pooler/dense/bias": [2]})
     prefix = write_checkpoint(tmp_path / "ckpt", stored)
-    shapes = {**group_shapes(*range(groups)), "bert/pooler/dense/bias": [2], "new": [2]}
-    values, initialized = take_with_groups(prefix, shapes, groups)
-    assert {n for n in initialized if not n.endswith(":0")} == set(shapes) - {"new"}
-    not_taken = [
-        name
-        for name in shapes
-        if name != "new" and (values[name] != stored[re.sub(r"/group_.", "/group_0", name)]).any()
-    ]
-    assert not_taken == []
-
-
-@pytest.mark.parametrize("part", ["ffn", "attention"])
-def test_first_block_of_a_checkpoint_serves_further_blocks(part, tmp_path):
-    block = BLOCK.format(0)
-    stored = filled({f"{block}/{part}_1/dense/bias": [2]})
-    prefix = write_checkpoint(tmp_path / "ckpt", stored)
-    shapes = {f"{block}/{part}_{i}/dense/bias": [2] for i in (1, 2)}
-    values, _ = take_with_groups(prefix, shapes, 2)
-    for value in values.values():
-        np.testing.assert_array_equal(value, stored[f"{block}/{part}_1/dense/bias"])
-
-
-def test_own_values_of_a_group_win_over_the_first_groups(tmp_path):
-    stored = filled(group_shapes(0, 1))
-    prefix = write_checkpoint(tmp_path / "ckpt", stored)
-    values, _ = take_with_groups(prefix, group_shapes(0, 1), 2)
-    for name, value in values.items():
-        np.testing.assert_array_equal(value, stored[name])
+    shapes = {**shapes, "bert/pooler/dense/bias": [2]}
+    count = max(2, len(shapes) // len(PARTS))
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = make_variables({**shapes, "new": [2]})
+        maps, initialized = modeling.get_assignment_map_from_checkpoint(variables, prefix, count)
+        assert len(maps) == count
+        for assignment in maps:
+            tf.train.init_from_checkpoint(prefix, assignment)
+        session.run(tf.global_variables_initializer())
+        values = session.run({variable.op.name: variable for variable in variables})
+    assert {name for name in initialized if not name.endswith(":0")} == set(shapes)
+    expected = {name: stored[re.sub(rf"(?<=/){first[0]}(?=/)", first[1], name)] for name in shapes}
+    np.testing.assert_equal(values, {**expected, "new": np.ones(2, "f4")})
 
 
 @pytest.mark.parametrize("num_of_group", [0, 1])
@@ -151,64 +123,52 @@ def test_initialize_takes_values_and_says_which(path, tmp_path):
     }
 
 
-def test_summary_log_names_what_was_not_taken(caplog, monkeypatch):
-    summary = Initialized("out/ckpt", taken=["a", "b"], new=["head"], unused=["cls/a"])
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
-    with caplog.at_level("INFO", logger="tensorflow"):
-        summary.log()
-    assert "out/ckpt: 2 variables taken; new: head; unused: cls/a" in caplog.text
+def test_summary_log_names_what_was_not_taken(log):
+    Initialized("out/ckpt", taken=["a", "b"], new=["head"], unused=["cls/a"]).log()
+    (line,) = log()
+    assert line.endswith("out/ckpt: 2 variables taken; new: head; unused: cls/a")
 
 
-def initialize_error(tmp_path, stored):
-    """The message of the error that initializing from arrays ends in."""
-    write_checkpoint(tmp_path / "model.ckpt-7", stored)
-    with tf.Graph().as_default(), pytest.raises(UserError) as caught:
-        variables = make_variables(MODEL)
-        modeling.initialize_from_checkpoint(variables, str(tmp_path / "model.ckpt-7"))
-    assert str(tmp_path / "model.ckpt-7") in str(caught.value)
-    return str(caught.value)
-
-
-def test_initialize_from_a_strangers_checkpoint_names_variables_of_both(tmp_path):
-    message = initialize_error(tmp_path, filled({"resnet/conv": [3], "bert/x": [1]}))
-    assert "bert/w" in message
-    assert "bert/x" in message
-
-
-def test_initialize_from_other_shapes_names_them(tmp_path):
-    message = initialize_error(tmp_path, filled({"bert/w": [3, 2], "bert/b": [4], "head": [2]}))
-    for part in ("bert/w", "[3, 2]", "[2, 3]", "bert/b", "[4]", "[3]"):
-        assert part in message
-    assert "head" not in message
-
-
-ALBERT, BERT = f"{BLOCK.format(0)}/ffn_1/w", "bert/encoder/layer_0/output/dense/kernel"
+LAYER = {"ALBERT": f"{BLOCK.format(0)}/ffn_1/w", "BERT": "bert/encoder/layer_0/output/dense/kernel"}
 WORDS = "bert/embeddings/word_embeddings"
 
 
 @pytest.mark.parametrize(
-    ("stored", "wanted", "message"),
+    ("stored", "wanted", "parts"),
     [
-        (BERT, ALBERT, "is a checkpoint of BERT, --albert_config_file is of ALBERT"),
-        (ALBERT, BERT, "is a checkpoint of ALBERT, --albert_config_file is of BERT"),
+        ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
+        (
+            {"bert/w": [3, 2], "bert/b": [4], "head": [2]},
+            MODEL,
+            ["bert/w", "[3, 2]", "[2, 3]", "bert/b", "[4]", "[3]"],
+        ),
+        # Variables of both have the same names and shapes.
+        *(
+            (
+                {WORDS: [3, 2], LAYER[is_of]: [2]},
+                {WORDS: [3, 2], LAYER[wants]: [2]},
+                [f"ckpt is a checkpoint of {is_of}, --albert_config_file is of {wants}"],
+            )
+            for is_of, wants in (("BERT", "ALBERT"), ("ALBERT", "BERT"))
+        ),
+        (
+            {WORDS: [4, 2], LAYER["BERT"]: [2]},
+            {WORDS: [3, 2], LAYER["BERT"]: [2]},
+            ["vocabulary of 4", "_size of 3"],
+        ),
+        (None, MODEL, ["no checkpoint there"]),
     ],
+    ids=["stranger", "other shapes", "BERT", "ALBERT", "another vocabulary", "missing"],
 )
-def test_initialize_from_the_other_model_says_which_is_which(tmp_path, stored, wanted, message):
-    """Though variables of both have the same names and shapes."""
-    prefix = write_checkpoint(tmp_path / "ckpt", filled({WORDS: [3, 2], stored: [2]}))
-    with tf.Graph().as_default(), pytest.raises(UserError, match=f"ckpt {message}"):
-        modeling.initialize_from_checkpoint(make_variables({WORDS: [3, 2], wanted: [2]}), prefix)
-
-
-def test_initialize_from_another_vocabulary_says_the_sizes(tmp_path):
-    prefix = write_checkpoint(tmp_path / "ckpt", filled({WORDS: [4, 2], BERT: [2]}))
-    with tf.Graph().as_default(), pytest.raises(UserError, match="vocabulary of 4 .*_size of 3"):
-        modeling.initialize_from_checkpoint(make_variables({WORDS: [3, 2], BERT: [2]}), prefix)
-
-
-def test_initialize_from_a_missing_checkpoint_is_an_error(tmp_path):
-    with tf.Graph().as_default(), pytest.raises(UserError, match="nowhere"):
-        modeling.initialize_from_checkpoint(make_variables(MODEL), str(tmp_path / "nowhere"))
+def test_initialize_from_what_does_not_fit(tmp_path, stored, wanted, parts):
+    prefix = str(tmp_path / "ckpt")
+    if stored:
+        write_checkpoint(prefix, filled(stored))
+    with tf.Graph().as_default(), pytest.raises(UserError) as caught:
+        modeling.initialize_from_checkpoint(make_variables(wanted), prefix)
+    message = str(caught.value)
+    assert [part for part in [prefix, *parts] if part not in message] == []
+    assert "head" not in message or "head" not in (stored or {}), "what fits is not named"
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f8"])

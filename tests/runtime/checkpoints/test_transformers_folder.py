@@ -13,17 +13,9 @@ from runtime.checkpoints.checkpoint_files import content_of_checkpoint, resolve_
 from runtime.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
 from runtime.errors import UserError
 
-CONFIG = {
-    "model_type": "bert",
-    "vocab_size": 7,
-    "hidden_size": 4,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 6,
-    "max_position_embeddings": 5,
-    "type_vocab_size": 2,
-    "hidden_act": "gelu",
-}
+SIZES = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 6, "max_position_embeddings": 5, "type_vocab_size": 2}
+CONFIG = {"model_type": "bert", **SIZES, "hidden_act": "gelu"}
 ALBERT = {"model_type": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1}
 ALBERT |= {"embedding_size": 4, "inner_group_num": 1}
 WORDS = "bert.embeddings.word_embeddings.weight"
@@ -41,17 +33,16 @@ def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
     return found
 
 
-def values_of(folder: TransformersFolder) -> dict[str, np.ndarray]:
-    return {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
-
-
 @pytest.fixture
 def write(tmp_path):
-    """Writes a folder and returns its path; `changes` are made to its configuration."""
+    """Writes a folder and returns its path; `changes` are made to its configuration, of which
+    None takes something out."""
 
-    def write(tensors: dict[str, np.ndarray], **changes) -> str:
-        (tmp_path / "config.json").write_text(json.dumps({**CONFIG, **changes}))
-        save_file(tensors, tmp_path / "model.safetensors")
+    def write(tensors=None, metadata=None, **changes) -> str:
+        config = {name: value for name, value in {**CONFIG, **changes}.items() if value is not None}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        tensors = tensors_of(CONFIG) if tensors is None else tensors
+        save_file(tensors, tmp_path / "model.safetensors", metadata)
         return str(tmp_path)
 
     return write
@@ -68,6 +59,8 @@ def test_names_and_shapes_are_those_here(write):
     assert folder.get_tensor("output_weights").shape == (3, 4)
     assert folder.config["hidden_act"] == "gelu_erf"
     assert not folder.has_tensor("global_step")
+    bare = {n.removeprefix("bert."): v for n, v in tensors_of(CONFIG, names.POOLER).items()}
+    assert TransformersFolder(write(bare)).parts == [names.ENCODER, names.POOLER]
 
 
 @pytest.mark.parametrize(
@@ -108,33 +101,33 @@ def test_names_of_old_files_and_copies(write):
         TransformersFolder(write(old))
 
 
-def test_a_bare_encoder(write):
-    tensors = {n.removeprefix("bert."): v for n, v in tensors_of(CONFIG, names.POOLER).items()}
-    folder = TransformersFolder(write(tensors))
-    assert folder.parts == [names.ENCODER, names.POOLER]
-
-
 def test_several_files(tmp_path, write):
     tensors = tensors_of(CONFIG, names.SQUAD_V1)
     whole = TransformersFolder(write(tensors))
-    expected, content = values_of(whole), whole.content()
+    expected = {name: whole.get_tensor(name) for name in whole.get_variable_to_shape_map()}
+    original = whole.content()
     (tmp_path / "model.safetensors").unlink()
     places = {name: f"model-{n % 2}.safetensors" for n, name in enumerate(tensors)}
-    for file in set(places.values()):
-        part = {name: value for name, value in tensors.items() if places[name] == file}
+
+    def save(file, change):
+        part = {n: value + change for n, value in tensors.items() if places[n] == file}
         save_file(part, tmp_path / file)
+        return TransformersFolder(str(tmp_path)).content() if index.exists() else None
+
     index = tmp_path / "model.safetensors.index.json"
+    for file in set(places.values()):
+        save(file, 0)
     index.write_text(json.dumps({"weight_map": places}))
     assert resolve_checkpoint(f"{tmp_path}/") == str(tmp_path)
     folder = TransformersFolder(str(tmp_path))
-    np.testing.assert_equal(values_of(folder), expected)
-    assert content_of_checkpoint(str(tmp_path)) == folder.content() != content
-    before = folder.content()
-    last = sorted(set(places.values()))[-1]
-    save_file({n: v + 1 for n, v in tensors.items() if places[n] == last}, tmp_path / last)
-    assert TransformersFolder(str(tmp_path)).content() != before
+    found = {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
+    np.testing.assert_equal(found, expected)
     # SQuAD's model here has a pooler, which it does not use.
     assert not folder.get_tensor("bert/pooler/dense/kernel").any()
+    content = folder.content()
+    assert content == content_of_checkpoint(str(tmp_path))
+    contents = [original, content, *(save(f, 1) for f in set(places.values()))]
+    assert len(set(contents)) == 4, "each file counts"
 
     (tmp_path / "model-1.safetensors").unlink()
     with pytest.raises(UserError, match=r"model-1\.safetensors is missing, which model\.safete"):
@@ -148,6 +141,8 @@ def test_several_files(tmp_path, write):
     "changes, message",
     [
         ({"model_type": "roberta"}, "config.json: model_type 'roberta' is another family than"),
+        ({"model_type": None}, "is no configuration of transformers"),
+        ({"hidden_size": None}, r"config\.json has no hidden_size"),
         ({"hidden_act": "mish"}, "hidden_act 'mish' is not there here; known: gelu_new, gelu,"),
         ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; here it is always 1e-12"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
@@ -163,7 +158,7 @@ def test_several_files(tmp_path, write):
 )
 def test_configurations_of_other_models(write, changes, message):
     with pytest.raises(UserError, match=message):
-        TransformersFolder(write(tensors_of(CONFIG), **changes))
+        TransformersFolder(write(**changes))
 
 
 def test_a_layer_behind_the_embeddings_of_another_size(write):
@@ -177,47 +172,30 @@ def test_a_layer_behind_the_embeddings_of_another_size(write):
         TransformersFolder(write(tensors, **wide))
 
 
-def test_a_configuration_without_a_size(tmp_path, write):
-    path = write(tensors_of(CONFIG))
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "vocab_size": 7}))
-    with pytest.raises(UserError, match=r"config\.json has no hidden_size"):
-        TransformersFolder(path)
-    (tmp_path / "config.json").write_text(json.dumps({"vocab_size": 7}))
-    with pytest.raises(UserError, match="is no configuration of transformers"):
-        TransformersFolder(path)
-
-
-def test_tensors_that_are_missing_or_of_another_model(write):
+def test_tensors_that_are_missing_or_of_another_model_or_type(write):
     tensors = tensors_of(CONFIG, names.NEXT_SENTENCE)
     with pytest.raises(UserError, match=r": lm_head\.weight is not of a model that is there here"):
         TransformersFolder(write({**tensors, "lm_head.weight": np.zeros(3, "f4")}))
+    with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
+        TransformersFolder(write({name: value.astype("f2") for name, value in tensors.items()}))
     del tensors["cls.seq_relationship.bias"]
     with pytest.raises(UserError, match=r": cls\.seq_relationship\.bias is missing, which"):
         TransformersFolder(write(tensors))
 
 
-def test_other_types(write):
-    tensors = {name: value.astype("f2") for name, value in tensors_of(CONFIG).items()}
-    with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
-        TransformersFolder(write(tensors))
-
-
 @pytest.mark.parametrize("step", ["abc", "1.5", "", "-5", "9" * 30, "\u0663"])
-def test_a_step_that_is_no_number(tmp_path, write, step):
-    path = write(tensors_of(CONFIG))
-    save_file(tensors_of(CONFIG), tmp_path / "model.safetensors", {"global_step": step})
+def test_a_step_that_is_no_number(write, step):
     with pytest.raises(
         UserError, match=r"model\.safetensors: global_step .* must be a whole number"
     ):
-        TransformersFolder(path)
+        TransformersFolder(write(metadata={"global_step": step}))
 
 
 @pytest.mark.parametrize("name", ["../w.safetensors", "below/w.safetensors", "{}/w.safetensors"])
 def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
     name, inside = name.format(tmp_path), tmp_path / "model"
-    for folder in (inside, inside / "below"):
-        folder.mkdir()
-    write(tensors_of(CONFIG))
+    (inside / "below").mkdir(parents=True)
+    write()
     for path in (tmp_path / "w.safetensors", inside / "below" / "w.safetensors"):
         save_file(tensors_of(CONFIG), path)
     (tmp_path / "config.json").rename(inside / "config.json")
@@ -227,9 +205,13 @@ def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
         TransformersFolder(str(inside))
 
 
-def test_a_pickle_is_not_read(tmp_path, write):
-    path = write(tensors_of(CONFIG))
-    (tmp_path / "model.safetensors").unlink()
+def test_a_file_that_is_damaged_missing_or_a_pickle(tmp_path, write):
+    """A pickle, which can run anything, is not read."""
+    path, file = write(), tmp_path / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"model\.safetensors is damaged or cannot be read"):
+        TransformersFolder(path)
+    file.unlink()
     with pytest.raises(UserError, match=r"has no model\.safetensors"):
         resolve_checkpoint(path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
@@ -237,16 +219,8 @@ def test_a_pickle_is_not_read(tmp_path, write):
         resolve_checkpoint(path)
 
 
-def test_a_damaged_file(tmp_path, write):
-    path = write(tensors_of(CONFIG))
-    file = tmp_path / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"model\.safetensors is damaged or cannot be read"):
-        TransformersFolder(path)
-
-
 def test_checkpoints_beside_it_come_first(tmp_path, write):
-    assert is_transformers_folder(write(tensors_of(CONFIG)))
+    assert is_transformers_folder(write())
     (tmp_path / "model.ckpt.index").touch()
     assert not is_transformers_folder(str(tmp_path))
     assert not is_transformers_folder(str(tmp_path / "none"))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -11,15 +9,16 @@ from runtime import distributed
 from runtime.data.cached_file import CachedFile
 from runtime.data.feature_file import Chunk, FeatureSource, sha256_of_input
 from runtime.data.records import count_foreign_records
+from runtime.data.tf_example import serialize
 from runtime.distributed import Worker
 from runtime.errors import UserError
+from tests.helpers.files import write_records
 
 SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
 
 
 def record_of(number: int) -> bytes:
-    value = tf.train.Feature(int64_list=tf.train.Int64List(value=[number]))
-    return tf.train.Example(features=tf.train.Features(feature={"x": value})).SerializeToString()
+    return serialize({"x": [number]})
 
 
 class Letters(FeatureSource):
@@ -60,47 +59,30 @@ class Letters(FeatureSource):
         return f"of {file.num_examples}"
 
 
-@pytest.fixture
-def log(caplog, monkeypatch):
-    """The log lines so far."""
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
-    caplog.set_level(logging.INFO, tf.get_logger().name)
-    return lambda: [record.getMessage() for record in caplog.records]
-
-
-def numbers_in(folder):
-    return [
-        tf.train.Example.FromString(record).features.feature["x"].int64_list.value[0]
-        for record in tf.io.tf_record_iterator(str(folder / "records"))
-    ]
-
-
 class TestMade:
     @pytest.mark.parametrize("workers", [1, 2])
     def test_records_and_companion_are_in_order(self, tmp_path, log, workers):
         file = Letters("abC-dEfg", tmp_path, workers).made()
         assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.made_elsewhere
-        assert numbers_in(tmp_path) == list(range(9))
+        records = list(tf.io.tf_record_iterator(str(tmp_path / "records")))
+        assert records == list(map(record_of, range(9)))
         assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
-        assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in log())
-        assert f"{tmp_path / 'records'}: 9 features of 7 examples" in log()
+        lines = log()
+        assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in lines)
+        assert f"{tmp_path / 'records'}: 9 features of 7 examples" in lines
 
     def test_what_is_found_is_not_read_again(self, tmp_path, monkeypatch):
         made = Letters("abC", tmp_path).made()
         monkeypatch.setattr(Letters, "convert", None)
         again = Letters("abC", tmp_path)
-        assert again.made() == made
-        assert again.times_read == 0
+        assert again.made() == made and again.times_read == 0
 
-    def test_without_a_companion(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(Letters, "write_companion", None)
+    def test_without_a_companion(self, tmp_path):
         assert Letters("abC", tmp_path, with_companion=False).made().num_features == 4
         assert {path.name for path in tmp_path.iterdir()} == {"records", "records.json"}
 
     def test_a_file_of_somebody_else(self, tmp_path):
-        with tf.io.TFRecordWriter(str(tmp_path / "records")) as writer:
-            for number in range(5):
-                writer.write(record_of(number))
+        write_records(tmp_path / "records", map(record_of, range(5)))
         source = Letters("ab", tmp_path)
         assert source.state() == "there, without a header of ours"
         file = source.made()
@@ -114,21 +96,18 @@ class TestMade:
         assert (tmp_path / "records").read_text() == "notes"
 
 
-class TestPrepared:
-    def test_data(self, tmp_path):
-        source = Letters("abC", tmp_path)
-        data = source.prepared()
-        assert data.files == [str(tmp_path / "records")]
-        assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
-        assert (data.num_examples, data.num_records) == (3, 4)
-        assert data.content == Letters("abC", tmp_path).prepared().content
-        other = Letters("abD", tmp_path).prepared()
-        assert other.num_records == 4 and data.snapshot != other.snapshot
-
-    def test_what_scores_need_is_for_rank_0_alone(self, tmp_path, monkeypatch):
-        Letters("abC", tmp_path).made()
-        monkeypatch.setattr(distributed, "_worker", Worker(1, 2))
-        assert Letters("abC", tmp_path).prepared().source is None
+def test_prepared_data(tmp_path, monkeypatch):
+    """What scores need is for rank 0 alone."""
+    data = Letters("abC", tmp_path).prepared()
+    assert data.files == [str(tmp_path / "records")]
+    assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
+    assert (data.num_examples, data.num_records) == (3, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(distributed, "_worker", Worker(1, 2))
+        again = Letters("abC", tmp_path).prepared()
+    assert again.source is None and again.content == data.content
+    other = Letters("abD", tmp_path).prepared()
+    assert other.num_records == 4 and data.snapshot != other.snapshot
 
 
 def test_described_without_being_made(tmp_path):

@@ -17,41 +17,29 @@ def write(tmp_path):
     return write
 
 
-def columns(path):
-    return [row for _, row in read_tsv(path)]
+SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
 
 
-def test_quotation_marks_are_characters(write):
-    path = write(b'1\t"an open one\t""two"" \'\n2\t"\t"\n')
-    assert columns(path) == [["1", '"an open one', '""two"" \''], ["2", '"', '"']]
-
-
-def test_line_ends_and_byte_order_mark(write):
-    plain = columns(write("é\tb\nc\td\n".encode()))
-    assert plain == [["é", "b"], ["c", "d"]]
-    for content in ("\ufeffé\tb\r\nc\td\r\n", "\ufeffé\tb\nc\td", "é\tb\r\nc\td\r\n\r\n\n"):
-        assert columns(write(content.encode())) == plain
-
-
-def test_only_newlines_end_a_line(write):
-    """Python's splitlines() knows a dozen more."""
-    text = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
-    assert columns(write(f"{text}\t1\n".encode())) == [[text, "1"]]
-
-
-def test_empty_columns_stay(write):
-    assert columns(write(b"a\t\t\tb\n\tc\t\n")) == [["a", "", "", "b"], ["", "c", ""]]
-
-
-def test_places_count_empty_lines(write):
-    rows = list(read_tsv(write(b"a\n\nb\n")))
-    assert [(place.line, row) for place, row in rows] == [(1, ["a"]), (2, [""]), (3, ["b"])]
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\r\n", b"\xef\xbb\xbf"])
-def test_nothing_in_it(write, content):
-    assert columns(write(content)) == []
-    assert list(read_tsv_records(write(content))) == []
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        # Quotation marks are characters.
+        ('1\t"an open one\t""two"" \'\n', [["1", '"an open one', '""two"" \'']]),
+        ('2\t"\t"\n', [["2", '"', '"']]),
+        # Line ends and a byte order mark; Python's splitlines() knows a dozen more.
+        *((f"{mark}é\tb\r\nc\td", [["é", "b"], ["c", "d"]]) for mark in ("", "\ufeff")),
+        *((f"é\tb{end}c\td{end}{end}", [["é", "b"], ["c", "d"]]) for end in ("\n", "\r\n")),
+        (f"{SEPARATORS}\t1\n", [[SEPARATORS, "1"]]),
+        ("a\t\t\tb\n\tc\t\n", [["a", "", "", "b"], ["", "c", ""]]),
+        *((text, []) for text in ("", "\n\r\n", "\ufeff")),
+        ("a\n\nb\n", [["a"], [""], ["b"]]),
+    ],
+)
+def test_columns(write, content, rows):
+    """Empty lines count, but for those at the end."""
+    found = [(place.line, row) for place, row in read_tsv(write(content.encode()))]
+    assert found == list(enumerate(rows, start=1))
+    assert rows or list(read_tsv_records(write(content.encode()))) == []
 
 
 def test_not_utf8_names_line_and_byte(write):
@@ -71,31 +59,32 @@ def test_a_file_that_cannot_be_read(tmp_path, reader):
         list(reader(str(tmp_path / "pipe")))
 
 
-class TestRecords:
-    def test_columns_by_name(self, write):
-        records = list(read_tsv_records(write(b"label\ttext_a\nyes\ta b\nno\t\n")))
-        assert [(place.line, record) for place, record in records] == [
-            (2, {"label": "yes", "text_a": "a b"}),
-            (3, {"label": "no", "text_a": ""}),
-        ]
+def listed(records):
+    return [(place.line, record) for place, record in records]
 
-    @pytest.mark.parametrize("row", [b"yes", b"yes\ta\tb"])
-    def test_another_number_of_columns(self, write, row):
-        with pytest.raises(UserError, match=r"line 3: \d columns, the header has 2"):
-            list(read_tsv_records(write(b"label\ttext_a\nno\ta\n" + row + b"\n")))
 
-    def test_json_lines(self, write):
-        path = write(b'{"text_a": "a\\tb"}\r\n{"text_a": "c", "label": 1}')
-        assert [(place.line, record) for place, record in read_json_lines(path)] == [
-            (1, {"text_a": "a\tb"}),
-            (2, {"text_a": "c", "label": 1}),
-        ]
+def test_records(write):
+    found = listed(read_tsv_records(write(b"label\ttext_a\nyes\ta b\nno\t\n")))
+    assert found == [(2, {"label": "yes", "text_a": "a b"}), (3, {"label": "no", "text_a": ""})]
+    path = write(b'{"text_a": "a\\tb"}\r\n{"text_a": "c", "label": 1}')
+    found = listed(read_json_lines(path))
+    assert found == [(1, {"text_a": "a\tb"}), (2, {"text_a": "c", "label": 1})]
 
-    def test_nested_too_deeply(self, write):
-        with pytest.raises(UserError, match="line 1 is not JSON.*: nested too deeply"):
-            list(read_json_lines(write(b"[" * 200_000)))
 
-    @pytest.mark.parametrize("line", [b"{", b"[1]", b"text", b""])
-    def test_no_json_object(self, write, line):
-        with pytest.raises(UserError, match="line 2(: no| is not) JSON"):
-            list(read_json_lines(write(b"{}\n" + line + b"\n{}")))
+@pytest.mark.parametrize(
+    ("reader", "content", "message"),
+    [
+        *(
+            (read_tsv_records, b"label\ttext_a\nno\ta\n" + row, r"line 3: \d columns, .* has 2")
+            for row in (b"yes\n", b"yes\ta\tb\n")
+        ),
+        (read_json_lines, b"[" * 200_000, "line 1 is not JSON.*: nested too deeply"),
+        *(
+            (read_json_lines, b"{}\n" + line + b"\n{}", "line 2(: no| is not) JSON")
+            for line in (b"{", b"[1]", b"text", b"")
+        ),
+    ],
+)
+def test_records_that_are_none(write, reader, content, message):
+    with pytest.raises(UserError, match=message):
+        list(reader(write(content)))

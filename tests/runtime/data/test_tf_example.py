@@ -12,6 +12,7 @@ from runtime.data import tf_example
 NUMBERS = st.lists(st.integers(0, 2**63 - 1), max_size=40)
 
 
+@hypothesis.settings(max_examples=50)
 @hypothesis.given(st.dictionaries(st.text(max_size=300), NUMBERS, max_size=5))
 def test_tensorflow_reads_what_is_written(fields):
     example = tf.train.Example.FromString(tf_example.serialize(fields))
@@ -19,6 +20,7 @@ def test_tensorflow_reads_what_is_written(fields):
     assert {key: list(features[key].int64_list.value) for key in features} == fields
 
 
+@hypothesis.settings(max_examples=50)
 @hypothesis.given(NUMBERS)
 def test_the_bytes_are_those_of_protocol_buffers(numbers):
     """Of one feature; the order of several is free."""

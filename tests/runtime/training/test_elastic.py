@@ -11,12 +11,8 @@ from runtime import distributed
 from runtime.errors import FlagError
 from runtime.training.elastic import as_begun, go_on
 
-BEGUN = {
-    "number of workers": 4,
-    "gradient_accumulation_steps": 3,
-    "train_batch_size": 8,
-    "optimizer": "adamw",
-}
+BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
+BEGUN["optimizer"] = "adamw"
 
 
 @pytest.fixture
@@ -52,14 +48,12 @@ def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
 
 
 def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
+    """Other differences stay."""
+    assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
     settings.scale_learning_rate = True
     with distributed.as_if(2):
         go_on(settings, BEGUN)
     assert settings.learning_rate * 2 == 0.5 * 4
-
-
-def test_other_differences_stay(settings):
-    assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
 
 
 def test_workers_that_cannot(settings):
@@ -70,9 +64,6 @@ def test_workers_that_cannot(settings):
         "workers cannot share out in batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
         "give another --train_batch_size"
     )
-
-
-def test_a_batch_that_no_number_of_workers_can(settings):
     with pytest.raises(FlagError, match="no number of them can"):
         as_begun(settings, by(1, train_batch_size=7))
 

@@ -31,20 +31,15 @@ def archive(tmp_path):
 
 @pytest.mark.parametrize("checkpoint", ["", "model.ckpt-best"])
 def test_a_model_that_is_missing(archive, checkpoint):
-    fetch_missing(settings(archive / checkpoint))
-    assert {path.name for path in archive.iterdir()} >= set(FILES)
-
-
-def test_only_where_it_is_asked_for(archive):
-    fetch_missing(settings(archive, download=False))
+    """It is fetched only where that is asked for, and stays as it is then."""
+    fetch_missing(settings(archive / checkpoint, download=False))
     fetch_missing(settings(None))
     assert not archive.exists()
-
-
-def test_one_that_is_there_stays(archive):
-    archive.mkdir()
-    fetch_missing(settings(archive / "model.ckpt-best"))
-    assert not list(archive.iterdir())
+    fetch_missing(settings(archive / checkpoint))
+    assert {path.name for path in archive.iterdir()} >= set(FILES)
+    (archive / FILES[0]).unlink()
+    fetch_missing(settings(archive / checkpoint))
+    assert not (archive / FILES[0]).exists()
 
 
 def test_a_name_that_is_not_known(tmp_path, capfd):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,46 +27,30 @@ from runtime.training.task import DEV, TRAIN, Task
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
 
 
-def flags_of_task() -> None:
-    """Defines what runs ask for."""
-    define_keep_checkpoint_max()
-    define_scoring_while_training()
+DEFINERS = [
+    *(define_run_flags, define_keep_checkpoint_max),
+    *(define_scoring_while_training, define_ignored_flags),
+]
+
+
+def always(value: object) -> Callable[..., object]:
+    return lambda self, *args: value
 
 
 class NoTask(Task):
     """A task of which only the outside is looked at."""
 
     outputs = ("answers.txt",)
-
-    def wanted(self):
-        return [TRAIN]
+    wanted, prepared, contents = always([TRAIN]), always(DATA), always({"train_file": "abc"})
+    model_fn = always(lambda features, labels, mode, params: None)
+    model_inputs, compare = always({}), always(None)
+    score_key, score = always("f1"), always(None)
 
     def part(self, name):
         return self
 
-    def prepared(self):
-        return DATA
-
-    def contents(self, part):
-        return {"train_file": "abc"}
-
     def steps(self, num_examples):
         return num_examples, 0
-
-    def model_fn(self, steps):
-        return lambda features, labels, mode, params: None
-
-    def model_inputs(self):
-        return {}
-
-    def compare(self, variables):
-        return None
-
-    def score_key(self, data):
-        return "f1"
-
-    def score(self, data, outputs):
-        return None
 
 
 @pytest.fixture
@@ -73,15 +58,14 @@ def begin(set_flags, tmp_path):
     """Makes a run in a folder, with flags."""
 
     def begin(*flags: str) -> Run:
-        definers = [define_run_flags, flags_of_task, define_ignored_flags]
-        set_flags(definers, f"--output_dir={tmp_path}", *flags)
+        set_flags(DEFINERS, f"--output_dir={tmp_path}", *flags)
         return Run(NoTask(Settings()))
 
     yield begin
     locks.release_held()
 
 
-@pytest.mark.parametrize("accumulated", [1, 2, 3])
+@pytest.mark.parametrize("accumulated", [1, 3])
 def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulated):
     """A step takes as many batches as are accumulated."""
     done, starts = 5, []
@@ -96,10 +80,14 @@ def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulate
 
 
 def test_the_folder_is_its_own(begin, tmp_path):
+    """The litter of killed runs goes."""
+    for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh"):
+        (tmp_path / name).touch()
+    (tmp_path / "model.ckpt-3_temp").mkdir()
     begin()
-    assert os.listdir(tmp_path) == ["run.lock"]
+    assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
     locks.release_held()
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
 
 
 def test_the_record_tells_settings_and_what_the_task_writes(begin, tmp_path, monkeypatch):
@@ -113,19 +101,14 @@ def test_the_record_tells_settings_and_what_the_task_writes(begin, tmp_path, mon
     assert {"answers.txt", "model.ckpt-*", "eval_results.json"} <= set(record["outputs"])
 
 
-def test_the_litter_of_killed_runs_goes(begin, tmp_path):
-    for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh", "model.ckpt-3_temp"):
-        (tmp_path / name).mkdir() if name.endswith("_temp") else (tmp_path / name).touch()
-    begin()
-    assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
-
-
-def test_the_input_is_read_once_however_often_it_is_scored(begin, monkeypatch):
-    """It may be large, and is scored in the middle of a training."""
+def test_what_is_only_scored(begin, monkeypatch):
+    """It leaves no record of settings of weights, and is read once however often it is scored: it
+    may be large, and is scored in the middle of a training."""
     read = []
     monkeypatch.setattr(NoTask, "contents", lambda self, part: read.append(part) or {})
     begun = begin()
     begun.prepare(DEV)
+    assert "learning_rate" not in begun.facts and begun.facts["predict_batch_size"] == 8
     for _ in range(2):
         begun._evaluation(DATA)
     assert read == [DEV]
@@ -133,31 +116,26 @@ def test_the_input_is_read_once_however_often_it_is_scored(begin, monkeypatch):
 
 @pytest.mark.parametrize("by_length", [True, False])
 def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch, by_length):
-    read = []
-    monkeypatch.setattr(Data, "order", lambda self: np.arange(8)[::-1])
+    read, backwards = [], np.arange(8)[::-1]
+    monkeypatch.setattr(Data, "order", lambda self: backwards)
     monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
     predictor = begin().predictor(DATA, by_length)
-    (order,) = read
-    if by_length:
-        assert order.tolist() == predictor._places.tolist() == [7, 6, 5, 4, 3, 2, 1, 0]
-    else:
-        assert order is None and predictor._places is None
+    expected = backwards if by_length else None
+    np.testing.assert_equal(read, [expected])
+    np.testing.assert_equal(predictor._places, expected)
 
 
 @pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
-def test_scoring_while_training_needs_what_is_scored(begin, tmp_path, flag, set_flags):
-    definers = [define_run_flags, flags_of_task, define_ignored_flags]
-    set_flags(definers, f"--output_dir={tmp_path}", "--device=cpu", flag)
+def test_scoring_while_training_needs_what_is_scored(tmp_path, flag, set_flags):
+    set_flags(DEFINERS, f"--output_dir={tmp_path}", "--device=cpu", flag)
     with pytest.raises(FlagError, match="--evaluate_while_training and --patience need data"):
         run.run(NoTask)
+    locks.release_held()
 
 
-@pytest.mark.parametrize(
-    ("do_eval", "kept"),
-    [(True, 0), (False, 3)],
-    ids=["all are scored first", "as training goes on"],
-)
+@pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
 def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
+    """As training goes on, unless all are scored first."""
     settings = begin("--keep_checkpoint_max=3", "--save_checkpoints_minutes=7").task.settings
     settings.do_eval = do_eval
     plan = run.training_plan(settings, 100)
@@ -165,40 +143,22 @@ def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
     assert plan.save_checkpoints_minutes == 7
 
 
-class TestPatience:
+@pytest.mark.parametrize(
+    ("patience", "scores", "ends"),
+    [
+        *((2, [1.0], False), (2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False)),
+        # An equal score is no better one.
+        (2, [2.0, 1.0, 2.0], True),
+        (0, [3.0, 2.0, 1.0, 0.0], False),
+    ],
+)
+def test_patience(begin, monkeypatch, patience, scores, ends):
     """How many checkpoints without a better score end a training."""
-
-    @pytest.fixture
-    def asked(self, begin, monkeypatch):
-        """Whether the training is to end after checkpoints with these scores."""
-
-        def asked(patience: int, *scores: float) -> bool:
-            begun = begin(f"--patience={patience}")
-            evaluation = object.__new__(run.Evaluation)
-            evaluation._key = "f1"
-            evaluation._history = [{"f1": score} for score in scores]
-            monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
-            return begun._score_and_ask(DATA, None)
-
-        return asked
-
-    @pytest.mark.parametrize(
-        ("scores", "ends"),
-        [([1.0], False), ([2.0, 1.0], False), ([2.0, 1.0, 2.0], True), ([1.0, 1.5, 2.0], False)],
-    )
-    def test_of_two(self, asked, scores, ends):
-        """An equal score is no better one."""
-        assert asked(2, *scores) == ends
-
-    def test_of_none(self, asked):
-        assert not asked(0, 3.0, 2.0, 1.0, 0.0)
-
-
-def test_dev_is_no_training(begin):
-    """What is only scored leaves no record of settings of weights."""
-    begun = begin()
-    begun.prepare(DEV)
-    assert "learning_rate" not in begun.facts and begun.facts["predict_batch_size"] == 8
+    begun = begin(f"--patience={patience}")
+    evaluation = object.__new__(run.Evaluation)
+    evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
+    monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
+    assert begun._score_and_ask(DATA, None) == ends
 
 
 def test_graphs_are_not_built_before_the_workers_are_connected(begin):

@@ -1,13 +1,10 @@
 """run.json: a folder is resumed by the run that began it, and by no other."""
 
 import json
-import logging
 import os
 import signal
-import time
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from runtime.errors import FlagError, UserError
 from runtime.files import open_atomically
@@ -23,47 +20,20 @@ SETTINGS = {
 }
 TASK_OUTPUTS = ("predictions.json", "nbest_predictions.json")
 OUTPUTS = (
-    "model.ckpt-10.index",
-    "model.ckpt-10.data-00000-of-00001",
-    "model.ckpt-10.meta",
-    "model.ckpt-best.index",
-    "resume.ckpt-12.index",
-    "checkpoint",
-    "graph.pbtxt",
-    "events.out.tfevents.1.host",
-    "eval/events.out.tfevents.2.host",
-    "predictions.json",
-    "nbest_predictions.json",
-    "eval_results.txt",
-    "eval_results.json",
-    "assets.extra/model.json",
+    *("model.ckpt-10.index", "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.meta"),
+    *("model.ckpt-best.index", "resume.ckpt-12.index", "checkpoint", "graph.pbtxt"),
+    *("events.out.tfevents.1.host", "eval/events.out.tfevents.2.host", "predictions.json"),
+    *("nbest_predictions.json", "eval_results.txt", "eval_results.json", "assets.extra/model.json"),
 )
 # What a run may find in its folder; some have names that are nearly a run's.
 OTHERS = (
-    "notes.txt",
-    "model.ckpt-notes.txt",
-    "model.ckpt-10.index.bak",
-    "model.ckpt-best-of-all.index",
-    "model.ckpt-999/notes.txt",
-    "events.out.tfevents.notes",
-    "eval/notes.txt",
-    "eval/predictions.json",
-    "assets.extra/notes.txt",
-    "assets.extra/.notes.txt.abcdefgh",
-    "checkpoint.old",
-    "test_results.tsv",
-    ".predictions.json.old",
-    ".predictions.json.ABCDEFGH",
-    ".notes.txt.abcdefgh",
-    "checkpoint.tmp",
-    "model.ckpt-3_temp/notes.txt",
-    "model.ckpt-best_temp/part-00000-of-00001.index",
-    "train.tf_record",
-    "train.tf_record.json",
-    "eval.tf_record",
-    "eval_left.npz",
-    "evaluation/table.csv",
-    "my_model.ckpt-10.index",
+    *("notes.txt", "model.ckpt-notes.txt", "model.ckpt-10.index.bak", "my_model.ckpt-10.index"),
+    *("model.ckpt-best-of-all.index", "model.ckpt-999/notes.txt", "events.out.tfevents.notes"),
+    *("eval/notes.txt", "eval/predictions.json", "assets.extra/notes.txt", "checkpoint.old"),
+    *("assets.extra/.notes.txt.abcdefgh", "test_results.tsv", ".predictions.json.old"),
+    *(".predictions.json.ABCDEFGH", ".notes.txt.abcdefgh", "checkpoint.tmp", "eval_left.npz"),
+    *("model.ckpt-3_temp/notes.txt", "model.ckpt-best_temp/part-00000-of-00001.index"),
+    *("train.tf_record", "train.tf_record.json", "eval.tf_record", "evaluation/table.csv"),
     "saved_model/1/saved_model.pb",
 )
 
@@ -77,14 +47,23 @@ def listing(folder):
     return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
 
 
+def write(folder, names):
+    """Makes files that hold their names."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def edit(folder, **changes):
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, **changes}))
+
+
 @pytest.fixture
 def full(tmp_path):
     """A folder with all kinds of files, ours and others, and a record."""
     begin(tmp_path)
-    for name in OUTPUTS + OTHERS:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(name)
+    write(tmp_path, OUTPUTS + OTHERS)
     return tmp_path
 
 
@@ -93,54 +72,45 @@ class TestBegin:
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
         assert record.pop("outputs") == [
-            "assets.extra/config.json",
-            "assets.extra/model.json",
-            "assets.extra/spm.model",
-            "assets.extra/vocab.txt",
-            "checkpoint",
-            "eval/events.out.tfevents.*",
-            "eval_results.json",
-            "eval_results.txt",
-            "events.out.tfevents.*",
-            "graph.pbtxt",
-            "model.ckpt-*",
-            "nbest_predictions.json",
-            "predictions.json",
-            "resume.ckpt-*",
+            *("assets.extra/config.json", "assets.extra/model.json", "assets.extra/spm.model"),
+            *("assets.extra/vocab.txt", "checkpoint", "eval/events.out.tfevents.*"),
+            *("eval_results.json", "eval_results.txt", "events.out.tfevents.*", "graph.pbtxt"),
+            *("model.ckpt-*", "nbest_predictions.json", "predictions.json", "resume.ckpt-*"),
             "run.json",
         ]
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
         assert record == {**expected, "settings": SETTINGS}
         assert listing(tmp_path).keys() == {"run.json"}
+        # The order of settings does not matter.
+        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
 
-    def test_the_same_run_changes_nothing(self, full):
+    def test_what_is_there_stays(self, full):
+        """Whether it is of the same run or of none."""
         before = listing(full)
         begin(full)
         assert listing(full) == before
-
-    def test_the_order_of_settings_does_not_matter(self, tmp_path):
-        begin(tmp_path)
-        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
-
-    def test_a_folder_with_other_things_may_be_used(self, tmp_path):
-        for name in ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out"):
-            (tmp_path / name).write_text("x")
-        begin(tmp_path)
-        assert (tmp_path / "run.json").exists()
+        others = ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out")
+        write(full / "others", others)
+        begin(full / "others")
+        assert listing(full / "others").keys() == {"run.json", *others}
 
 
 class TestAnotherRun:
     def test_the_flags_that_differ_are_named_with_both_values(self, full):
         before = listing(full)
         with pytest.raises(FlagError) as caught:
-            begin(full, learning_rate=1e-4, init_checkpoint="sha256:bb")
+            begin(full, learning_rate=1e-4, init_checkpoint="sha256:bb", warmup=0.1)
         message = str(caught.value)
         assert "--learning_rate (was 5e-05, is 0.0001)" in message
         assert "--init_checkpoint (was None, is sha256:bb)" in message
-        assert "train_batch_size" not in message
+        assert "--warmup (was None, is 0.1)" in message and "train_batch_size" not in message
         assert str(full) in message and "\n" not in message
         assert "another --output_dir" in message and "--overwrite_output_dir" in message
         assert caught.value.exit_code == 2
+        with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
+            begin_run(str(full), {k: v for k, v in SETTINGS.items() if "batch" not in k}, {})
+        with pytest.raises(FlagError, match="--albert_config_file "):
+            begin(full, albert_config_file={**SETTINGS["albert_config_file"], "hidden_size": 64})
         assert listing(full) == before
 
     def test_another_number_of_workers(self, tmp_path):
@@ -155,69 +125,46 @@ class TestAnotherRun:
             "--overwrite_output_dir to remove what is there and start anew"
         )
 
-    def test_inside_a_setting(self, full):
-        with pytest.raises(FlagError, match="--albert_config_file "):
-            begin(full, albert_config_file={"hidden_size": 64, "hidden_dropout_prob": 0.1})
-
-    def test_a_setting_that_is_new_or_gone(self, tmp_path):
-        begin(tmp_path)
-        with pytest.raises(FlagError, match=r"--warmup \(was None, is 0.1\)"):
-            begin(tmp_path, warmup=0.1)
-        with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
-            begin_run(str(tmp_path), {k: v for k, v in SETTINGS.items() if "batch" not in k}, {})
-
     def test_checkpoints_without_a_record(self, full):
         (full / "run.json").unlink()
         before = listing(full)
-        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json") as caught:
+        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
             begin(full)
-        assert "--overwrite_output_dir" in str(caught.value)
         assert listing(full) == before
 
     @pytest.mark.parametrize(
         "content",
         [b"", b"{", b"[]", b"null", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff"]
-        + [100_000 * b"["],
+        + [100_000 * b"[", None],
     )
-    def test_a_damaged_record(self, full, content):
-        (full / "run.json").write_bytes(content)
+    def test_a_damaged_record(self, tmp_path, content):
+        path = tmp_path / "run.json"
+        path.mkdir() if content is None else path.write_bytes(content)
         with pytest.raises(UserError, match=r"run\.json is damaged; give another --output_dir"):
-            begin(full)
-        assert (full / "run.json").read_bytes() == content
-
-    def test_a_record_that_is_a_folder(self, tmp_path):
-        (tmp_path / "run.json").mkdir()
-        with pytest.raises(UserError, match="is damaged"):
             begin(tmp_path)
+        assert path.is_dir() if content is None else path.read_bytes() == content
 
 
 class TestOverwrite:
     @pytest.mark.parametrize("changes", [{}, {"learning_rate": 1.0}], ids=["same", "another"])
-    def test_outputs_go_and_other_files_stay(self, full, changes):
+    def test_outputs_go_and_other_files_stay(self, full, changes, log):
         begin(full, overwrite=True, **changes)
         after = listing(full)
         assert after.keys() == {"run.json", *OTHERS}
         assert all(after[name].decode() == name for name in OTHERS)
+        assert any(f"removed 15 files in {full}" in line for line in log())
         begin(full, **changes)
-
-    def test_without_a_record_or_with_a_damaged_one(self, full):
+        # Without a record, or with a damaged one.
         (full / "run.json").write_text("{")
         begin(full, overwrite=True)
         (full / "run.json").unlink()
-        (full / "model.ckpt-3.index").write_text("x")
+        write(full, ["model.ckpt-3.index"])
         begin(full, overwrite=True)
         assert listing(full).keys() == {"run.json", *OTHERS}
 
-    def test_an_empty_folder(self, tmp_path):
-        begin(tmp_path, overwrite=True)
-        assert listing(tmp_path).keys() == {"run.json"}
-
     def test_a_name_with_pattern_characters(self, tmp_path):
         folder = tmp_path / "run[1]*"
-        folder.mkdir()
-        (tmp_path / "run1").mkdir()
-        for f in (folder, tmp_path / "run1"):
-            (f / "model.ckpt-1.index").write_text("x")
+        write(tmp_path, [f"{name}/model.ckpt-1.index" for name in (folder.name, "run1")])
         with pytest.raises(FlagError):
             begin(folder)
         begin(folder, overwrite=True)
@@ -225,26 +172,26 @@ class TestOverwrite:
 
     def test_links_are_removed_and_not_followed(self, tmp_path):
         elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
-        for path in (elsewhere, folder):
-            path.mkdir()
-        for name in ("events.out.tfevents.2.host", "model.ckpt-1.index"):
-            (elsewhere / name).write_text("x")
-        (folder / "eval").symlink_to(elsewhere)
-        (folder / "model.ckpt-999").symlink_to(elsewhere)
+        folder.mkdir()
+        files = ("events.out.tfevents.2.host", "model.ckpt-1.index", "part-00000-of-00001.index")
+        write(elsewhere, files)
+        for name in ("eval", "model.ckpt-999", "model.ckpt-10_temp", ".saving"):
+            (folder / name).symlink_to(elsewhere)
         (folder / "model.ckpt-998").symlink_to(tmp_path / "nowhere")
         (folder / "model.ckpt-1.index").symlink_to(elsewhere / "model.ckpt-1.index")
-        before = listing(elsewhere)
+        clear_litter_of_runs(str(folder), [])
+        before = {path.name for path in folder.iterdir()}
+        assert before >= {"eval", "model.ckpt-1.index", "model.ckpt-10_temp"}
         begin(folder, overwrite=True)
-        assert listing(elsewhere) == before
-        names = {path.name for path in folder.iterdir()}
-        assert names == {"run.json", "eval", "model.ckpt-999", "model.ckpt-998"}
+        assert listing(elsewhere).keys() == {*files}
+        assert {path.name for path in folder.iterdir()} == before - {"model.ckpt-1.index"} | {
+            "run.json"
+        }
 
     def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
-        record = json.loads((full / "run.json").read_text())
-        (full / "null_odds.json").write_text("x")
+        write(full, ["null_odds.json"])
         checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
-        record["outputs"] = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
-        (full / "run.json").write_text(json.dumps(record))
+        edit(full, outputs=["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"])
         begin(full, overwrite=True)
         kept = [name for name in OUTPUTS if ".ckpt-" not in name]
         assert listing(full).keys() == {"run.json", *OTHERS, *kept}
@@ -254,81 +201,41 @@ class TestOverwrite:
         for outputs in ({}, {"outputs": None}, {"outputs": [1]}, {"outputs": "notes.txt"}):
             record = {"version": 1, "settings": SETTINGS, **outputs}
             (full / "run.json").write_text(json.dumps(record))
-            for name in OUTPUTS:
-                (full / name).write_text(name)
+            write(full, OUTPUTS)
             begin(full)
             begin(full, overwrite=True)
             assert listing(full).keys() == {"run.json", *OTHERS}
 
-    def test_is_logged(self, full, caplog, monkeypatch):
-        monkeypatch.setattr(tf.get_logger(), "propagate", True)
-        caplog.set_level(logging.INFO, tf.get_logger().name)
-        begin(full, overwrite=True)
-        assert any(f"removed 15 files in {full}" in r.getMessage() for r in caplog.records)
+
+LITTER = (
+    *(".predictions.json.abcd_123", ".nbest_predictions.json.00000000", ".run.json.abcdefgh"),
+    *(".model.ckpt-best.index.abcdefgh", ".model.ckpt-10.data-00000-of-00001.abcdefgh"),
+    *(".eval_results.txt.abcdefgh", "assets.extra/.spm.model.abcdefgh"),
+    *(f"checkpoint.tmp{32 * 'a'}", f"model.ckpt-10.meta.tmp{32 * '0'}"),
+    *(".saving/model.ckpt-10.index", ".saving/model.ckpt-10_temp/part-00000-of-00001.index"),
+    "model.ckpt-10_temp/part-00000-of-00001.index",
+    "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
+)
 
 
 class TestLitter:
-    LITTER = (
-        ".predictions.json.abcd_123",
-        ".nbest_predictions.json.00000000",
-        ".model.ckpt-best.index.abcdefgh",
-        ".model.ckpt-10.data-00000-of-00001.abcdefgh",
-        ".run.json.abcdefgh",
-        ".eval_results.txt.abcdefgh",
-        "assets.extra/.spm.model.abcdefgh",
-        f"checkpoint.tmp{32 * 'a'}",
-        f"model.ckpt-10.meta.tmp{32 * '0'}",
-        ".saving/model.ckpt-10.index",
-        ".saving/model.ckpt-10_temp/part-00000-of-00001.index",
-        "model.ckpt-10_temp/part-00000-of-00001.index",
-        "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
-    )
-
-    @pytest.fixture
-    def littered(self, full):
-        """A folder as killed runs leave it."""
-        for name in self.LITTER:
-            (full / name).parent.mkdir(parents=True, exist_ok=True)
-            (full / name).write_text(name)
+    @pytest.mark.parametrize("task_outputs", [TASK_OUTPUTS, ["test_results.tsv"]])
+    def test_goes_and_all_else_stays(self, full, task_outputs):
+        """Of another task too: the record lists it."""
+        kept = listing(full)
+        write(full, LITTER)
         (full / "model.ckpt-4_temp").mkdir()
-        return full
-
-    def test_goes_and_all_else_stays(self, littered):
-        kept = {name: content for name, content in listing(littered).items()}
-        clear_litter_of_runs(str(littered), TASK_OUTPUTS)
-        for name in self.LITTER:
-            del kept[name]
-        assert listing(littered) == kept
-        assert not (littered / "model.ckpt-10_temp").exists()
-        assert not (littered / "model.ckpt-4_temp").exists()
-
-    def test_of_another_task(self, littered):
-        clear_litter_of_runs(str(littered), ["test_results.tsv"])
-        assert not (littered / self.LITTER[0]).exists(), "the record lists it"
-
-    def test_links_are_not_followed(self, tmp_path):
-        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
-        for path in (elsewhere, folder):
-            path.mkdir()
-        (elsewhere / "part-00000-of-00001.index").write_text("x")
-        (folder / "model.ckpt-10_temp").symlink_to(elsewhere)
-        (folder / ".saving").symlink_to(elsewhere)
-        clear_litter_of_runs(str(folder), [])
-        assert (elsewhere / "part-00000-of-00001.index").exists()
-        assert (folder / "model.ckpt-10_temp").is_symlink()
+        clear_litter_of_runs(str(full), task_outputs)
+        assert listing(full) == kept
+        assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
     def test_of_a_killed_writer(self, tmp_path):
         """The real name that one leaves."""
-        read, write = os.pipe()
         child = os.fork()
         if not child:
             with open_atomically(str(tmp_path / "predictions.json")) as file:
                 file.write("half")
-                file.flush()
-                os.write(write, b"x")
-                time.sleep(60)
-        os.read(read, 1)
-        os.kill(child, signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
         assert len(listing(tmp_path)) == 1
         clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
