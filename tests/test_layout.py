@@ -1,36 +1,22 @@
-"""The house rules that a machine can check: imports run downward, names are re-exported only."""
+"""The house rules that a machine can check; each test lists all that break one."""
 
 from __future__ import annotations
 
 import ast
-import importlib
+import functools
 import pathlib
 import re
 
-import pytest
-
 from tests.helpers.forking import ROOT
+from tests.near import imported
 
 # A folder with a task is one.
 TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
 MODEL = (
-    "gradients",
-    "modeling",
-    "modeling_config",
-    "modeling_layers",
-    "modeling_recompute",
-    "optimization",
-    "sentencepiece_text",
-    "sharded_optimizer",
-    "token_rows",
-    "wordpiece_text",
-    "token_offsets",
-    "tokenization",
-    "encoder_flags",
-    "encoder_task",
-    "weights",
-    "classification",
-    "looking",
+    *("gradients", "modeling", "modeling_config", "modeling_layers", "modeling_recompute"),
+    *("optimization", "sharded_optimizer", "token_rows", "token_offsets", "tokenization"),
+    *("sentencepiece_text", "wordpiece_text", "encoder_flags", "encoder_task"),
+    *("weights", "classification", "looking"),
 )
 # The reference's modules, which only name things; the signatures are in `doors/`.
 DOORS = ("doors", "lamb_optimizer", *(path.stem for path in ROOT.glob("*_utils.py")))
@@ -59,22 +45,6 @@ BELOW = {
 }
 
 
-def imported(path: pathlib.Path) -> set[str]:
-    """Top-level names of the modules that a file imports."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.split(".")[0])
-    return names
-
-
-def floor_of(path: pathlib.Path) -> str | None:
-    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    return "model" if top in MODEL else top if top in MAY_IMPORT else None
-
-
 def sources() -> list[pathlib.Path]:
     above = (*TASKS, "answering", "serving", "doors")
     rooms = ("runtime", "classification", "weights", "looking", *above)
@@ -82,54 +52,70 @@ def sources() -> list[pathlib.Path]:
     return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_run_downward(path):
-    floor = floor_of(path)
-    if floor:
-        assert imported(path) & OURS <= MAY_IMPORT[floor]
-    if floor != "runtime":
-        assert not imported(path) & {"horovod", "habana_frameworks"}
-    assert not imported(path) & {"torch", "transformers", "six"}
+@functools.cache
+def text_of(path: pathlib.Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
-def rooms_imported(path: pathlib.Path) -> set[str]:
-    """The rooms of `runtime/` that a file imports; "" for what is in none of them."""
-    text = path.read_text(encoding="utf-8")
-    modules = re.findall(r"^\s*(?:from|import) runtime(?:\.(\w+))?", text, re.MULTILINE)
-    return {module if module in BELOW else "" for module in modules}
+@functools.cache
+def tree_of(path: pathlib.Path) -> ast.Module:
+    return ast.parse(text_of(path))
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_rooms_of_the_runtime(path):
+@functools.cache
+def modules_of(path: pathlib.Path) -> set[str]:
+    """Full names of what a file imports."""
+    return imported(tree_of(path))
+
+
+def tops_of(path: pathlib.Path) -> set[str]:
+    return {name.split(".")[0] for name in modules_of(path)}
+
+
+def name_of(path: pathlib.Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def functions_of(path: pathlib.Path) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)]
+
+
+PROGRAMS = [path for path in sorted(ROOT.glob("*.py")) if "__main__" in text_of(path)]
+
+
+def floor_of(path: pathlib.Path) -> str | None:
+    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    return "model" if top in MODEL else top if top in MAY_IMPORT else None
+
+
+def test_imports_run_downward():
+    wrong = {}
+    for path in sources():
+        floor, tops = floor_of(path), tops_of(path)
+        above = tops & OURS - MAY_IMPORT[floor] if floor else set()
+        foreign = {"torch", "transformers", "six"}
+        foreign |= set() if floor == "runtime" else {"horovod", "habana_frameworks"}
+        wrong[name_of(path)] = above | tops & foreign
+    assert {name: tops for name, tops in wrong.items() if tops} == {}
+
+
+def test_rooms_of_the_runtime():
     """Each may use the rooms below it; what is in no room uses none."""
-    room = path.parent.name if path.parent.name != "runtime" else None
-    allowed = BELOW[room] | {room} if room else set()
-    assert rooms_imported(path) - {""} <= allowed
-
-
-def test_every_room_is_known():
-    rooms = {path.parent.name for path in (ROOT / "runtime").glob("*/*.py")}
-    assert rooms == BELOW.keys()
+    wrong, found = {}, set()
+    for path in (ROOT / "runtime").rglob("*.py"):
+        room = path.parent.name
+        found |= {room} - {"runtime"}
+        allowed = {room} | BELOW.get(room, set())
+        parts = [name.split(".")[1] for name in modules_of(path) if name.startswith("runtime.")]
+        wrong[name_of(path)] = BELOW.keys() & set(parts) - allowed
+    assert {name: rooms for name, rooms in wrong.items() if rooms} == {}
+    assert found == BELOW.keys()
 
 
 def test_flags_are_read_where_a_program_starts():
     """And where they are defined; below, values are passed."""
-    reading = {p.relative_to(ROOT) for p in sources() if re.search(r"\bFLAGS\b", p.read_text())}
-    starts = {p.relative_to(ROOT) for p in ROOT.glob("*.py") if "__main__" in p.read_text()}
-    assert reading - starts == {pathlib.Path("runtime/flags.py")}
-
-
-def test_functions_are_short_enough_to_see_whole():
-    """60 lines at most, docstring, comments and empty lines not counted."""
-    long = {
-        f"{path.name}:{node.name}": lines
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef) and (lines := lines_of_code(node)) > 60
-    }
-    assert not long
+    reading = {path for path in sources() if re.search(r"\bFLAGS\b", text_of(path))}
+    assert reading - {*PROGRAMS} == {ROOT / "runtime/flags.py"}
 
 
 def lines_of_code(function: ast.FunctionDef) -> int:
@@ -137,81 +123,85 @@ def lines_of_code(function: ast.FunctionDef) -> int:
     return len({line for node in body for line in range(node.lineno, node.end_lineno + 1)})
 
 
+def test_functions_and_modules_are_short_enough_to_read():
+    """60 lines at most, docstring, comments and empty lines not counted; past 550 lines a module
+    is two."""
+    functions = [(name_of(p), node) for p in sources() for node in functions_of(p)]
+    long = [f"{name}: {node.name}" for name, node in functions if lines_of_code(node) > 60]
+    long += [name_of(path) for path in sources() if len(text_of(path).splitlines()) > 550]
+    assert long == []
+
+
 def test_estimators_come_from_one_module():
     """`tf.estimator` is there up to TensorFlow 2.15 only."""
     pattern = re.compile(r"\btf2?\.estimator\b|tensorflow_estimator")
-    assert [p.name for p in sources() if pattern.search(p.read_text())] == ["estimators.py"]
+    assert [p.name for p in sources() if pattern.search(text_of(p))] == ["estimators.py"]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in sorted(ROOT.glob("*.py")) if "__main__" in p.read_text()], ids=str
-)
-def test_programs_import_runtime_before_what_imports_tensorflow(path):
-    statements = ast.parse(path.read_text(encoding="utf-8")).body
-    names = [
-        node.names[0].name if isinstance(node, ast.Import) else node.module
-        for node in statements
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    assert "runtime" in names
-    before = {name.split(".")[0] for name in names[: names.index("runtime")]}
-    assert not before & {"tensorflow", *OURS}
+def test_programs_import_runtime_before_what_imports_tensorflow():
+    for path in PROGRAMS:
+        names = [
+            node.names[0].name if isinstance(node, ast.Import) else node.module
+            for node in tree_of(path).body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        assert "runtime" in names, path
+        before = {name.split(".")[0] for name in names[: names.index("runtime")]}
+        assert not before & {"tensorflow", *OURS}, path
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_below_imports_the_references_modules(path):
-    if path.relative_to(ROOT).parts[0].removesuffix(".py") not in DOORS:
-        assert not imported(path) & {*DOORS}
-
-
-@pytest.mark.parametrize("name", sorted({*DOORS} - {"doors", "fine_tuning_utils"}))
-def test_reference_modules_only_name_things(name):
-    tree = ast.parse((ROOT / f"{name}.py").read_text(encoding="utf-8"))
-    kinds = {type(node) for node in tree.body[1:]}
-    assert kinds <= {ast.ImportFrom, ast.Assign}
-
-
-def test_doors_hold_nothing_but_names_of_the_reference():
-    """What anyone else would call is the core's."""
+def test_the_references_modules_only_name_things():
+    """And nothing below imports them; what anyone else would call is the core's."""
+    below = [p for p in sources() if p.relative_to(ROOT).parts[0].removesuffix(".py") not in DOORS]
+    assert [name_of(path) for path in below if tops_of(path) & {*DOORS}] == []
+    named = set()
+    for door in {*DOORS} - {"doors", "fine_tuning_utils"}:
+        body = tree_of(ROOT / f"{door}.py").body[1:]
+        assert {type(node) for node in body} <= {ast.ImportFrom, ast.Assign}, door
+        if isinstance(body[-1], ast.Assign):
+            named |= {*ast.literal_eval(body[-1].value)}
     public = {
         node.name
         for path in (ROOT / "doors").glob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
     } - {"input_fn_of", "model_fn_of", "refuse"}
-    named = {name for door in DOORS if door.endswith("_utils") for name in names_of(door)}
     assert public and public <= named
 
 
-def names_of(door: str) -> list[str]:
-    return getattr(importlib.import_module(door), "__all__", [])
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_arguments_that_only_the_reference_has_stay_in_the_doors(task):
+def test_arguments_that_only_the_reference_has_stay_in_the_doors():
     unused = {"ex_index", "hub_module", "task_name", "use_tpu"}
-    found = {
-        f"{path.name}: {argument.arg}"
-        for path in (ROOT / task).glob("*.py")
-        for argument in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    found = [
+        f"{name_of(path)}: {argument.arg}"
+        for path in sources()
+        if path.parent.name in TASKS
+        for argument in ast.walk(tree_of(path))
         if isinstance(argument, ast.arg) and argument.arg in unused
-    }
-    assert not found
+    ]
+    assert found == []
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_docstrings_begin_with_a_verb(path):
+def test_docstrings_begin_with_a_verb():
     """Those of public functions: with none of the words that a noun or a question begins with."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    kinds = ast.FunctionDef | ast.ClassDef | ast.Module
-    texts = {node: ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)}
     no_verb = re.compile(r"(An?|The|This|What|Whether|Where|Why|How|Of)\b")
-    public = [n for n in texts if isinstance(n, ast.FunctionDef) and n.name[0] != "_"]
-    assert not [node.name for node in public if no_verb.match(texts[node])]
-    assert not [text for text in texts.values() if re.search(r"\bso\s+many\b", text)]
+    wrong = [
+        f"{name_of(path)}: {node.name}"
+        for path in sources()
+        for node in functions_of(path)
+        if node.name[0] != "_" and no_verb.match(ast.get_docstring(node) or "")
+    ]
+    kinds = ast.FunctionDef | ast.ClassDef | ast.Module
+    wrong += [
+        f"{name_of(path)}: so many"
+        for path in sources()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, kinds) and re.search(r"\bso\s+many\b", ast.get_docstring(node) or "")
+    ]
+    assert wrong == []
 
 
-def test_modules_stay_readable():
-    """Past some 500 lines a module is two."""
-    long = {p.name: n for p in sources() if (n := len(p.read_text().splitlines())) > 550}
-    assert not long
+def test_no_test_module_is_imported():
+    """What two of them need is in `tests/helpers/`."""
+    pattern = re.compile(r"^\s*(?:from|import) tests\b.*\b(?:test_\w+|conftest)\b", re.MULTILINE)
+    modules = sorted((ROOT / "tests").rglob("*.py"))
+    assert [name_of(path) for path in modules if pattern.search(text_of(path))] == []
