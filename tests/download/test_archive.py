@@ -77,31 +77,40 @@ def test_modes_and_owners_are_those_of_new_files(make, place):
 
 
 GOOD = member("t/good", data=b"1")
+# Sparse files unpack to any size, without a byte that stands for it.
+SPARSE = member("t/holes", data=b"0\n".ljust(512, b"\0"))
+SPARSE[0].pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+SPARSE[0].pax_headers |= {"GNU.sparse.name": "t/holes", "GNU.sparse.realsize": str(2**20)}
+SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, b"?")
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("members", "message"),
     [
-        [member("../evil", data=b"1")],
-        [member("t/../../evil", data=b"1")],
-        [member("t/x/../../../evil", data=b"1")],
-        [folder("../evil")],
+        *(
+            ([GOOD, bad], "evil' would be extracted to .* outside")
+            for bad in (
+                member("../evil", data=b"1"),
+                member("t/../../evil", data=b"1"),
+                member("t/x/../../../evil", data=b"1"),
+                folder("../evil"),
+            )
+        ),
+        *(
+            ([GOOD, member(name, kind, link="t/good")], "special' is neither a usual file nor a")
+            for kind in SPECIAL
+            for name in ("t/special", "special")
+        ),
+        ([GOOD, SPARSE], "'t/holes' is neither a usual file"),
+        ([GOOD, *[member("t/long", tarfile.XHDTYPE)] * 3000], "damaged"),
+        *(
+            (members, "folders at its top, one is needed")
+            for members in ([], [folder("t"), folder("u")], [member("file", data=b"1")])
+        ),
     ],
-    ids=["parent", "through the top", "deep", "folder"],
 )
-def test_a_name_that_leaves_the_folder_is_refused(make, place, bad):
-    refused(make(GOOD, *bad), place, "evil' would be extracted to .* outside")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, b"?"],
-    ids=repr,
-)
-@pytest.mark.parametrize("name", ["t/special", "special"])
-def test_links_devices_and_fifos_are_refused(make, place, kind, name):
-    special = member(name, kind, link="t/good")
-    refused(make(GOOD, special), place, "special' is neither a usual file nor a folder")
+def test_what_is_refused(make, place, members, message):
+    refused(make(*members, mode="w"), place, message)
 
 
 def test_nothing_is_written_through_a_link(make, place, tmp_path):
@@ -109,21 +118,6 @@ def test_nothing_is_written_through_a_link(make, place, tmp_path):
     link = member("t/d", tarfile.SYMTYPE, link="../../../victim")
     refused(make(GOOD, link, member("t/d/evil", data=b"1")), place, "'t/d' is neither")
     assert os.listdir(tmp_path / "victim") == []
-
-
-def with_checksum(header):
-    header[148:156] = b" " * 8
-    header[148:156] = b"%06o\0 " % sum(header)
-    return header
-
-
-def test_sparse_files_are_refused(make, place):
-    """They unpack to any size, without a byte that stands for it."""
-    info, _ = member("t/holes")
-    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
-    info.pax_headers |= {"GNU.sparse.name": "t/holes", "GNU.sparse.realsize": str(2**20)}
-    info.size, data = 512, b"0\n".ljust(512, b"\0")
-    refused(make(GOOD, (info, data), mode="w"), place, "'t/holes' is neither a usual file")
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
@@ -134,11 +128,6 @@ def test_a_header_that_would_fill_the_memory_is_refused(make, place, kind):
     archive = make(GOOD, mode="w")
     archive.write_bytes(archive.read_bytes()[:1024] + info.tobuf(tarfile.GNU_FORMAT))
     refused(archive, place, "a header announces 8589934592 bytes")
-
-
-def test_headers_of_headers_come_to_an_end(make, place):
-    info, _ = member("t/long", tarfile.XHDTYPE)
-    refused(make(GOOD, *[(info, b"")] * 3000, mode="w"), place, "damaged")
 
 
 def too_large(archive, place, **options):
@@ -190,19 +179,13 @@ def test_a_truncated_archive_is_refused(make, place, mode, kept):
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
 def test_a_damaged_compressed_stream_is_refused(make, place, mode):
     archive = make(member("t/a", data=b" ".join(b"%d" % i for i in range(50_000))), mode=mode)
-    content = bytearray(archive.read_bytes())
+    content = archive.read_bytes()
     middle = len(content) // 2
-    content[middle : middle + 100] = b"\xff" * 100
-    archive.write_bytes(content)
+    archive.write_bytes(content[:middle] + b"\xff" * 100 + content[middle + 100 :])
     refused(archive, place, "damaged")
-
-
-def test_the_checksum_of_the_compressed_stream_is_read(make, place):
-    archive = make(member("t/a", data=DATA))
-    content = bytearray(archive.read_bytes())
-    content[-6] ^= 1
-    archive.write_bytes(content)
-    refused(archive, place, "CRC")
+    if mode == "w:gz":  # which ends in a checksum, and the length
+        archive.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
+        refused(archive, place, "CRC")
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>please log in</html>", bytes(10_000)])
@@ -218,7 +201,8 @@ def test_an_impossible_size_is_refused_and_does_not_hang(make, place, name, size
     header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
     header[124:136] = (size % 2**96).to_bytes(12, "big")
     header[124] |= 0x80  # the mark of a binary number
-    header = with_checksum(header)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
     archive = make(GOOD, mode="w")
     archive.write_bytes(archive.read_bytes()[:1024] + header + bytes(1024))
     if size < 0:
@@ -253,11 +237,6 @@ def test_a_folder_with_something_in_it_is_left_alone(make, place):
     with pytest.raises(OSError, match="not empty"):
         unpack(make(GOOD), place / "model")
     assert [p.name for p in place.rglob("*")] == ["model", "mine"]
-
-
-@pytest.mark.parametrize("members", [[], [folder("t"), folder("u")], [member("file", data=b"1")]])
-def test_one_folder_is_needed_at_the_top(make, place, members):
-    refused(make(*members), place, "folders at its top, one is needed")
 
 
 @pytest.mark.parametrize("name", ["{}/evil", "/t/../../../evil"])
