@@ -11,8 +11,6 @@ from packaging.requirements import Requirement
 
 from tests.helpers.forking import ROOT
 
-LOCKS = sorted((ROOT / "requirements").glob("lock-*.txt"))
-
 
 def requirements(path):
     """The requirements of a file and of those it includes."""
@@ -26,17 +24,19 @@ def requirements(path):
 
 def pinned(name, python):
     """The versions in a lock file, by package, for a Python such as "3.10"."""
-    found = requirements(ROOT / "requirements" / f"lock-{name}.txt")
-    environment = {
-        "python_version": python,
-        "python_full_version": f"{python}.13",
-        "sys_platform": "linux",
-    }
+    full = {"python_full_version": f"{python}.13", "sys_platform": "linux"}
     return {
         r.name: str(r.specifier).removeprefix("==")
-        for r in found
-        if not r.marker or r.marker.evaluate(environment)
+        for r in requirements(ROOT / "requirements" / f"lock-{name}.txt")
+        if not r.marker or r.marker.evaluate({"python_version": python, **full})
     }
+
+
+def make(*arguments, env=os.environ):
+    # Without what a `make test DEVICE=...` around this says.
+    outer = ("MAKEFLAGS", "DEVICE", "BASE_PYTHON")
+    env = {name: value for name, value in env.items() if name not in outer}
+    return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -67,31 +67,23 @@ def test_without_a_python_that_fits(tmp_path):
     assert "there is no Python 3.10 with venv; name one with BASE_PYTHON=..." in result.stdout
 
 
-def make(*arguments, **kwargs):
-    # Without what a `make test DEVICE=...` around this says.
-    outer = ("MAKEFLAGS", "DEVICE", "BASE_PYTHON")
-    environment = {k: v for k, v in kwargs.get("env", os.environ).items() if k not in outer}
-    return subprocess.run(
-        ["make", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+def test_locks_are_exact_and_name_no_registry():
+    for path in (ROOT / "requirements").glob("lock-*.txt"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text), path
+        for block in re.split(r"\n(?=\w)", text):
+            assert re.match(r"[\w.-]+==\S+.*\\\n +--hash=sha256:", block), block
+
+
+def test_the_default_tensorflow():
+    older, newer = (
+        dict.fromkeys(("3.10", "3.11"), "2.15.1"),
+        dict.fromkeys(("3.12", "3.13"), "2.21.0"),
     )
-
-
-@pytest.mark.parametrize("path", LOCKS, ids=lambda p: p.stem)
-def test_locks_are_exact_and_name_no_registry(path):
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text)
-    for block in re.split(r"\n(?=\w)", text):
-        assert re.match(r"[\w.-]+==\S+.*\\\n +--hash=sha256:", block), block
-
-
-@pytest.mark.parametrize(
-    ("python", "version"),
-    [("3.10", "2.15.1"), ("3.11", "2.15.1"), ("3.12", "2.21.0"), ("3.13", "2.21.0")],
-)
-def test_the_default_tensorflow(python, version):
-    cpu, gpu = pinned("cpu", python), pinned("gpu", python)
-    assert cpu["tensorflow-cpu"] == gpu["tensorflow"] == version
-    assert cpu["numpy"] == gpu["numpy"] == pinned("dev", python)["numpy"]
+    for python, version in (older | newer).items():
+        cpu, gpu = pinned("cpu", python), pinned("gpu", python)
+        assert cpu["tensorflow-cpu"] == gpu["tensorflow"] == version
+        assert cpu["numpy"] == gpu["numpy"] == pinned("dev", python)["numpy"]
 
 
 def test_an_environment_for_gaudi_stays_as_it_is():
