@@ -1,7 +1,4 @@
-"""The test modules near a file of the product, and a quick run of them after a change.
-
-.venv/bin/python -m tests.near runtime/data/batches.py [FLAGS OF PYTEST]
-"""
+"""The test modules near a file, and a run of them: `python -m tests.near FILE [FLAGS]`."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ import subprocess
 import sys
 
 from tests.helpers.forking import ROOT
+
+RUNNING = "tests.helpers.running"
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -31,31 +30,29 @@ def near(path: pathlib.Path) -> list[pathlib.Path]:
     that run programs, those of several workers, and those with tests that are marked as slow.
     """
     path = path.resolve().relative_to(ROOT)
-    if path.name.startswith("test_"):
-        return [ROOT / path]
     mirror = ROOT / "tests" / path.parent / f"test_{path.stem}.py"
     name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     found, whole = [], []
     for module in sorted((ROOT / "tests").rglob("test_*.py")):
         text = module.read_text(encoding="utf-8")
         # Parsing takes a hundred times as long as this.
-        names = imported(ast.parse(text)) if name.rpartition(".")[2] in text else set()
-        if module == mirror or name in names:
-            runs = "tests.helpers.running" in names and module.parent == ROOT / "tests"
-            of_workers = "tests.helpers.running.run_as_workers" in names
-            (whole if runs or of_workers or "mark.slow" in text else found).append(module)
+        is_likely = module == mirror or name.rpartition(".")[2] in text
+        names = imported(ast.parse(text)) if is_likely else set()
+        if module in (mirror, ROOT / path) or name in names:
+            runs = RUNNING in names and module.parent == ROOT / "tests"
+            is_whole = runs or f"{RUNNING}.run_as_workers" in names or "mark.slow" in text
+            (whole if is_whole else found).append(module)
     return found or whole
 
 
 def main() -> int:
-    """Runs them; returns the exit code of pytest, or 1 if there are none."""
+    """Runs them; returns the exit code."""
     path, *flags = sys.argv[1:] or sys.exit("tests.near: error: name a file: FILE=...")
     modules = [str(module.relative_to(ROOT)) for module in near(pathlib.Path(path))]
     if not modules:
         sys.exit(f"tests.near: error: no test module is near {path}")
     print(*modules, sep="\n", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", *modules, *flags]
-    return subprocess.run(command, cwd=ROOT).returncode
+    return subprocess.call([sys.executable, "-m", "pytest", "-qx", *modules, *flags], cwd=ROOT)
 
 
 if __name__ == "__main__":

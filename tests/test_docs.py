@@ -154,14 +154,9 @@ def test_commands_are_run_or_listed():
 
 
 def test_reasons_are_of_commands_that_are_there():
-    known = {(name, mark) for name, marks in NOT_RUN.items() for mark in marks}
-    used = {
-        (block.page.name, mark)
-        for block in BLOCKS
-        for marks in block.reasons().values()
-        for mark in marks
-    }
-    assert known == used
+    known = {(page, mark) for page in NOT_RUN for mark in pages.marks_of(page)}
+    reasons = [(block.page.name, block.reasons().values()) for block in BLOCKS]
+    assert known == {(page, m) for page, by in reasons for marks in by for m in marks}
 
 
 def test_blocks_say_what_they_are():
@@ -182,12 +177,9 @@ def test_links_lead_somewhere():
     assert wrong == []
 
 
-def test_the_readme_names_every_page():
+def test_the_readme_names_every_page_and_is_for_the_first_hour():
     linked = {(ROOT / target.split("#")[0]).resolve() for target in pages.links_of(README)}
     assert set(PAGES) - {README} <= linked
-
-
-def test_the_readme_is_for_the_first_hour():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
@@ -198,9 +190,8 @@ def test_questions_of_ones_own_can_be_trained_on(tmp_path):
     for path, content in files.items():
         file = tmp_path / pathlib.Path(path).name
         file.write_text(content)
-        articles = load_squad(str(file))
-        is_training = file.name.startswith("train")
-        examples, left_out = read_examples(articles, str(file), is_training, unanswerable=True)
+        source, is_training = str(file), file.name.startswith("train")
+        examples, left_out = read_examples(load_squad(source), source, is_training, True)
         assert not left_out.counts
         used[file.name] = [example.is_impossible for example in examples]
     assert used == {"train.json": [False] * 4, "dev.json": [False], "train-v2.json": [False, True]}
@@ -208,12 +199,11 @@ def test_questions_of_ones_own_can_be_trained_on(tmp_path):
 
 def test_no_page_repeats_another():
     """Flags of commands apart, which are short lines."""
-    pages_by_line: dict[str, set[str]] = {}
+    on: dict[str, set[str]] = {}
     for page in PAGES:
         for line in pages.prose_of(page).splitlines():
-            if len(line) > 60:
-                pages_by_line.setdefault(line.strip(), set()).add(page.name)
-    assert {line: on for line, on in pages_by_line.items() if len(on) > 1} == {}
+            on.setdefault(line.strip(), set()).add(page.name)
+    assert [line for line, names in on.items() if len(line) > 60 and len(names) > 1] == []
 
 
 def test_the_changelog_is_of_this_version():

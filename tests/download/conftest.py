@@ -11,8 +11,8 @@ import pytest
 from download import fetch
 from download.command import run_command
 from download.published import PUBLISHED
+from tests.helpers.download import Server
 from tests.helpers.forking import ROOT
-from tests.helpers.web_server import Server
 
 
 @pytest.fixture

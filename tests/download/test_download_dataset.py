@@ -1,20 +1,19 @@
 """The command download_dataset.py, run as its users run it."""
 
 import hashlib
-import io
+import itertools
 import json
 import os
 import random
-import tarfile
 
 import pytest
 
 from download.download_dataset import main
 from race.examples import RaceProcessor
+from tests.helpers.download import Fault, tar_of
 from tests.helpers.forking import ROOT
 from tests.helpers.race import passage
 from tests.helpers.running import assert_fails
-from tests.helpers.web_server import Fault
 
 TRAIN, DEV = "train-v1.1.json", "dev-v1.1.json"
 FILES = {
@@ -125,17 +124,16 @@ def test_what_is_in_the_way_is_one_error_line(command, arguments, data, spoil, m
 @pytest.mark.parametrize(
     "wrong",
     [
-        [],
-        ["squad"],
-        ["squad", "--data_dir", "x", "--version", "all"],
-        ["squad", "--data_dir", "x", "--base_url", "ftp://host/"],
-        ["squad", "--data_dir", "x", "--base_url", "no address"],
-        ["glue", "--data_dir", "x"],
+        "",
+        "squad",
+        "squad --data_dir x --version all",
+        "squad --data_dir x --base_url ftp://host/",
+        "squad --data_dir x --base_url address",
+        "glue --data_dir x",
     ],
-    ids=lambda wrong: " ".join(wrong[::2]) or "none",
 )
 def test_wrong_arguments_end_with_code_2(command, wrong):
-    done = command(main, *wrong)
+    done = command(main, *wrong.split())
     assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
 
 
@@ -147,25 +145,15 @@ def test_the_script_passes_on_code_2(run, tmp_path):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["squad", "--help"], ["race", "--help"]])
 def test_help_has_an_example(command, arguments):
-    done = command(main, *arguments)
-    assert done.returncode == 0
-    assert "download_dataset.py squad --version 1.1 --data_dir" in done.stdout
+    assert "download_dataset.py squad --version 1.1" in command(main, *arguments).stdout
 
 
 def race_archive(leave_out: str = "none") -> bytes:
     """RACE as it is published: a file a passage."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as tar:
-        folders = [
-            f"{part}/{level}" for part in ("train", "dev", "test") for level in ("middle", "high")
-        ]
-        for folder in folders:
-            for number in range(0 if folder == leave_out else 2):
-                info = tarfile.TarInfo(f"RACE/{folder}/{number}.txt")
-                text = json.dumps(passage(number, "abc")).encode()
-                info.size = len(text)
-                tar.addfile(info, io.BytesIO(text))
-    return content.getvalue()
+    folders = itertools.product(("train", "dev", "test"), ("middle", "high"))
+    names = [f"RACE/{part}/{level}/{n}.txt" for part, level in folders for n in (0, 1)]
+    text = json.dumps(passage(0, "abc")).encode()
+    return tar_of({name: text for name in names if leave_out not in name})
 
 
 class TestRace:

@@ -1,12 +1,35 @@
-"""A web server on this machine whose faults a test can order."""
+"""A web server on this machine whose faults a test can order, and archives for it."""
 
 from __future__ import annotations
 
+import io
+import tarfile
 import threading
+import zipfile
 from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    """A tar.gz of files."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def zip_of(files: dict[str, bytes]) -> bytes:
+    """A zip archive of files."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
 
 
 @dataclass
