@@ -26,6 +26,10 @@ from tests.helpers.squad import squad_command
 PUBLISHED = {"base": 12, "large": 18, "xlarge": 60, "xxlarge": 235}
 
 
+def config_of(name: str) -> str:
+    return str(ROOT / "configs" / f"{name}.json")
+
+
 def parameters(config: EncoderConfig) -> int:
     """Parameters of the encoder and its pooler, layer by layer."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
@@ -35,16 +39,7 @@ def parameters(config: EncoderConfig) -> int:
     return rows * e + 2 * e + mapping + config.num_hidden_groups * block + (h * h + h)
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
-@pytest.mark.parametrize("size", PUBLISHED)
-def test_sizes_are_the_published_ones(size, version):
-    config = AlbertConfig.from_json_file(str(ROOT / "configs" / f"albert_{size}_{version}.json"))
-    assert parameters(config) / 1e6 == pytest.approx(PUBLISHED[size], rel=0.06)
-    has_dropout = version == "v1" and size != "xxlarge"
-    assert (config.hidden_dropout_prob > 0) == has_dropout
-
-
-# Millions of parameters: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
+# The same of BERTs: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
 # https://arxiv.org/abs/1908.08962, and for the others what `transformers` says of them.
 PUBLISHED_BERT = flags_in("""
     base_uncased=110 base_cased=108 large_uncased=340 large_cased=335 base_chinese=103
@@ -53,11 +48,17 @@ PUBLISHED_BERT = flags_in("""
 """)
 
 
-@pytest.mark.parametrize("name", PUBLISHED_BERT)
-def test_sizes_of_bert_are_the_published_ones(name):
-    config = read_config(str(ROOT / "configs" / f"bert_{name}.json"))
-    assert parameters(config) / 1e6 == pytest.approx(float(PUBLISHED_BERT[name]), rel=0.02)
-    assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.1
+def test_sizes_are_the_published_ones():
+    for size, millions in PUBLISHED.items():
+        for version in ("v1", "v2"):
+            config = AlbertConfig.from_json_file(config_of(f"albert_{size}_{version}"))
+            assert parameters(config) / 1e6 == pytest.approx(millions, rel=0.06), size
+            has_dropout = version == "v1" and size != "xxlarge"
+            assert (config.hidden_dropout_prob > 0) == has_dropout
+    for name, millions in PUBLISHED_BERT.items():
+        config = read_config(config_of(f"bert_{name}"))
+        assert parameters(config) / 1e6 == pytest.approx(float(millions), rel=0.02), name
+        assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.1
 
 
 def test_the_24_small_berts_have_the_sizes_in_their_names():
@@ -142,6 +143,7 @@ def test_flag_files_say_what_the_references_say():
         words = [line.removeprefix("--") for line in lines if not line.startswith("#")]
         found[path.stem] = flags_in(" ".join(words))
     assert found == FLAG_FILES
+    assert STEPS.keys() == {name for name in found if name.startswith("squad")}
 
 
 # By preset the workers it is for, and the steps and those of warmup for as many questions as the
@@ -165,7 +167,7 @@ def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[
     """The command of a preset with the tests' data and vocabulary, in the size it is for."""
     size = "xxlarge" if "xxlarge" in name or "paper" in name else "base"
     model = "bert_base_uncased" if "bert" in name else f"albert_{size}_v2"
-    config = json.loads((ROOT / "configs" / f"{model}.json").read_text())
+    config = json.loads(pathlib.Path(config_of(model)).read_text())
     config["vocab_size"] = json.loads((squad_dir / "albert.json").read_text())["vocab_size"]
     (folder / "albert.json").write_text(json.dumps(config))
     python, program, *flags = squad_command(squad_dir, folder / "out")
@@ -192,10 +194,6 @@ def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
     (rows,) = json.loads(result.stdout)["ranks"]
     (steps,) = (row["value"] for row in rows if row["item"] == "steps")
     assert steps.endswith(f" {examples} examples each")
-
-
-def test_every_preset_of_squad_has_its_steps():
-    assert STEPS.keys() == {name for name in FLAG_FILES if name.startswith("squad")}
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -12,12 +12,8 @@ import pytest
 
 from tests.helpers.forking import ROOT
 
-FILES = sorted(
-    path
-    for path in (*ROOT.glob("requirements*.txt"), *ROOT.glob("requirements/*.txt"))
-    # pip itself looks for each of these, with its hash, when they are installed.
-    if not path.name.startswith("lock-")
-)
+# pip itself looks for each of the locked ones, with its hash, when they are installed.
+FILES = sorted([*ROOT.glob("requirements*.txt"), *ROOT.glob("requirements/[!l]*.txt")])
 # The bridge's own; for the others this Python is asked for.
 PYTHONS = {"requirements-gaudi.txt": "3.10", "habana-horovod.txt": "3.10"}
 

@@ -1,8 +1,10 @@
-"""Every benchmark once on tiny input, in this process as far as it goes: what it calls is there."""
+"""Benchmarks on tiny input, in this process as far as it goes: what they call is there.
+
+`.ci/run` itself runs those of features and of scaling.
+"""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -14,11 +16,9 @@ import tensorflow.compat.v1 as tf
 from benchmarks import (
     answers,
     ask,
-    features,
     memory,
     precision,
     pretraining_data,
-    scaling,
     serve,
     start,
     train,
@@ -43,12 +43,6 @@ def usual_log():
 def give(monkeypatch):
     """Sets the command line."""
     return lambda *flags: monkeypatch.setattr("sys.argv", ["benchmark", *map(str, flags)])
-
-
-@pytest.fixture
-def tiny(squad_dir):
-    """Flags of `memory` and `scaling`."""
-    return [f"--config={squad_dir / 'albert.json'}", "--batch_size=2", "--seq_length=32"]
 
 
 def rows_of(output: str) -> dict[str, list[float]]:
@@ -99,15 +93,16 @@ def test_start(give, squad_dir, monkeypatch, capsys):
     assert rows["first step"][2] >= start.MOST_FIRST_STEP
 
 
-def test_memory(give, tiny, monkeypatch, capsys):
+def test_memory(give, squad_dir, monkeypatch, capsys):
     """Both trainings in this process, whose peak is that of all tests before."""
-    give(*tiny)
-    flags = memory.parse_flags()
-    monkeypatch.setattr(
-        memory,
-        "run_training",
-        lambda way: memory.train(argparse.Namespace(**{**vars(flags), "checkpointing": int(way)})),
-    )
+    give(f"--config={squad_dir / 'albert.json'}", "--batch_size=2", "--seq_length=32")
+
+    def run_training(way):
+        flags = memory.parse_flags()
+        flags.checkpointing = int(way)
+        return memory.train(flags)
+
+    monkeypatch.setattr(memory, "run_training", run_training)
     memory.main()
     rows = rows_of(capsys.readouterr().out)
     assert rows.keys() == {"with", "without"}
@@ -115,33 +110,14 @@ def test_memory(give, tiny, monkeypatch, capsys):
 
 
 def test_serve(give, squad_dir, capsys):
-    give(
-        f"--config={squad_dir / 'albert.json'}",
-        *("--lengths=32", "--clients=1,2", "--seconds=0.1", "--rounds=1"),
-    )
+    sizes = ["--lengths=32", "--clients=1,2", "--seconds=0.1", "--rounds=1"]
+    give(f"--config={squad_dir / 'albert.json'}", *sizes)
     assert serve.main() in (0, 1)
     rows = rows_of(capsys.readouterr().out)
     alone, *served = (rows[f"32 tokens, {way}"] for way in ("one by one", "1 clients", "2 clients"))
     assert alone[0] > 0 and alone[1] == 1
     for rate, times, p50, p99, bound in served:
         assert rate > 0 and times > 0 and 0 < p50 <= p99 and bound > 0
-
-
-def test_scaling(give, tiny, monkeypatch, capsys):
-    """The worker's part as the only worker; how two are started is that of every job."""
-    give(*tiny, "--steps=1", "--rounds=1")
-    monkeypatch.setattr(launcher, "started", launcher.Worker())
-
-    def run_job(job: scaling.Job) -> scaling.Measured:
-        scaling.work(scaling.parse_flags())
-        line = capsys.readouterr().out.splitlines()[-1]
-        return scaling.Measured(*json.loads(line.removeprefix(scaling._MARK)))
-
-    monkeypatch.setattr(scaling, "run_job", run_job)
-    scaling.main()
-    output = capsys.readouterr().out
-    assert rows_of(output).keys() >= scaling.JOBS.keys()
-    assert "64 workers: all-reduce" in output
 
 
 def test_zero(give, squad_dir, monkeypatch, capsys):
@@ -161,24 +137,6 @@ def test_zero(give, squad_dir, monkeypatch, capsys):
     rows = rows_of(capsys.readouterr().out)
     for way in zero._WAYS:
         assert rows[way][:2] == [rows["none"][0], 1.0]
-
-
-def test_features(give, squad_dir, monkeypatch, capsys):
-    """The ways that need requirements-bench.txt are in the table alone; CI runs them."""
-    names = {"input_file": "train-v1.1.json", "spm_model_file": "spm.model"}
-    names |= {"vocab_file": "vocab.txt", "large_file": "train-v1.1.json"}
-    give(*(f"--{k}={squad_dir / v}" for k, v in names.items()), "--lcs_examples=2", "--rounds=1")
-    for way in features.WAYS:
-        if "fast tok" not in way and "threads" not in way:
-            result = features.WAYS[way][0](features.parse_flags())
-            # About as many as asked for, which stand at equal distances.
-            assert result["examples"] == (2 if way == "plain LCS" else 48), way
-            assert result["ms"] > 0 and result["mb"] > 0
-    shown = {"ms": 1.0, "examples": 2, "mb": 3}
-    monkeypatch.setattr(features, "write_questions", lambda source, path, count: None)
-    monkeypatch.setattr(features, "measured", lambda way, large: shown)
-    features.main()
-    assert rows_of(capsys.readouterr().out) == dict.fromkeys(features.WAYS, [1, 1, 2, 3])
 
 
 @pytest.mark.parametrize("version", ["1.1", "2.0"])

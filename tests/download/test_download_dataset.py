@@ -34,11 +34,7 @@ def arguments(server, data):
 
 @pytest.fixture
 def squad(command, publish, arguments):
-    def squad(*more):
-        publish(FILES)
-        return command(main, *arguments, *more)
-
-    return squad
+    return lambda *more: publish(FILES) or command(main, *arguments, *more)
 
 
 def content(folder):
@@ -98,9 +94,8 @@ def test_another_content_of_the_same_length_is_refused(squad, data, server):
 def test_the_real_command_refuses_what_was_not_published(command, arguments, data):
     assert_fails(command(main, *arguments), 1, "announces 400000 bytes, expected 30288272")
     assert content(data) == {}
-    assert_fails(
-        command(main, *arguments, "--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404"
-    )
+    other = command(main, *arguments, "--version", "2.0")
+    assert_fails(other, 1, "mirror/train-v2.0.json: HTTP 404")
 
 
 @pytest.mark.parametrize(
@@ -121,20 +116,12 @@ def test_what_is_in_the_way_is_one_error_line(command, arguments, data, spoil, m
     assert data.is_file() or (data / DEV).is_dir() or (data / DEV).is_symlink()
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "",
-        "squad",
-        "squad --data_dir x --version all",
-        "squad --data_dir x --base_url ftp://host/",
-        "squad --data_dir x --base_url address",
-        "glue --data_dir x",
-    ],
-)
-def test_wrong_arguments_end_with_code_2(command, wrong):
-    done = command(main, *wrong.split())
-    assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
+def test_wrong_arguments_end_with_code_2(command):
+    usual = "squad --data_dir x"
+    more = ["--version all", "--base_url ftp://host/", "--base_url address"]
+    for wrong in "", "squad", "glue --data_dir x", *(f"{usual} {text}" for text in more):
+        done = command(main, *wrong.split())
+        assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
 
 
 def test_the_script_passes_on_code_2(run, tmp_path):
@@ -143,9 +130,9 @@ def test_the_script_passes_on_code_2(run, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["squad", "--help"], ["race", "--help"]])
-def test_help_has_an_example(command, arguments):
-    assert "download_dataset.py squad --version 1.1" in command(main, *arguments).stdout
+def test_help_has_an_example(command):
+    for arguments in ["--help"], ["squad", "--help"], ["race", "--help"]:
+        assert "download_dataset.py squad --version 1.1" in command(main, *arguments).stdout
 
 
 def race_archive(leave_out: str = "none") -> bytes:

@@ -204,13 +204,6 @@ class TestMrpc:
         assert server.requests == []
 
 
-def test_help_names_the_flags(command):
-    done = command(main, "--help")
-    assert done.returncode == 0
-    for flag in ("--data_dir", "--tasks", "--path_to_mrpc", "--base_url"):
-        assert flag in done.stdout
-
-
 def test_what_is_published():
     for file in PUBLISHED.values():
         assert file.size > 5000 and file.url.startswith("https://")

@@ -43,7 +43,6 @@ class Fault:
     deaf_to_range: bool = False  # answer 200 with the whole file
     deaf_to_if_range: bool = False  # answer 206 whatever the version
     without_length: bool = False
-    trickle: bool = False  # the body a byte at a time, some 100 a second
     reason: str | None = None  # in place of the usual words after the status
 
 
@@ -110,9 +109,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.server.release.wait(10)
             rest = rest[fault.hold_after :]
-        while fault.trickle and rest and not self.server.release.wait(0.01):
-            self.wfile.write(rest[:1])
-            rest = rest[1:]
         self.wfile.write(rest)
 
     def _answer(self, status: int, headers: dict[str, str], reason: str | None = None) -> None:
