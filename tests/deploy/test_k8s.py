@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import shlex
 from typing import Any
@@ -88,24 +89,22 @@ def test_schema(validator):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("kind",), "Job", "'MPIJob' was expected"),
-        (("spec", "slotsPerWorker"), "8", "is not of type 'integer'"),
-        (("spec", "slots"), 8, "'slots' was unexpected"),
-        (("spec", "mpiImplementation"), "OpenMP", "is not one of"),
-        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "container"), [], "unexpected"),
-        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "containers"), None, "not of"),
-        (("spec", "mpiReplicaSpecs", "Worker", "template", "spec", "hostIPC"), "yes", "'boolean'"),
-        (("spec", "runPolicy", "backoffLimit"), None, "is not of type 'integer'"),
+        ("kind", "Job", "'MPIJob' was expected"),
+        ("spec slotsPerWorker", "8", "is not of type 'integer'"),
+        ("spec slots", 8, "'slots' was unexpected"),
+        ("spec mpiImplementation", "OpenMP", "is not one of"),
+        ("spec mpiReplicaSpecs Worker template spec container", [], "unexpected"),
+        ("spec mpiReplicaSpecs Worker template spec containers", None, "not of"),
+        ("spec mpiReplicaSpecs Worker template spec hostIPC", "yes", "'boolean'"),
+        ("spec runPolicy backoffLimit", None, "is not of type 'integer'"),
     ],
 )
 def test_the_schema_finds_faults(validator, path, value, message):
     job = load("mpijob-squad-8hpu.yaml")
-    place = job
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    errors = [error.message for error in validator.iter_errors(job)]
-    assert len(errors) == 1 and message in errors[0], errors
+    *above, last = path.split()
+    functools.reduce(dict.__getitem__, above, job)[last] = value
+    (error,) = validator.iter_errors(job)
+    assert message in error.message
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -172,11 +172,10 @@ class TestStop:
 
 def test_mpirun_of_the_host(cluster):
     words = cluster.words(LAUNCHER="mpirun")
-    options = words[1 : words.index("apptainer")]
-    assert words[0] == "mpirun"
-    assert options[options.index("-np") + 1] == "4"
-    assert options[options.index("--map-by") + 1] == "ppr:2:node:PE=16"
-    assert {"--tag-output", "--merge-stderr-to-stdout"} <= set(options)
+    options = " ".join(words[: words.index("apptainer")])
+    assert options.startswith("mpirun ") and " -np 4 " in options
+    assert " --map-by ppr:2:node:PE=16 " in options
+    assert {"--tag-output", "--merge-stderr-to-stdout"} <= set(words)
 
 
 def test_flags_of_the_submission_come_last_and_the_exit_code_is_the_launchers(cluster):
@@ -206,8 +205,6 @@ def test_another_preset(cluster):
     [
         ({"ENGINE": "docker"}, "ENGINE=docker: neither apptainer, singularity nor sarus"),
         ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: neither srun nor mpirun"),
-        ({"DATA": "/nowhere"}, "/nowhere/squad: no such folder"),
-        ({"PRESET": "squad"}, "squad: no such preset; there are glue_cola "),
         ({"MODEL": "albert"}, "data/albert: no such folder"),
         ({"SCRATCH": "/nowhere"}, "/nowhere: no such folder"),
         ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),

@@ -17,7 +17,7 @@ import sys
 import pytest
 
 from tests.helpers.forking import ROOT
-from tests.readme.pages import BLOCKS, Block
+from tests.readme.pages import BLOCKS
 
 # So small that it takes seconds, and nothing is learned.
 SMALLER = {
@@ -33,7 +33,7 @@ SMALLER = {
 }
 RUN = [block for block in BLOCKS if block.is_run()]
 # What they leave.
-RESULTS = (
+RESULTS = [
     "demo_output/run-1-own/predictions.json",
     "out/embeddings.npz",
     "out/export/saved_model",
@@ -43,7 +43,7 @@ RESULTS = (
     "out/rivers/run-v2/null_odds.json",
     "out/tensorflow/model.ckpt.index",
     "out/theirs.html",
-)
+]
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +66,13 @@ def run_in(folder: pathlib.Path, text: str) -> str:
     """Runs shell text with small numbers; returns what it prints."""
     for number, smaller in SMALLER.items():
         text = text.replace(number, smaller)
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    env = {**os.environ, "PYTHON": sys.executable}
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder,
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=1500,
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=1500
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
-
-
-def test_numbers_that_are_replaced_are_there():
-    text = "".join(block.text for block in RUN)
-    assert [number for number in SMALLER if number not in text] == []
 
 
 def test_the_demo_names_commands_that_work(demo: str, folder: pathlib.Path):
@@ -92,12 +84,12 @@ def test_the_demo_names_commands_that_work(demo: str, folder: pathlib.Path):
     assert serve.endswith("serve.py demo_output/run-1")
 
 
-@pytest.mark.parametrize("block", RUN, ids=lambda block: block.page.stem)
+@pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("demo")
-def test_runs(block: Block, folder: pathlib.Path):
-    run_in(folder, block.text)
-
-
-@pytest.mark.parametrize("result", RESULTS)
-def test_results_are_there(result: str, folder: pathlib.Path):
-    assert (folder / result).exists()
+def test_the_pages_run(folder: pathlib.Path):
+    """In their order: what one leaves another uses."""
+    text = "".join(block.text for block in RUN)
+    assert [number for number in SMALLER if number not in text] == []
+    for block in RUN:
+        run_in(folder, block.text)
+    assert [result for result in RESULTS if not (folder / result).exists()] == []
