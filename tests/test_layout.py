@@ -40,136 +40,111 @@ BELOW["training"] = {*BELOW}
 BELOW["preflight"] = {*BELOW}
 
 
-def sources() -> list[pathlib.Path]:
+class Source:
+    """A file of the product, parsed."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path, self.name = path, str(path.relative_to(ROOT))
+        self.top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+        self.nodes = list(ast.walk(self.tree))
+        self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
+        self.modules = imported(self.tree)
+        self.tops = {name.split(".")[0] for name in self.modules}
+        self.is_program = path.parent == ROOT and "__main__" in self.text
+
+
+@functools.cache
+def sources() -> list[Source]:
     above = (*TASKS, "answering", "serving", "doors")
     rooms = ("runtime", "classification", "weights", "looking", *above)
-    folders = [ROOT / name for name in rooms]
-    return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
-
-
-@functools.cache
-def text_of(path: pathlib.Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-@functools.cache
-def tree_of(path: pathlib.Path) -> ast.Module:
-    return ast.parse(text_of(path))
-
-
-@functools.cache
-def modules_of(path: pathlib.Path) -> set[str]:
-    """Full names of what a file imports."""
-    return imported(tree_of(path))
-
-
-def tops_of(path: pathlib.Path) -> set[str]:
-    return {name.split(".")[0] for name in modules_of(path)}
-
-
-def name_of(path: pathlib.Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def functions_of(path: pathlib.Path) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)]
-
-
-PROGRAMS = [path for path in sorted(ROOT.glob("*.py")) if "__main__" in text_of(path)]
-
-
-def floor_of(path: pathlib.Path) -> str | None:
-    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    return "model" if top in MODEL else top if top in MAY_IMPORT else None
+    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    return [Source(path) for path in sorted([*ROOT.glob("*.py"), *files])]
 
 
 def test_imports_run_downward():
     wrong = {}
-    for path in sources():
-        floor, tops = floor_of(path), tops_of(path)
-        above = tops & OURS - MAY_IMPORT[floor] if floor else set()
+    for source in sources():
+        floor = "model" if source.top in MODEL else source.top
         foreign = {"torch", "transformers", "six"}
         foreign |= set() if floor == "runtime" else {"horovod", "habana_frameworks"}
-        wrong[name_of(path)] = above | tops & foreign
+        wrong[source.name] = source.tops & (foreign | OURS - MAY_IMPORT.get(floor, OURS))
     assert {name: tops for name, tops in wrong.items() if tops} == {}
 
 
 def test_rooms_of_the_runtime():
     """Each may use the rooms below it; what is in no room uses none."""
     wrong, found = {}, set()
-    for path in (ROOT / "runtime").rglob("*.py"):
-        room = path.parent.name
-        found |= {room} - {"runtime"}
-        allowed = {room} | BELOW.get(room, set())
-        parts = [name.split(".")[1] for name in modules_of(path) if name.startswith("runtime.")]
-        wrong[name_of(path)] = BELOW.keys() & set(parts) - allowed
+    for source in sources():
+        if source.top == "runtime":
+            room = source.path.parent.name
+            found |= {room} - {"runtime"}
+            used = {name.split(".")[1] for name in source.modules if name.startswith("runtime.")}
+            wrong[source.name] = used & BELOW.keys() - BELOW.get(room, set()) - {room}
     assert {name: rooms for name, rooms in wrong.items() if rooms} == {}
     assert found == BELOW.keys()
 
 
 def test_flags_are_read_where_a_program_starts():
     """And where they are defined; below, values are passed."""
-    reading = {path for path in sources() if re.search(r"\bFLAGS\b", text_of(path))}
-    assert reading - {*PROGRAMS} == {ROOT / "runtime/flags.py"}
+    reading = [s.name for s in sources() if re.search(r"\bFLAGS\b", s.text) and not s.is_program]
+    assert reading == ["runtime/flags.py"]
 
 
 def test_functions_and_modules_are_short_enough_to_read():
     """60 lines at most, docstring, comments and empty lines not counted; past 550 lines a module
     is two."""
-    long = [name_of(path) for path in sources() if len(text_of(path).splitlines()) > 550]
-    for path in sources():
-        for node in functions_of(path):
+    long = [source.name for source in sources() if len(source.text.splitlines()) > 550]
+    for source in sources():
+        for node in source.functions:
             body = node.body[1:] if ast.get_docstring(node) else node.body
             lines = {line for part in body for line in range(part.lineno, part.end_lineno + 1)}
-            long += [f"{name_of(path)}: {node.name}"] if len(lines) > 60 else []
+            long += [f"{source.name}: {node.name}"] if len(lines) > 60 else []
     assert long == []
 
 
 def test_estimators_come_from_one_module():
     """`tf.estimator` is there up to TensorFlow 2.15 only."""
     pattern = re.compile(r"\btf2?\.estimator\b|tensorflow_estimator")
-    assert [p.name for p in sources() if pattern.search(text_of(p))] == ["estimators.py"]
+    assert [s.name for s in sources() if pattern.search(s.text)] == ["runtime/estimators.py"]
 
 
 def test_programs_import_runtime_before_what_imports_tensorflow():
-    for path in PROGRAMS:
-        names = [
-            node.names[0].name if isinstance(node, ast.Import) else node.module
-            for node in tree_of(path).body
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        ]
-        assert "runtime" in names, path
-        before = {name.split(".")[0] for name in names[: names.index("runtime")]}
-        assert not before & {"tensorflow", *OURS}, path
+    for source in sources():
+        if source.is_program:
+            kinds = ast.Import | ast.ImportFrom
+            nodes = [node for node in source.tree.body if isinstance(node, kinds)]
+            names = [getattr(node, "module", None) or node.names[0].name for node in nodes]
+            assert "runtime" in names, source.name
+            before = {name.split(".")[0] for name in names[: names.index("runtime")]}
+            assert not before & {"tensorflow", *OURS}, source.name
 
 
 def test_the_references_modules_only_name_things():
     """And nothing below imports them; what anyone else would call is the core's."""
-    below = [p for p in sources() if p.relative_to(ROOT).parts[0].removesuffix(".py") not in DOORS]
-    assert [name_of(path) for path in below if tops_of(path) & {*DOORS}] == []
-    named = set()
-    for door in {*DOORS} - {"doors", "fine_tuning_utils"}:
-        body = tree_of(ROOT / f"{door}.py").body[1:]
-        assert {type(node) for node in body} <= {ast.ImportFrom, ast.Assign}, door
-        if isinstance(body[-1], ast.Assign):
+    below = [source for source in sources() if source.top not in DOORS]
+    assert [source.name for source in below if source.tops & {*DOORS}] == []
+    named, public = set(), set()
+    for source in sources():
+        body = source.tree.body[1:]
+        if source.top == "doors":
+            kinds = ast.FunctionDef | ast.ClassDef
+            public |= {node.name for node in body if isinstance(node, kinds)}
+        elif source.top in DOORS and source.top != "fine_tuning_utils":
+            assert {type(node) for node in body} <= {ast.ImportFrom, ast.Assign}, source.name
             named |= {*ast.literal_eval(body[-1].value)}
-    public = {
-        node.name
-        for path in (ROOT / "doors").glob("*.py")
-        for node in tree_of(path).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    } - {"input_fn_of", "model_fn_of", "refuse"}
+    public = {name for name in public if name[0] != "_"} - {"input_fn_of", "model_fn_of", "refuse"}
     assert public and public <= named
 
 
 def test_arguments_that_only_the_reference_has_stay_in_the_doors():
     unused = {"ex_index", "hub_module", "task_name", "use_tpu"}
     found = [
-        f"{name_of(path)}: {argument.arg}"
-        for path in sources()
-        if path.parent.name in TASKS
-        for argument in ast.walk(tree_of(path))
-        if isinstance(argument, ast.arg) and argument.arg in unused
+        f"{source.name}: {node.arg}"
+        for source in sources()
+        for node in source.nodes
+        if source.top in TASKS and isinstance(node, ast.arg) and node.arg in unused
     ]
     assert found == []
 
@@ -177,24 +152,17 @@ def test_arguments_that_only_the_reference_has_stay_in_the_doors():
 def test_docstrings_begin_with_a_verb():
     """Those of public functions: with none of the words that a noun or a question begins with."""
     no_verb = re.compile(r"(An?|The|This|What|Whether|Where|Why|How|Of)\b")
-    wrong = [
-        f"{name_of(path)}: {node.name}"
-        for path in sources()
-        for node in functions_of(path)
-        if node.name[0] != "_" and no_verb.match(ast.get_docstring(node) or "")
-    ]
-    kinds = ast.FunctionDef | ast.ClassDef | ast.Module
-    wrong += [
-        f"{name_of(path)}: so many"
-        for path in sources()
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, kinds) and re.search(r"\bso\s+many\b", ast.get_docstring(node) or "")
-    ]
+    wrong, kinds = [], ast.FunctionDef | ast.ClassDef | ast.Module
+    for source in sources():
+        texts = {n: ast.get_docstring(n) or "" for n in source.nodes if isinstance(n, kinds)}
+        public = [node for node in source.functions if node.name[0] != "_"]
+        wrong += [f"{source.name}: {n.name}" for n in public if no_verb.match(texts[n])]
+        wrong += [source.name for text in texts.values() if re.search(r"\bso\s+many\b", text)]
     assert wrong == []
 
 
 def test_no_test_module_is_imported():
     """What two of them need is in `tests/helpers/`."""
     pattern = re.compile(r"^\s*(?:from|import) tests\b.*\b(?:test_\w+|conftest)\b", re.MULTILINE)
-    modules = sorted((ROOT / "tests").rglob("*.py"))
-    assert [name_of(path) for path in modules if pattern.search(text_of(path))] == []
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert [str(path) for path in files if pattern.search(path.read_text(encoding="utf-8"))] == []

@@ -12,11 +12,10 @@ from download import fetch
 from download.command import run_command
 from download.published import PUBLISHED
 from tests.helpers.download import Server
-from tests.helpers.forking import ROOT
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def server(monkeypatch) -> Iterator[Server]:
     # A proxy that is set for this machine is not for a server on it.
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -30,16 +29,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch) -> None:
     """Makes this process wait but a moment between tries."""
     monkeypatch.setattr(fetch, "_FIRST_WAIT", 0.01)
 
 
-Command = Callable[..., subprocess.CompletedProcess]
-
-
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys, caplog) -> Command:
+def command(monkeypatch, capsys, caplog) -> Callable[..., subprocess.CompletedProcess]:
     """Runs the `main` of a script in this process; its log lines come before its error."""
 
     def command(main: Callable[[], None], *args: object) -> subprocess.CompletedProcess:
@@ -59,7 +55,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys, caplog) -> Command:
 
 
 @pytest.fixture
-def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], None]:
+def publish(monkeypatch) -> Callable[[dict[str, bytes]], None]:
     """Lets other files be those that are published, by their names."""
 
     def publish(files: dict[str, bytes]) -> None:
@@ -71,34 +67,18 @@ def publish(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], Non
     return publish
 
 
-Start = Callable[..., subprocess.Popen]
-
-
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start() -> Iterator[Callable[..., subprocess.Popen]]:
     """Starts a Python program with its output captured; kills what a failed test leaves."""
     children = []
 
     def start(*args: object, **options: object) -> subprocess.Popen:
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [sys.executable, *map(str, args)]
-        children.append(subprocess.Popen(command, **options))
+        children.append(subprocess.Popen(command, **pipes | options))
         return children[-1]
 
     yield start
     for child in children:
-        if child.poll() is None:
-            child.kill()
+        child.kill()
         child.communicate()
-
-
-@pytest.fixture
-def run(start: Start) -> Command:
-    """Runs a Python program to its end, from the project's root unless told otherwise."""
-
-    def run(*args: object, **options: object) -> subprocess.CompletedProcess:
-        child = start(*args, **({"cwd": ROOT} | options))
-        out, err = child.communicate(timeout=30)
-        return subprocess.CompletedProcess(child.args, child.returncode, out, err)
-
-    return run

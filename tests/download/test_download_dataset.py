@@ -10,7 +10,7 @@ import pytest
 
 from download.download_dataset import main
 from race.examples import RaceProcessor
-from tests.helpers.download import Fault, tar_of
+from tests.helpers.download import Fault, run_python, tar_of
 from tests.helpers.forking import ROOT
 from tests.helpers.race import passage
 from tests.helpers.running import assert_fails
@@ -118,8 +118,8 @@ def test_wrong_arguments_end_with_code_2(command):
         assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
 
 
-def test_the_script_passes_on_code_2(run, tmp_path):
-    done = run(ROOT / "download/download_dataset.py", "squad", cwd=tmp_path)
+def test_the_script_passes_on_code_2(tmp_path):
+    done = run_python(ROOT / "download/download_dataset.py", "squad", cwd=tmp_path)
     assert done.returncode == 2 and "--data_dir" in done.stderr.splitlines()[-1]
     assert os.listdir(tmp_path) == []
 

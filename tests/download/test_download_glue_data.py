@@ -6,7 +6,7 @@ import pytest
 
 from download.download_glue_data import TASKS, main
 from download.published import PUBLISHED
-from tests.helpers.download import Fault, zip_of
+from tests.helpers.download import Fault, run_python, zip_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import assert_fails
 
@@ -210,9 +210,9 @@ def test_what_is_published():
     assert len(TASKS) == 10
 
 
-def test_runs_from_anywhere(run, tmp_path, raw):
+def test_runs_from_anywhere(tmp_path, raw):
     (raw / "dev_ids.tsv").write_text(DEV_IDS)
     flags = ("--tasks=mrpc", "--path_to_mrpc=raw", "--data_dir=out")
-    done = run(ROOT / "download/download_glue_data.py", *flags, cwd=tmp_path)
+    done = run_python(ROOT / "download/download_glue_data.py", *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert lines(tmp_path / "out" / "MRPC" / "dev.tsv") == [HEADER, TRAIN[3], TRAIN[17]]

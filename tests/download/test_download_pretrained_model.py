@@ -12,12 +12,13 @@ import pytest
 
 from download.download_pretrained_model import archive_address, main
 from download.published import MODELS
-from tests.helpers.download import Fault, tar_of, zip_of
+from tests.helpers.download import Fault, run_python, tar_of, zip_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import assert_fails
 
 SCRIPT = ROOT / "download" / "download_pretrained_model.py"
 NAME = "albert_test_v2"
+NOT_SIMPLE = ["", ".", "..", "../up", "a/b", "/abs", "a\\b", "a..b", ".hidden", "a b", "a\nb"]
 FILES = {
     "albert_config.json": b"{}",
     "30k-clean.model": random.Random(4).randbytes(3_000),
@@ -69,17 +70,19 @@ def test_the_archive_becomes_the_folder(download, out, server):
     assert json.loads((out / NAME / ".download.json").read_text())["sha256"] == SHA256
 
 
-def test_the_default_place_is_beside_the_project_files(run, server, tmp_path):
+def test_the_default_place_is_beside_the_project_files(server, tmp_path):
     """As in the fork: NAME/ lies in the parent of download/."""
     project = tmp_path / "project"
     shutil.copytree(ROOT / "download", project / "download")
     (project / "runtime").symlink_to(ROOT / "runtime")
     server.files[f"{NAME}.tar.gz"] = ARCHIVE
-    assert_ready(run(project / "download" / SCRIPT.name, server.url, NAME, cwd=tmp_path), project)
+    assert_ready(
+        run_python(project / "download" / SCRIPT.name, server.url, NAME, cwd=tmp_path), project
+    )
 
 
-def test_the_module_can_be_run_too(run, arguments, out):
-    assert_ready(run("-m", "download.download_pretrained_model", *arguments), out)
+def test_the_module_can_be_run_too(arguments, out):
+    assert_ready(run_python("-m", "download.download_pretrained_model", *arguments), out)
 
 
 def test_the_address():
@@ -177,12 +180,11 @@ def test_what_cannot_be_unpacked_leaves_nothing(download, out, server, tmp_path,
 
 @pytest.mark.parametrize(
     ("without", "problem"),
-    [
-        ("albert_config.json", "no configuration (*config.json)"),
-        ("30k-clean.model", "no vocabulary (*.model or vocab*.txt)"),
-        ("model.ckpt-best.index", "no checkpoint (*.index)"),
-        ("model.ckpt-best.data-00000-of-00001", "no weights (*.data-"),
-    ],
+    zip(
+        FILES,
+        ("no configuration (*config.json)", "no vocabulary (", "no checkpoint (", "no weights ("),
+        strict=True,
+    ),
 )
 def test_an_archive_without_a_whole_model_is_an_error(download, out, server, without, problem):
     files = {name: content for name, content in FILES.items() if name != without}
@@ -270,18 +272,13 @@ def test_two_at_once_make_one_whole_folder(start, arguments, out, server):
     assert visible(out / NAME) == FILES
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "../up", "a/b", "/abs", "a\\b", "a..b", ".hidden", "a b", "a\nb"]
-)
-def test_a_name_that_is_not_simple_ends_with_code_2(command, name):
-    done = command(main, "http://127.0.0.1:9/", name)
-    assert done.returncode == 2 and "is not a simple name" in done.stderr
-
-
 def test_arguments(command, out):
     for wrong in [], ["http://h/"], ["no_address", NAME], ["file:///tmp/", NAME], ["http://", NAME]:
         done = command(main, *wrong)
         assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
+    for name in NOT_SIMPLE:
+        done = command(main, "http://h/", name)
+        assert done.returncode == 2 and "is not a simple name" in done.stderr, name
     done = command(main, "my_albert", "--output_dir", out)
     assert_fails(done, 1, "my_albert is not known without a URL")
     done = command(main, "--help")

@@ -12,7 +12,6 @@ import shutil
 import ssl
 import struct
 import subprocess
-import sys
 import termios
 import threading
 import time
@@ -23,7 +22,7 @@ import pytest
 from download import fetch as module
 from download.fetch import fetch, making
 from runtime.errors import UserError
-from tests.helpers.download import Fault
+from tests.helpers.download import Fault, run_python
 from tests.helpers.forking import ROOT
 
 BODY = random.Random(1).randbytes(300_000)
@@ -74,7 +73,7 @@ def part_of(url, path, content):
 def test_the_file_has_the_mode_of_any_new_file(get, tmp_path):
     assert get() == [(None, len(BODY))]
     (tmp_path / "other").touch()
-    assert (tmp_path / "file.bin").stat().st_mode == (tmp_path / "other").stat().st_mode
+    assert len({(tmp_path / name).stat().st_mode for name in ("file.bin", "other")}) == 1
 
 
 CUT = Fault(cut_after=100_000)
@@ -267,10 +266,10 @@ def test_a_full_disk_is_one_clear_line(url, tmp_path, monkeypatch):
     assert names(tmp_path) == ["file.bin.part", "file.bin.part.json"]
 
 
-def test_what_was_written_before_the_disk_was_full_is_taken_up(url, server, run, tmp_path):
+def test_what_was_written_before_the_disk_was_full_is_taken_up(url, server, tmp_path):
     """The limit on the size of files makes write() fail as a full disk does."""
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (100_000, r.RLIM_INFINITY)); "
-    done = run("-c", limit + PROGRAM, url, tmp_path / "file.bin")
+    done = run_python("-c", limit + PROGRAM, url, tmp_path / "file.bin")
     assert "file.bin: File too large; check" in done.stderr
     assert (tmp_path / "file.bin.part").stat().st_size == 100_000
     fetch(url, tmp_path / "file.bin")
@@ -315,11 +314,11 @@ with making(Path(sys.argv[2])): fetch(sys.argv[1], Path(sys.argv[2]))
 """
 
 
-def test_the_proxy_of_the_environment_is_used(server, run, tmp_path):
+def test_the_proxy_of_the_environment_is_used(server, tmp_path):
     server.files["far/file.bin"] = BODY
     environment = {**os.environ, "http_proxy": server.url, "no_proxy": ""}
     url = "http://mirror.invalid/far/file.bin"
-    done = run("-c", PROGRAM, url, tmp_path / "file.bin", env=environment)
+    done = run_python("-c", PROGRAM, url, tmp_path / "file.bin", env=environment)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file.bin").read_bytes() == BODY
 
@@ -348,13 +347,11 @@ def test_no_tensorflow_is_imported():
     commands = "download_dataset, download_glue_data, download_pretrained_model"
     program = f"import sys; from download import {commands}\n"
     program += "print([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'numpy')])"
-    shown = subprocess.check_output([sys.executable, "-c", program], text=True, cwd=ROOT)
-    assert shown.strip() == "[]"
+    assert run_python("-c", program).stdout.strip() == "[]"
 
 
-def test_what_to_install_is_one_line(start):
-    child = start("-S", "download/download_dataset.py", "--help", cwd=ROOT)
-    _, err = child.communicate(timeout=30)
-    assert child.returncode == 1
-    assert err.startswith("download/download_dataset.py: error: ") and err.count("\n") == 1
-    assert "has not all packages: filelock requests tqdm; use" in err
+def test_what_to_install_is_one_line():
+    done = run_python("-S", "download/download_dataset.py", "--help")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("download/download_dataset.py: error: ")
+    assert "has not all packages: filelock requests tqdm; use" in done.stderr

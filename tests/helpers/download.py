@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -10,6 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from tests.helpers.forking import ROOT
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:
@@ -30,6 +34,13 @@ def zip_of(files: dict[str, bytes]) -> bytes:
         for name, content in files.items():
             archive.writestr(name, content)
     return stream.getvalue()
+
+
+def run_python(*args: object, **options: object) -> subprocess.CompletedProcess:
+    """Runs a Python program to its end, from the project's root unless told otherwise."""
+    command = [sys.executable, *map(str, args)]
+    pipes = {"capture_output": True, "text": True, "timeout": 60}
+    return subprocess.run(command, **{"cwd": ROOT, **pipes, **options})
 
 
 @dataclass
@@ -79,9 +90,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        request = Request(
-            urlsplit(self.path).path[1:], self.headers["Range"], self.headers["If-Range"]
-        )
+        path = urlsplit(self.path).path[1:]
+        request = Request(path, self.headers["Range"], self.headers["If-Range"])
         fault = self.server.faults.popleft() if self.server.faults else Fault()
         self.server.requests.append(request)
         body = self.server.files.get(request.path)
