@@ -23,7 +23,7 @@ from benchmarks import (
 from modeling import BertConfig, read_config
 from tests.helpers.forking import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(autouse=True)
@@ -64,24 +64,32 @@ def test_train(give, squad_dir, monkeypatch, capsys):
 
 
 RUNS = {
-    "ask": ("--lengths=32,48 --rounds=1 --starts=1", ["first answer", "answer, 48 tokens"]),
-    "memory": ("--batch_size=2 --seq_length=32", ["with", "without"]),
+    "ask": (
+        "--config={}/albert.json --lengths=32,48 --rounds=1 --starts=1",
+        ["first answer", "answer, 48 tokens"],
+    ),
+    "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
     "serve": (
-        "--lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
+        "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
         ["32 tokens, one by one", "32 tokens, 1 clients", "32 tokens, 2 clients"],
     ),
-    "start": ("--rounds=1 --steps=2", ["--help", "nothing left to do", "first step"]),
-    "zero": ("--batch_size=2 --seq_length=32 --rounds=1", ["none", "state", "gradients"]),
+    "start": (
+        "--config={}/albert.json --rounds=1 --steps=2",
+        ["--help", "nothing left to do", "first step"],
+    ),
+    "zero": (
+        "--model={}/bert.json --batch_size=2 --seq_length=32 --rounds=1",
+        ["none", "state", "gradients"],
+    ),
 }
 
 
+@pytest.mark.usefixtures("mpirun")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_command(name, squad_dir):
     flags, expected = RUNS[name]
-    model = f"--model={squad_dir}/bert.json"
-    if name != "zero":
-        model = f"--config={squad_dir}/albert.json"
-    command = [sys.executable, "-m", f"benchmarks.{name}", model, *flags.split()]
+    given = [flag.format(squad_dir) for flag in flags.split()]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *given]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     # What is promised of a large model need not hold for this one.
     assert result.returncode in (0, 1) and "Traceback" not in result.stderr, result.stderr
