@@ -19,6 +19,7 @@ import pytest
 from tests.helpers.forking import ROOT
 from tests.readme.pages import BLOCKS
 
+pytestmark = pytest.mark.timeout(1500)
 # So small that it takes seconds, and nothing is learned.
 SMALLER = {
     "sample.generate": "sample.generate --train_articles=20 --dev_articles=2",
@@ -57,9 +58,13 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def demo(folder) -> str:
-    """What `make demo` prints."""
-    return run_in(folder, "$PYTHON -m tests.readme.small_demo")
+def demo(folder) -> list[str]:
+    """The commands that `make demo` names; the page about looking at predictions uses the run of
+    the last one."""
+    shown = run_in(folder, "$PYTHON -m tests.readme.small_demo")
+    commands = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", shown, re.MULTILINE)
+    run_in(folder, commands[-1])
+    return commands
 
 
 def run_in(folder: pathlib.Path, text: str) -> str:
@@ -75,16 +80,13 @@ def run_in(folder: pathlib.Path, text: str) -> str:
     return result.stdout
 
 
-def test_the_demo_names_commands_that_work(demo: str, folder: pathlib.Path):
-    ask, serve, train = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", demo, re.MULTILINE)
+def test_the_demo_names_commands_that_work(demo: list[str], folder: pathlib.Path):
+    ask, serve, _ = demo
     assert "What is the height of Tamar?" in run_in(folder, ask)
-    # The page about looking at predictions uses the run.
-    run_in(folder, train)
     # It goes on until it is stopped; the page about serving has the command too.
     assert serve.endswith("serve.py demo_output/run-1")
 
 
-@pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("demo")
 def test_the_pages_run(folder: pathlib.Path):
     """In their order: what one leaves another uses."""
