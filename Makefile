@@ -24,7 +24,7 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 # The bridge to Gaudi cards is for CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
-.PHONY: help install install-dev horovod demo demo-v2 test test-python test-faults test-inputs test-gaudi test-multihost lint \
+.PHONY: help install install-dev horovod demo demo-v2 test test-near test-slow test-python test-faults test-inputs test-gaudi test-multihost lint \
 	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-train \
 	bench-memory bench-serve bench-start bench-zero bench-answers clean
 
@@ -32,6 +32,8 @@ help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
 	@echo "make demo-v2     the same with questions that have no answer, in the form of SQuAD 2.0"
 	@echo "make test        install, then check the style and run all tests (10 minutes)"
+	@echo "make test-near FILE=squad/scoring.py  the tests of one file, and of what uses it directly"
+	@echo "make test-slow   the tests that it leaves out: tiny runs of the benchmarks"
 	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
@@ -95,9 +97,17 @@ PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 test: lint horovod
 	@$(VERSIONS)
-	$(PYTEST)
+	$(PYTEST) -m "not slow" $(FLAGS)
 	$(if $(PYTHON310)$(filter true,$(CI)),$(MAKE) test-gaudi,@echo \
 	"skipped: tests/gaudi, which need CPython 3.10")
+
+# What `make test` leaves out: whole runs whose parts it tests.
+test-slow: lint horovod
+	$(PYTEST) -m slow $(FLAGS)
+
+# Of a file of the product, or of a test module: `make test-near FILE=squad/scoring.py`.
+test-near: install-dev
+	@$(RUN) -m tests.near $(FILE) $(FLAGS)
 
 # As test-python-3.10, in an environment of its own.
 test-python-3.%:

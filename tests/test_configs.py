@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 
 import pytest
 
+from glue.flags import define_glue_flags
 from glue.tasks import PROCESSORS
 from modeling import AlbertConfig, EncoderConfig, read_config
 from runtime import distributed
@@ -17,12 +17,17 @@ from runtime.training.run_flags import define_flags
 from squad.flags import define_v1_flags, define_v2_flags
 from squad.v1 import SquadV1Task
 from squad.v2 import SquadV2Task
+from tests.helpers.files import flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.helpers.squad import squad_command
 
 # Millions of parameters, table 1 of https://arxiv.org/abs/1909.11942.
 PUBLISHED = {"base": 12, "large": 18, "xlarge": 60, "xxlarge": 235}
+
+
+def config_of(name: str) -> str:
+    return str(ROOT / "configs" / f"{name}.json")
 
 
 def parameters(config: EncoderConfig) -> int:
@@ -34,37 +39,26 @@ def parameters(config: EncoderConfig) -> int:
     return rows * e + 2 * e + mapping + config.num_hidden_groups * block + (h * h + h)
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
-@pytest.mark.parametrize("size", PUBLISHED)
-def test_sizes_are_the_published_ones(size, version):
-    config = AlbertConfig.from_json_file(str(ROOT / "configs" / f"albert_{size}_{version}.json"))
-    assert parameters(config) / 1e6 == pytest.approx(PUBLISHED[size], rel=0.06)
-    has_dropout = version == "v1" and size != "xxlarge"
-    assert (config.hidden_dropout_prob > 0) == has_dropout
-
-
-# Millions of parameters: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
+# The same of BERTs: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
 # https://arxiv.org/abs/1908.08962, and for the others what `transformers` says of them.
-PUBLISHED_BERT = {
-    "base_uncased": 110,
-    "base_cased": 108,
-    "large_uncased": 340,
-    "large_cased": 335,
-    "base_multilingual_cased": 179,
-    "base_multilingual_uncased": 168,
-    "base_chinese": 103,
-    "uncased_L-2_H-128_A-2": 4.4,
-    "uncased_L-4_H-256_A-4": 11.3,
-    "uncased_L-4_H-512_A-8": 29.1,
-    "uncased_L-8_H-512_A-8": 41.7,
-}
+PUBLISHED_BERT = flags_in("""
+    base_uncased=110 base_cased=108 large_uncased=340 large_cased=335 base_chinese=103
+    base_multilingual_cased=179 base_multilingual_uncased=168 uncased_L-2_H-128_A-2=4.4
+    uncased_L-4_H-256_A-4=11.3 uncased_L-4_H-512_A-8=29.1 uncased_L-8_H-512_A-8=41.7
+""")
 
 
-@pytest.mark.parametrize("name", PUBLISHED_BERT)
-def test_sizes_of_bert_are_the_published_ones(name):
-    config = read_config(str(ROOT / "configs" / f"bert_{name}.json"))
-    assert parameters(config) / 1e6 == pytest.approx(PUBLISHED_BERT[name], rel=0.02)
-    assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.1
+def test_sizes_are_the_published_ones():
+    for size, millions in PUBLISHED.items():
+        for version in ("v1", "v2"):
+            config = AlbertConfig.from_json_file(config_of(f"albert_{size}_{version}"))
+            assert parameters(config) / 1e6 == pytest.approx(millions, rel=0.06), size
+            has_dropout = version == "v1" and size != "xxlarge"
+            assert (config.hidden_dropout_prob > 0) == has_dropout
+    for name, millions in PUBLISHED_BERT.items():
+        config = read_config(config_of(f"bert_{name}"))
+        assert parameters(config) / 1e6 == pytest.approx(float(millions), rel=0.02), name
+        assert config.hidden_dropout_prob == config.attention_probs_dropout_prob == 0.1
 
 
 def test_the_24_small_berts_have_the_sizes_in_their_names():
@@ -82,127 +76,74 @@ def test_the_24_small_berts_have_the_sizes_in_their_names():
 
 # What the flag files say, by hand from the Habana README, Google's README and its run_glue.sh,
 # the paper's table 14, and Determined AI's examples.
-SQUAD = {
-    "num_train_epochs": "2",
-    "max_seq_length": "384",
-    "doc_stride": "128",
-    "max_query_length": "64",
-    "warmup_proportion": "0.1",
-    "save_checkpoints_steps": "5000",
-}
-LENGTHS = {key: SQUAD[key] for key in ("max_seq_length", "doc_stride", "max_query_length")}
-# Determined AI's example.
-XXLARGE = {
-    "train_batch_size": "2",
-    "adam_epsilon": "1e-08",
-    "weight_decay": "0",
-    "num_train_epochs": "2",
-    **LENGTHS,
-}
+LENGTHS = "max_seq_length=384 doc_stride=128 max_query_length=64"
+SQUAD = f"{LENGTHS} num_train_epochs=2 warmup_proportion=0.1 save_checkpoints_steps=5000"
+XXLARGE = f"{LENGTHS} train_batch_size=2 adam_epsilon=1e-08 weight_decay=0 num_train_epochs=2"
+BERT = f"{LENGTHS} optimizer=adamw learning_rate=5e-05 num_train_epochs=2 warmup_proportion=0.1"
+PAPER = f"{LENGTHS} train_batch_size=48"
+MRPC = """
+    task_name=MRPC max_seq_length=128 optimizer=adamw adam_epsilon=1e-08 weight_decay=0
+    train_batch_size=24 learning_rate=2e-5 warmup_step=0
+"""
+GLUE = "max_seq_length=512 optimizer=adamw"
 FLAG_FILES = {
-    "squad_v2.0_google": {"train_batch_size": "48", "learning_rate": "5e-05", **SQUAD},
-    "squad_v1.1_paper": {
-        "train_batch_size": "48",
-        "learning_rate": "5e-05",
-        "train_steps": "3649",
-        "warmup_proportion": "0.1001",
-        **LENGTHS,
-    },
-    "squad_v2.0_paper": {
-        "train_batch_size": "48",
-        "learning_rate": "3e-05",
-        "train_steps": "8144",
-        "warmup_proportion": "0.1",
-        "dropout_prob": "0.1",
-        **LENGTHS,
-        "max_seq_length": "512",
-    },
-    "squad_v2.0_xxlarge_1": {
-        "gradient_accumulation_steps": "24",
-        "learning_rate": "5e-05",
-        "warmup_proportion": "0.1",
-        **XXLARGE,
-    },
-    "squad_v2.0_xxlarge_8": {
-        "gradient_accumulation_steps": "3",
-        "learning_rate": "5e-05",
-        "warmup_proportion": "0.0982",
-        **XXLARGE,
-    },
-    "squad_v2.0_xxlarge_64": {
-        "gradient_accumulation_steps": "2",
-        "learning_rate": "2e-04",
-        "warmup_proportion": "0.0998",
-        "optimizer": "radam",
-        **XXLARGE,
-    },
-    **{
-        f"squad_v1.1_bert_8{suffix}": {
-            "optimizer": "adamw",
-            "train_batch_size": batch,
-            "learning_rate": "5e-05",
-            "num_train_epochs": "2",
-            "warmup_proportion": "0.1",
-            **LENGTHS,
-        }
-        for suffix, batch in (("", "32"), ("_bf16", "64"))
-    },
-    **{
-        f"glue_mrpc_bert_{devices}": {
-            "task_name": "MRPC",
-            "max_seq_length": "128",
-            "optimizer": "adamw",
-            "adam_epsilon": "1e-08",
-            "weight_decay": "0",
-            "train_batch_size": "24",
-            "learning_rate": "2e-5",
-            "train_step": steps,
-            "warmup_step": "0",
-            "save_checkpoints_steps": every,
-        }
-        for devices, steps, every in (("1", "459", "100"), ("8", "57", "20"))
-    },
-    "squad_v1.1": {"train_batch_size": "32", "learning_rate": "3e-05", **SQUAD},
-    "squad_v1.1_google": {"train_batch_size": "48", "learning_rate": "5e-05", **SQUAD},
-    **{
-        f"glue_{task.lower()}": {
-            "task_name": task,
-            "max_seq_length": "512",
-            "optimizer": "adamw",
-            "train_batch_size": batch,
-            "learning_rate": rate,
-            "train_step": steps,
-            "warmup_step": warmup,
-            "save_checkpoints_steps": every,
-        }
-        for task, warmup, rate, steps, every, batch in (
-            ("CoLA", "320", "1e-5", "5336", "100", "16"),
-            ("MNLI", "1000", "3e-5", "10000", "100", "128"),
-            ("MRPC", "200", "2e-5", "800", "100", "32"),
-            ("QNLI", "1986", "1e-5", "33112", "200", "32"),
-            ("QQP", "1000", "5e-5", "14000", "100", "128"),
-            ("RTE", "200", "3e-5", "800", "100", "32"),
-            ("SST-2", "1256", "1e-5", "20935", "100", "32"),
-            ("STS-B", "214", "2e-5", "3598", "100", "16"),
-            # Not in run_glue.sh.
-            ("WNLI", "200", "3e-5", "800", "100", "32"),
-        )
-    },
+    name: flags_in(text)
+    for name, text in {
+        "squad_v1.1": f"{SQUAD} train_batch_size=32 learning_rate=3e-05",
+        "squad_v1.1_google": f"{SQUAD} train_batch_size=48 learning_rate=5e-05",
+        "squad_v2.0_google": f"{SQUAD} train_batch_size=48 learning_rate=5e-05",
+        "squad_v1.1_paper": f"""
+            {PAPER} learning_rate=5e-05 train_steps=3649 warmup_proportion=0.1001
+        """,
+        "squad_v2.0_paper": f"""
+            {PAPER} learning_rate=3e-05 train_steps=8144 warmup_proportion=0.1 dropout_prob=0.1
+            max_seq_length=512
+        """,
+        "squad_v2.0_xxlarge_1": f"""
+            {XXLARGE} gradient_accumulation_steps=24 learning_rate=5e-05 warmup_proportion=0.1
+        """,
+        "squad_v2.0_xxlarge_8": f"""
+            {XXLARGE} gradient_accumulation_steps=3 learning_rate=5e-05 warmup_proportion=0.0982
+        """,
+        "squad_v2.0_xxlarge_64": f"""
+            {XXLARGE} gradient_accumulation_steps=2 learning_rate=2e-04 warmup_proportion=0.0998
+            optimizer=radam
+        """,
+        "squad_v1.1_bert_8": f"{BERT} train_batch_size=32",
+        "squad_v1.1_bert_8_bf16": f"{BERT} train_batch_size=64",
+        "glue_mrpc_bert_1": f"{MRPC} train_step=459 save_checkpoints_steps=100",
+        "glue_mrpc_bert_8": f"{MRPC} train_step=57 save_checkpoints_steps=20",
+        **{
+            f"glue_{task.lower()}": f"""
+                {GLUE} task_name={task} train_batch_size={batch} learning_rate={rate}
+                train_step={steps} warmup_step={warmup} save_checkpoints_steps={every}
+            """
+            for task, warmup, rate, steps, every, batch in (
+                ("CoLA", 320, "1e-5", 5336, 100, 16),
+                ("MNLI", 1000, "3e-5", 10000, 100, 128),
+                ("MRPC", 200, "2e-5", 800, 100, 32),
+                ("QNLI", 1986, "1e-5", 33112, 200, 32),
+                ("QQP", 1000, "5e-5", 14000, 100, 128),
+                ("RTE", 200, "3e-5", 800, 100, 32),
+                ("SST-2", 1256, "1e-5", 20935, 100, 32),
+                ("STS-B", 214, "2e-5", 3598, 100, 16),
+                # Not in run_glue.sh.
+                ("WNLI", 200, "3e-5", 800, 100, 32),
+            )
+        },
+    }.items()
 }
-GLUE = sorted(name for name in FLAG_FILES if name.startswith("glue_"))
-
-
-def flags_of(name: str) -> dict[str, str]:
-    text = (ROOT / "configs" / f"{name}.flags").read_text(encoding="utf-8")
-    lines = [line.strip() for line in text.splitlines()]
-    return dict(
-        line.removeprefix("--").split("=") for line in lines if line and not line.startswith("#")
-    )
+OF_GLUE = [name for name in FLAG_FILES if name.startswith("glue_")]
 
 
 def test_flag_files_say_what_the_references_say():
-    found = {path.stem: flags_of(path.stem) for path in (ROOT / "configs").glob("*.flags")}
+    found = {}
+    for path in (ROOT / "configs").glob("*.flags"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        words = [line.removeprefix("--") for line in lines if not line.startswith("#")]
+        found[path.stem] = flags_in(" ".join(words))
     assert found == FLAG_FILES
+    assert STEPS.keys() == {name for name in found if name.startswith("squad")}
 
 
 # By preset the workers it is for, and the steps and those of warmup for as many questions as the
@@ -226,42 +167,33 @@ def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[
     """The command of a preset with the tests' data and vocabulary, in the size it is for."""
     size = "xxlarge" if "xxlarge" in name or "paper" in name else "base"
     model = "bert_base_uncased" if "bert" in name else f"albert_{size}_v2"
-    config = json.loads((ROOT / "configs" / f"{model}.json").read_text())
+    config = json.loads(pathlib.Path(config_of(model)).read_text())
     config["vocab_size"] = json.loads((squad_dir / "albert.json").read_text())["vocab_size"]
     (folder / "albert.json").write_text(json.dumps(config))
     python, program, *flags = squad_command(squad_dir, folder / "out")
-    files = [f for f in flags if "_file=" in f and "config" not in f]
+    files = [flag for flag in flags if "_file=" in flag and "config" not in flag]
+    files += [f"--albert_config_file={folder / 'albert.json'}", f"--output_dir={folder / 'out'}"]
     program = program.replace("_v1", f"_v{name.split('_')[1][1]}")
-    return [
-        python,
-        program,
-        f"--flagfile={ROOT / 'configs' / name}.flags",
-        f"--albert_config_file={folder / 'albert.json'}",
-        *files,
-        f"--output_dir={folder / 'out'}",
-    ]
+    return [python, program, f"--flagfile={ROOT / 'configs' / name}.flags", *files]
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_presets_of_squad_can_run(name, squad_dir, tmp_path):
-    """On cards of 32 GB, but for the ones whose batches of 48 are for TPUs, and those for bfloat16.
-
-    The memory that is told is of float32.
-    """
+@pytest.mark.parametrize(
+    ("name", "memory", "examples"),
+    [
+        ("squad_v1.1", "32GB", 32),
+        ("squad_v1.1_bert_8_bf16", "48GB", 64),
+        ("squad_v2.0_xxlarge_64", "32GB", 4),
+    ],
+)
+def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
+    """The largest steps of their kinds on the cards they are for, the memory told of float32."""
     python, *job = squad_job(name, squad_dir, tmp_path)
-    memory = {"48": "1000GB", "64": "48GB"}.get(FLAG_FILES[name]["train_batch_size"], "32GB")
     checked = [f"--device_memory={memory}", "--json", "--train_steps=20"]
     result = run([python, str(ROOT / "check_setup.py"), *job, *checked])
     assert result.returncode == 0, result.stdout
     (rows,) = json.loads(result.stdout)["ranks"]
-    of_a_step = int(FLAG_FILES[name]["train_batch_size"])
-    of_a_step *= int(FLAG_FILES[name].get("gradient_accumulation_steps", 1))
     (steps,) = (row["value"] for row in rows if row["item"] == "steps")
-    assert steps.endswith(f"{of_a_step} examples each")
-
-
-def test_every_preset_of_squad_has_its_steps():
-    assert STEPS.keys() == {name for name in FLAG_FILES if name.startswith("squad")}
+    assert steps.endswith(f" {examples} examples each")
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -275,20 +207,9 @@ def test_steps_of_a_preset(name, squad_dir, tmp_path, set_flags, monkeypatch):
     assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
 
 
-def test_flag_files_of_glue_are_read(squad_dir, tmp_path):
-    """The program takes all of them, the last of which counts, and knows their tasks."""
-    assert {FLAG_FILES[name]["task_name"].lower() for name in GLUE} <= PROCESSORS.keys()
-    result = run(
-        [
-            sys.executable,
-            str(ROOT / "run_classifier.py"),
-            *(f"--flagfile={ROOT / 'configs' / name}.flags" for name in GLUE),
-            f"--albert_config_file={ROOT / 'configs' / 'albert_base_v2.json'}",
-            f"--spm_model_file={squad_dir / 'spm.model'}",
-            f"--output_dir={tmp_path}",
-            f"--data_dir={tmp_path / 'none'}",
-            "--do_train",
-        ]
-    )
-    assert result.returncode == 1
-    assert result.stderr.endswith(f"error: --data_dir {tmp_path / 'none'} is no folder\n")
+def test_flag_files_of_glue_are_read(tmp_path, set_flags):
+    """The program takes all of them, and knows their tasks."""
+    for name in OF_GLUE:
+        file = f"--flagfile={ROOT / 'configs' / name}.flags"
+        set_flags([lambda: define_flags(define_glue_flags)], file, f"--output_dir={tmp_path}")
+        assert Settings().task_name.lower() in PROCESSORS

@@ -49,9 +49,9 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
 
 
 COMMANDS = [
-    pytest.param(words, id=f"{path.name}-{number}")
+    (path.name, words)
     for path in (*PAGES, *SCRIPTS)
-    for number, words in enumerate(commands_of(shell_of(path)))
+    for words in commands_of(shell_of(path))
     if words[0] == "make" or parts(words)
 ]
 
@@ -59,9 +59,8 @@ COMMANDS = [
 @functools.cache
 def targets() -> set[str]:
     """Of the Makefile."""
-    (line,) = re.findall(
-        r"^\.PHONY:(.*)", (ROOT / "Makefile").read_text().replace("\\\n", " "), re.MULTILINE
-    )
+    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = re.findall(r"^\.PHONY:(.*)", text, re.MULTILINE)
     return set(line.split())
 
 
@@ -74,41 +73,50 @@ def help_of(program: str) -> str:
     return result.stdout
 
 
-def check(program: str, flags: list[str]) -> None:
-    """Fails if a program does not take these flags."""
-    assert (ROOT / program).is_file(), f"{program} is not there"
+def to_parse(words: list[str]) -> list[str] | None:
+    """The program and flags that a command ends in, if it can parse them and do nothing else.
+
+    Raises:
+      AssertionError: the command names what is not there, in the Makefile, the project or a help.
+    """
+    if words[0] == "make":
+        named = {word for word in words[1:] if re.fullmatch(r"[a-z][\w-]*", word)}
+        assert named <= targets(), f"the Makefile has no {named - targets()}"
+        return None
+    program, flags = parts(words)
+    for name in (program, *filter(PROGRAM.fullmatch, words)):
+        assert (ROOT / name).is_file(), f"{name} is not there"
     if program.endswith(".sbatch"):
         program = "run_squad_v1.py"
     if program == "deploy/preset.sh":
         # Behind preset, model, data and Python.
         program, flags = "run_squad_v1.py", flags[4:]
-    names = {flag.split("=")[0] for flag in flags if flag.startswith("--")}
     source = (ROOT / program).read_text(encoding="utf-8")
     if "runtime import app" in source and "import argparse" not in source:
         # Values too, and files of flags.
-        command = [sys.executable, str(ROOT / program), *flags, "--only_check_args"]
-        command = [word.replace("$part", "part").replace("$DEVICE", "cpu") for word in command]
-        result = run(command, cwd=ROOT)
+        command = [str(ROOT / program), *flags, "--only_check_args"]
+        return [word.replace("$part", "part").replace("$DEVICE", "cpu") for word in command]
+    names = {flag.split("=")[0] for flag in flags if flag.startswith("--")}
+    known = set(re.findall(r"--[\w-]+", help_of(program)))
+    assert names <= known, f"{program} does not know {names - known}"
+    return None
+
+
+def check(commands: list[list[str]]) -> None:
+    """Fails if a program does not take the flags of its commands, which it parses all at once."""
+    flags_by_program: dict[str, list[list[str]]] = {}
+    for program, *flags in filter(None, map(to_parse, commands)):
+        flags_by_program.setdefault(program, []).append(flags)
+    for program, each in flags_by_program.items():
+        workers = [({}, flags) for flags in each]
+        result = run([sys.executable, program], cwd=ROOT, workers=workers)
         assert result.returncode == 0, result.stderr
-    else:
-        known = set(re.findall(r"--[\w-]+", help_of(program)))
-        assert names <= known, f"{program} does not know {names - known}"
 
 
-@pytest.mark.parametrize("words", COMMANDS)
-def test_commands_are_understood(words):
-    if words[0] == "make":
-        named = {word for word in words[1:] if re.fullmatch(r"[a-z][\w-]*", word)}
-        assert named <= targets(), f"the Makefile has no {named - targets()}"
-        return
-    for word in filter(PROGRAM.fullmatch, words):
-        assert (ROOT / word).is_file(), f"{word} is not there"
-    check(*parts(words))
-
-
-def test_there_are_commands():
-    """The tests above hold what the pages show, not nothing."""
-    programs = {parts(p.values[0])[0] for p in COMMANDS if p.values[0][0] != "make"}
+def test_commands_are_understood():
+    check([words for _, words in COMMANDS])
+    # The pages show some, not nothing.
+    programs = {parts(words)[0] for _, words in COMMANDS if words[0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "sample/generate.py"}
 
@@ -128,60 +136,50 @@ def test_there_are_commands():
     ],
 )
 def test_what_is_wrong_is_found(line):
-    (words,) = commands_of(line)
     with pytest.raises(AssertionError):
-        test_commands_are_understood(words)
+        check([*commands_of(line)])
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.page.stem)
-def test_commands_are_run_or_listed(block):
+def commands_without_reason(blocks: list[Block]) -> list[str]:
+    reasons = [block.reasons() for block in blocks if not block.is_run()]
+    return [command for of_block in reasons for command, marks in of_block.items() if not marks]
+
+
+def test_commands_are_run_or_listed():
     """A block is run as a whole by `tests/readme/walk_through.py`, or a reason is given for each
     command in it."""
-    without = [command for command, marks in block.reasons().items() if not marks]
-    assert block.is_run() or without == [], "give a reason, or a block of their own"
+    assert commands_without_reason(BLOCKS) == [], "give a reason, or a block of their own"
+    other = Block(README, "bash", "make demo\n$PYTHON run_squad_v1.py --train_steps=1\n")
+    assert commands_without_reason([other]) == ["$PYTHON run_squad_v1.py --train_steps=1"]
 
 
 def test_reasons_are_of_commands_that_are_there():
-    known = {(name, mark) for name, marks in NOT_RUN.items() for mark in marks}
-    used = {
-        (block.page.name, mark)
-        for block in BLOCKS
-        for marks in block.reasons().values()
-        for mark in marks
-    }
-    assert known == used
+    known = {(page, mark) for page in NOT_RUN for mark in pages.marks_of(page)}
+    reasons = [(block.page.name, block.reasons().values()) for block in BLOCKS]
+    assert known == {(page, m) for page, by in reasons for marks in by for m in marks}
 
 
-def test_a_command_without_a_reason_is_found():
-    block = Block(README, "bash", "make demo\n$PYTHON run_squad_v1.py --train_steps=1\n")
-    with pytest.raises(AssertionError, match="give a reason"):
-        test_commands_are_run_or_listed(block)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_blocks_say_what_they_are(page):
+def test_blocks_say_what_they_are():
     """Commands would be missed in a block of another kind."""
-    for block in pages.blocks_of(page):
-        assert block.language in ("bash", "text", "python")
-        if block.language == "text":
-            assert not re.search(r"^(\$ |\$PYTHON|python3? |make )", block.text, re.MULTILINE)
+    command = re.compile(r"^(\$ |\$PYTHON|python3? |make )", re.MULTILINE)
+    for block in (block for page in PAGES for block in pages.blocks_of(page)):
+        assert block.language in ("bash", "text", "python"), block
+        assert block.language != "text" or not command.search(block.text), block
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page):
-    for target in pages.links_of(page):
+def test_links_lead_somewhere():
+    wrong, links = [], [(page, target) for page in PAGES for target in pages.links_of(page)]
+    for page, target in links:
         name, _, anchor = target.partition("#")
         path = (page.parent / name).resolve() if name else page
-        assert path.exists(), target
-        assert not anchor or anchor in pages.anchors_of(path), target
+        if not path.exists() or (anchor and anchor not in pages.anchors_of(path)):
+            wrong.append(f"{page.name}: {target}")
+    assert wrong == []
 
 
-def test_the_readme_names_every_page():
+def test_the_readme_names_every_page_and_is_for_the_first_hour():
     linked = {(ROOT / target.split("#")[0]).resolve() for target in pages.links_of(README)}
     assert set(PAGES) - {README} <= linked
-
-
-def test_the_readme_is_for_the_first_hour():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
@@ -192,9 +190,8 @@ def test_questions_of_ones_own_can_be_trained_on(tmp_path):
     for path, content in files.items():
         file = tmp_path / pathlib.Path(path).name
         file.write_text(content)
-        articles = load_squad(str(file))
-        is_training = file.name.startswith("train")
-        examples, left_out = read_examples(articles, str(file), is_training, unanswerable=True)
+        source, is_training = str(file), file.name.startswith("train")
+        examples, left_out = read_examples(load_squad(source), source, is_training, True)
         assert not left_out.counts
         used[file.name] = [example.is_impossible for example in examples]
     assert used == {"train.json": [False] * 4, "dev.json": [False], "train-v2.json": [False, True]}
@@ -202,12 +199,11 @@ def test_questions_of_ones_own_can_be_trained_on(tmp_path):
 
 def test_no_page_repeats_another():
     """Flags of commands apart, which are short lines."""
-    pages_by_line: dict[str, set[str]] = {}
+    on: dict[str, set[str]] = {}
     for page in PAGES:
         for line in pages.prose_of(page).splitlines():
-            if len(line) > 60:
-                pages_by_line.setdefault(line.strip(), set()).add(page.name)
-    assert {line: on for line, on in pages_by_line.items() if len(on) > 1} == {}
+            on.setdefault(line.strip(), set()).add(page.name)
+    assert [line for line, names in on.items() if len(line) > 60 and len(names) > 1] == []
 
 
 def test_the_changelog_is_of_this_version():

@@ -1,17 +1,17 @@
-"""What `make install` installs, and what it leaves alone; nothing is installed here."""
+"""What `make install` installs and leaves alone, and whether it is there; nothing is installed."""
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 from packaging.requirements import Requirement
 
 from tests.helpers.forking import ROOT
-
-LOCKS = sorted((ROOT / "requirements").glob("lock-*.txt"))
 
 
 def requirements(path):
@@ -26,17 +26,19 @@ def requirements(path):
 
 def pinned(name, python):
     """The versions in a lock file, by package, for a Python such as "3.10"."""
-    found = requirements(ROOT / "requirements" / f"lock-{name}.txt")
-    environment = {
-        "python_version": python,
-        "python_full_version": f"{python}.13",
-        "sys_platform": "linux",
-    }
+    full = {"python_full_version": f"{python}.13", "sys_platform": "linux"}
     return {
         r.name: str(r.specifier).removeprefix("==")
-        for r in found
-        if not r.marker or r.marker.evaluate(environment)
+        for r in requirements(ROOT / "requirements" / f"lock-{name}.txt")
+        if not r.marker or r.marker.evaluate({"python_version": python, **full})
     }
+
+
+def make(*arguments, env=os.environ):
+    # Without what a `make test DEVICE=...` around this says.
+    outer = ("MAKEFLAGS", "DEVICE", "BASE_PYTHON")
+    env = {name: value for name, value in env.items() if name not in outer}
+    return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -67,31 +69,23 @@ def test_without_a_python_that_fits(tmp_path):
     assert "there is no Python 3.10 with venv; name one with BASE_PYTHON=..." in result.stdout
 
 
-def make(*arguments, **kwargs):
-    # Without what a `make test DEVICE=...` around this says.
-    outer = ("MAKEFLAGS", "DEVICE", "BASE_PYTHON")
-    environment = {k: v for k, v in kwargs.get("env", os.environ).items() if k not in outer}
-    return subprocess.run(
-        ["make", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
+def test_locks_are_exact_and_name_no_registry():
+    for path in (ROOT / "requirements").glob("lock-*.txt"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text), path
+        for block in re.split(r"\n(?=\w)", text):
+            assert re.match(r"[\w.-]+==\S+.*\\\n +--hash=sha256:", block), block
+
+
+def test_the_default_tensorflow():
+    older, newer = (
+        dict.fromkeys(("3.10", "3.11"), "2.15.1"),
+        dict.fromkeys(("3.12", "3.13"), "2.21.0"),
     )
-
-
-@pytest.mark.parametrize("path", LOCKS, ids=lambda p: p.stem)
-def test_locks_are_exact_and_name_no_registry(path):
-    text = path.read_text(encoding="utf-8")
-    assert not re.search(r"https?:|--(extra-)?index-url|--find-links", text)
-    for block in re.split(r"\n(?=\w)", text):
-        assert re.match(r"[\w.-]+==\S+.*\\\n +--hash=sha256:", block), block
-
-
-@pytest.mark.parametrize(
-    ("python", "version"),
-    [("3.10", "2.15.1"), ("3.11", "2.15.1"), ("3.12", "2.21.0"), ("3.13", "2.21.0")],
-)
-def test_the_default_tensorflow(python, version):
-    cpu, gpu = pinned("cpu", python), pinned("gpu", python)
-    assert cpu["tensorflow-cpu"] == gpu["tensorflow"] == version
-    assert cpu["numpy"] == gpu["numpy"] == pinned("dev", python)["numpy"]
+    for python, version in (older | newer).items():
+        cpu, gpu = pinned("cpu", python), pinned("gpu", python)
+        assert cpu["tensorflow-cpu"] == gpu["tensorflow"] == version
+        assert cpu["numpy"] == gpu["numpy"] == pinned("dev", python)["numpy"]
 
 
 def test_an_environment_for_gaudi_stays_as_it_is():
@@ -100,3 +94,42 @@ def test_an_environment_for_gaudi_stays_as_it_is():
     assert there["tensorflow-cpu"] == "2.15.0" and there["habana-tensorflow"] == "1.14.0.493"
     for requirement in requirements(ROOT / "requirements.txt"):
         assert requirement.specifier.contains(there[requirement.name]), requirement
+
+
+# The bridge's own; for the others this Python is asked for.
+PYTHONS = {"requirements-gaudi.txt": "3.10", "habana-horovod.txt": "3.10"}
+# pip itself looks for each of the locked ones, with its hash, when they are installed.
+FILES = sorted([*ROOT.glob("requirements*.txt"), *ROOT.glob("requirements/[!l]*.txt")])
+
+
+def pins(text: str) -> list[tuple[str, str]]:
+    """Names and versions of the lines that name one version."""
+    return re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.+]+)", text, re.MULTILINE)
+
+
+def test_pins_are_found():
+    text = "# a\n-r other.txt\nabc==1.2\nd-e[f,g]==3.0rc1 ; x\nh>=1\n"
+    assert pins(text) == [("abc", "1.2"), ("d-e", "3.0rc1")]
+    assert sum(len(pins(path.read_text())) for path in FILES) > 10
+
+
+@functools.cache
+def versions(name: str, python: str | None) -> list[str]:
+    """The versions of a package that the index has for a Python."""
+    command = [sys.executable, "-m", "pip", "index", "versions", name, "--pre"]
+    command += [f"--python-version={python}", "--only-binary=:all:"] if python else []
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    listed = re.search("Available versions: (.*)", result.stdout)
+    return listed.group(1).split(", ") if listed else []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(os.environ.get("CI") != "true", reason="asks the package index: CI does")
+def test_what_is_pinned_is_on_the_index():
+    missing = [
+        (path.name, name, version)
+        for path in FILES
+        for name, version in pins(path.read_text())
+        if version not in versions(name, PYTHONS.get(path.name))
+    ]
+    assert missing == []

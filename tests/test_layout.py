@@ -1,36 +1,22 @@
-"""The house rules that a machine can check: imports run downward, names are re-exported only."""
+"""The house rules that a machine can check; each test lists all that break one."""
 
 from __future__ import annotations
 
 import ast
-import importlib
+import functools
 import pathlib
 import re
 
-import pytest
-
 from tests.helpers.forking import ROOT
+from tests.near import imported
 
 # A folder with a task is one.
 TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
 MODEL = (
-    "gradients",
-    "modeling",
-    "modeling_config",
-    "modeling_layers",
-    "modeling_recompute",
-    "optimization",
-    "sentencepiece_text",
-    "sharded_optimizer",
-    "token_rows",
-    "wordpiece_text",
-    "token_offsets",
-    "tokenization",
-    "encoder_flags",
-    "encoder_task",
-    "weights",
-    "classification",
-    "looking",
+    *("gradients", "modeling", "modeling_config", "modeling_layers", "modeling_recompute"),
+    *("optimization", "sharded_optimizer", "token_rows", "token_offsets", "tokenization"),
+    *("sentencepiece_text", "wordpiece_text", "encoder_flags", "encoder_task"),
+    *("weights", "classification", "looking"),
 )
 # The reference's modules, which only name things; the signatures are in `doors/`.
 DOORS = ("doors", "lamb_optimizer", *(path.stem for path in ROOT.glob("*_utils.py")))
@@ -49,169 +35,134 @@ OURS = {
     if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))
 } | {"tests"}
 # Rooms of `runtime/`, and those below them; what is directly in `runtime/` is below all of them.
-BELOW = {
-    "devices": set(),
-    "checkpoints": set(),
-    "data": {"devices"},
-    "bf16": {"devices", "data"},
-    "training": {"devices", "checkpoints", "data", "bf16"},
-    "preflight": {"devices", "checkpoints", "data", "bf16", "training"},
-}
+BELOW = {"devices": set(), "checkpoints": set(), "data": {"devices"}, "bf16": {"devices", "data"}}
+BELOW["training"] = {*BELOW}
+BELOW["preflight"] = {*BELOW}
 
 
-def imported(path: pathlib.Path) -> set[str]:
-    """Top-level names of the modules that a file imports."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.split(".")[0])
-    return names
+class Source:
+    """A file of the product, parsed."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path, self.name = path, str(path.relative_to(ROOT))
+        self.top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+        self.nodes = list(ast.walk(self.tree))
+        self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
+        self.modules = imported(self.tree)
+        self.tops = {name.split(".")[0] for name in self.modules}
+        self.is_program = path.parent == ROOT and "__main__" in self.text
 
 
-def floor_of(path: pathlib.Path) -> str | None:
-    top = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    return "model" if top in MODEL else top if top in MAY_IMPORT else None
-
-
-def sources() -> list[pathlib.Path]:
+@functools.cache
+def sources() -> list[Source]:
     above = (*TASKS, "answering", "serving", "doors")
     rooms = ("runtime", "classification", "weights", "looking", *above)
-    folders = [ROOT / name for name in rooms]
-    return sorted([*ROOT.glob("*.py"), *(p for f in folders for p in f.rglob("*.py"))])
+    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    return [Source(path) for path in sorted([*ROOT.glob("*.py"), *files])]
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_imports_run_downward(path):
-    floor = floor_of(path)
-    if floor:
-        assert imported(path) & OURS <= MAY_IMPORT[floor]
-    if floor != "runtime":
-        assert not imported(path) & {"horovod", "habana_frameworks"}
-    assert not imported(path) & {"torch", "transformers", "six"}
+def test_imports_run_downward():
+    wrong = {}
+    for source in sources():
+        floor = "model" if source.top in MODEL else source.top
+        foreign = {"torch", "transformers", "six"}
+        foreign |= set() if floor == "runtime" else {"horovod", "habana_frameworks"}
+        wrong[source.name] = source.tops & (foreign | OURS - MAY_IMPORT.get(floor, OURS))
+    assert {name: tops for name, tops in wrong.items() if tops} == {}
 
 
-def rooms_imported(path: pathlib.Path) -> set[str]:
-    """The rooms of `runtime/` that a file imports; "" for what is in none of them."""
-    text = path.read_text(encoding="utf-8")
-    modules = re.findall(r"^\s*(?:from|import) runtime(?:\.(\w+))?", text, re.MULTILINE)
-    return {module if module in BELOW else "" for module in modules}
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "runtime").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_rooms_of_the_runtime(path):
+def test_rooms_of_the_runtime():
     """Each may use the rooms below it; what is in no room uses none."""
-    room = path.parent.name if path.parent.name != "runtime" else None
-    allowed = BELOW[room] | {room} if room else set()
-    assert rooms_imported(path) - {""} <= allowed
-
-
-def test_every_room_is_known():
-    rooms = {path.parent.name for path in (ROOT / "runtime").glob("*/*.py")}
-    assert rooms == BELOW.keys()
+    wrong, found = {}, set()
+    for source in sources():
+        if source.top == "runtime":
+            room = source.path.parent.name
+            found |= {room} - {"runtime"}
+            used = {name.split(".")[1] for name in source.modules if name.startswith("runtime.")}
+            wrong[source.name] = used & BELOW.keys() - BELOW.get(room, set()) - {room}
+    assert {name: rooms for name, rooms in wrong.items() if rooms} == {}
+    assert found == BELOW.keys()
 
 
 def test_flags_are_read_where_a_program_starts():
     """And where they are defined; below, values are passed."""
-    reading = {p.relative_to(ROOT) for p in sources() if re.search(r"\bFLAGS\b", p.read_text())}
-    starts = {p.relative_to(ROOT) for p in ROOT.glob("*.py") if "__main__" in p.read_text()}
-    assert reading - starts == {pathlib.Path("runtime/flags.py")}
+    reading = [s.name for s in sources() if re.search(r"\bFLAGS\b", s.text) and not s.is_program]
+    assert reading == ["runtime/flags.py"]
 
 
-def test_functions_are_short_enough_to_see_whole():
-    """60 lines at most, docstring, comments and empty lines not counted."""
-    long = {
-        f"{path.name}:{node.name}": lines
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef) and (lines := lines_of_code(node)) > 60
-    }
-    assert not long
-
-
-def lines_of_code(function: ast.FunctionDef) -> int:
-    body = function.body[1:] if ast.get_docstring(function) else function.body
-    return len({line for node in body for line in range(node.lineno, node.end_lineno + 1)})
+def test_functions_and_modules_are_short_enough_to_read():
+    """60 lines at most, docstring, comments and empty lines not counted; past 550 lines a module
+    is two."""
+    long = [source.name for source in sources() if len(source.text.splitlines()) > 550]
+    for source in sources():
+        for node in source.functions:
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = {line for part in body for line in range(part.lineno, part.end_lineno + 1)}
+            long += [f"{source.name}: {node.name}"] if len(lines) > 60 else []
+    assert long == []
 
 
 def test_estimators_come_from_one_module():
     """`tf.estimator` is there up to TensorFlow 2.15 only."""
     pattern = re.compile(r"\btf2?\.estimator\b|tensorflow_estimator")
-    assert [p.name for p in sources() if pattern.search(p.read_text())] == ["estimators.py"]
+    assert [s.name for s in sources() if pattern.search(s.text)] == ["runtime/estimators.py"]
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in sorted(ROOT.glob("*.py")) if "__main__" in p.read_text()], ids=str
-)
-def test_programs_import_runtime_before_what_imports_tensorflow(path):
-    statements = ast.parse(path.read_text(encoding="utf-8")).body
-    names = [
-        node.names[0].name if isinstance(node, ast.Import) else node.module
-        for node in statements
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    assert "runtime" in names
-    before = {name.split(".")[0] for name in names[: names.index("runtime")]}
-    assert not before & {"tensorflow", *OURS}
+def test_programs_import_runtime_before_what_imports_tensorflow():
+    for source in sources():
+        if source.is_program:
+            kinds = ast.Import | ast.ImportFrom
+            nodes = [node for node in source.tree.body if isinstance(node, kinds)]
+            names = [getattr(node, "module", None) or node.names[0].name for node in nodes]
+            assert "runtime" in names, source.name
+            before = {name.split(".")[0] for name in names[: names.index("runtime")]}
+            assert not before & {"tensorflow", *OURS}, source.name
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_nothing_below_imports_the_references_modules(path):
-    if path.relative_to(ROOT).parts[0].removesuffix(".py") not in DOORS:
-        assert not imported(path) & {*DOORS}
-
-
-@pytest.mark.parametrize("name", sorted({*DOORS} - {"doors", "fine_tuning_utils"}))
-def test_reference_modules_only_name_things(name):
-    tree = ast.parse((ROOT / f"{name}.py").read_text(encoding="utf-8"))
-    kinds = {type(node) for node in tree.body[1:]}
-    assert kinds <= {ast.ImportFrom, ast.Assign}
-
-
-def test_doors_hold_nothing_but_names_of_the_reference():
-    """What anyone else would call is the core's."""
-    public = {
-        node.name
-        for path in (ROOT / "doors").glob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    } - {"input_fn_of", "model_fn_of", "refuse"}
-    named = {name for door in DOORS if door.endswith("_utils") for name in names_of(door)}
+def test_the_references_modules_only_name_things():
+    """And nothing below imports them; what anyone else would call is the core's."""
+    below = [source for source in sources() if source.top not in DOORS]
+    assert [source.name for source in below if source.tops & {*DOORS}] == []
+    named, public = set(), set()
+    for source in sources():
+        body = source.tree.body[1:]
+        if source.top == "doors":
+            kinds = ast.FunctionDef | ast.ClassDef
+            public |= {node.name for node in body if isinstance(node, kinds)}
+        elif source.top in DOORS and source.top != "fine_tuning_utils":
+            assert {type(node) for node in body} <= {ast.ImportFrom, ast.Assign}, source.name
+            named |= {*ast.literal_eval(body[-1].value)}
+    public = {name for name in public if name[0] != "_"} - {"input_fn_of", "model_fn_of", "refuse"}
     assert public and public <= named
 
 
-def names_of(door: str) -> list[str]:
-    return getattr(importlib.import_module(door), "__all__", [])
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_arguments_that_only_the_reference_has_stay_in_the_doors(task):
+def test_arguments_that_only_the_reference_has_stay_in_the_doors():
     unused = {"ex_index", "hub_module", "task_name", "use_tpu"}
-    found = {
-        f"{path.name}: {argument.arg}"
-        for path in (ROOT / task).glob("*.py")
-        for argument in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(argument, ast.arg) and argument.arg in unused
-    }
-    assert not found
+    found = [
+        f"{source.name}: {node.arg}"
+        for source in sources()
+        for node in source.nodes
+        if source.top in TASKS and isinstance(node, ast.arg) and node.arg in unused
+    ]
+    assert found == []
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_docstrings_begin_with_a_verb(path):
+def test_docstrings_begin_with_a_verb():
     """Those of public functions: with none of the words that a noun or a question begins with."""
-    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    kinds = ast.FunctionDef | ast.ClassDef | ast.Module
-    texts = {node: ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)}
     no_verb = re.compile(r"(An?|The|This|What|Whether|Where|Why|How|Of)\b")
-    public = [n for n in texts if isinstance(n, ast.FunctionDef) and n.name[0] != "_"]
-    assert not [node.name for node in public if no_verb.match(texts[node])]
-    assert not [text for text in texts.values() if re.search(r"\bso\s+many\b", text)]
+    wrong, kinds = [], ast.FunctionDef | ast.ClassDef | ast.Module
+    for source in sources():
+        texts = {n: ast.get_docstring(n) or "" for n in source.nodes if isinstance(n, kinds)}
+        public = [node for node in source.functions if node.name[0] != "_"]
+        wrong += [f"{source.name}: {n.name}" for n in public if no_verb.match(texts[n])]
+        wrong += [source.name for text in texts.values() if re.search(r"\bso\s+many\b", text)]
+    assert wrong == []
 
 
-def test_modules_stay_readable():
-    """Past some 500 lines a module is two."""
-    long = {p.name: n for p in sources() if (n := len(p.read_text().splitlines())) > 550}
-    assert not long
+def test_no_test_module_is_imported():
+    """What two of them need is in `tests/helpers/`."""
+    pattern = re.compile(r"^\s*(?:from|import) tests\b.*\b(?:test_\w+|conftest)\b", re.MULTILINE)
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert [str(path) for path in files if pattern.search(path.read_text(encoding="utf-8"))] == []

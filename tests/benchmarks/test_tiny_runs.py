@@ -1,34 +1,29 @@
-"""Every benchmark on tiny input, in this process as far as it goes: what it calls is there."""
+"""Benchmarks on tiny input, as commands or in this process: what they call is there.
+
+`.ci/run` itself runs those of features and of scaling.
+"""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from benchmarks import (
     answers,
-    ask,
-    features,
-    memory,
     precision,
     pretraining_data,
-    scaling,
-    serve,
-    squad_size,
-    start,
     train,
-    zero,
 )
 from modeling import BertConfig, read_config
-from runtime import launcher
-from squad.examples import check_all_answerable
-from tests.helpers import running
+from tests.helpers.forking import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(autouse=True)
@@ -43,12 +38,6 @@ def usual_log():
 def give(monkeypatch):
     """Sets the command line."""
     return lambda *flags: monkeypatch.setattr("sys.argv", ["benchmark", *map(str, flags)])
-
-
-@pytest.fixture
-def tiny(squad_dir):
-    """Flags of `memory` and `scaling`."""
-    return [f"--config={squad_dir / 'albert.json'}", "--batch_size=2", "--seq_length=32"]
 
 
 def rows_of(output: str) -> dict[str, list[float]]:
@@ -74,160 +63,39 @@ def test_train(give, squad_dir, monkeypatch, capsys):
         assert all(float(n) > 0 for n in re.search(rf"{program} +(\S+) +(\S+)", output).groups())
 
 
-def test_ask(give, squad_dir, capsys):
-    give(f"--config={squad_dir / 'albert.json'}", "--lengths=32,48", "--rounds=1", "--starts=1")
-    assert ask.main() in (0, 1)
-    rows = rows_of(capsys.readouterr().out)
-    assert rows.keys() >= {"first answer", "answer, 32 tokens", "answer, 48 tokens"}
-    (first, times, *_), later = rows["first answer"], rows["answer, 48 tokens"]
-    assert first > 0 and times > 1
-    # A part of an answer is the forward pass.
-    assert later[1] > 1
+RUNS = {
+    "ask": (
+        "--config={}/albert.json --lengths=32,48 --rounds=1 --starts=1",
+        ["first answer", "answer, 48 tokens"],
+    ),
+    "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
+    "serve": (
+        "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
+        ["32 tokens, one by one", "32 tokens, 1 clients", "32 tokens, 2 clients"],
+    ),
+    "start": (
+        "--config={}/albert.json --rounds=1 --steps=2",
+        ["--help", "nothing left to do", "first step"],
+    ),
+    "zero": (
+        "--model={}/bert.json --batch_size=2 --seq_length=32 --rounds=1",
+        ["none", "state", "gradients"],
+    ),
+}
 
 
-def test_start(give, squad_dir, monkeypatch, capsys):
-    """Whole programs are forked here; the first answer is that of `ask`."""
-    monkeypatch.setattr(start, "run", running.run)
-    monkeypatch.setattr(start, "first_answer", lambda folder, text: (2.0, 5.0))
-    give(f"--config={squad_dir / 'albert.json'}", "--rounds=1", "--steps=2")
-    assert start.main() in (0, 1)
-    rows = rows_of(capsys.readouterr().out)
-    assert rows.keys() == {"--help", "nothing left to do", "first answer", "first step"}
-    for seconds, times, most in rows.values():
-        assert seconds > 0 and times > 0 and most > 0
-    # A share of a later step.
-    assert rows["first step"][2] >= start.MOST_FIRST_STEP
-
-
-def test_memory(give, tiny, monkeypatch, capsys):
-    """Both trainings in this process, whose peak is that of all tests before."""
-    give(*tiny)
-    flags = memory.parse_flags()
-    monkeypatch.setattr(
-        memory,
-        "run_training",
-        lambda way: memory.train(argparse.Namespace(**{**vars(flags), "checkpointing": int(way)})),
-    )
-    memory.main()
-    rows = rows_of(capsys.readouterr().out)
-    assert rows.keys() == {"with", "without"}
-    assert all(number > 0 for numbers in rows.values() for number in numbers[:3])
-
-
-def test_the_largest_batch_of_a_card():
-    def needed(size: int) -> int:
-        return 100 + max(9 * size, 30 * size - 300)
-
-    wanted = [sum(needed(n) <= size for n in range(1, 100)) for size in range(50, 2000)]
-    assert [memory.largest_batch(size, needed) for size in range(50, 2000)] == wanted
-    assert {0, 1, 70} < set(wanted)
-
-
-def test_serve(give, squad_dir, capsys):
-    give(
-        f"--config={squad_dir / 'albert.json'}",
-        *("--lengths=32", "--clients=1,2", "--seconds=0.1", "--rounds=1"),
-    )
-    assert serve.main() in (0, 1)
-    rows = rows_of(capsys.readouterr().out)
-    alone, *served = (rows[f"32 tokens, {way}"] for way in ("one by one", "1 clients", "2 clients"))
-    assert alone[0] > 0 and alone[1] == 1
-    for rate, times, p50, p99, bound in served:
-        assert rate > 0 and times > 0 and 0 < p50 <= p99 and bound > 0
-
-
-def test_scaling(give, tiny, monkeypatch, capsys):
-    """The worker's part as the only worker; how two are started is that of every job."""
-    give(*tiny, "--steps=1", "--rounds=1")
-    monkeypatch.setattr(launcher, "started", launcher.Worker())
-
-    def run_job(job: scaling.Job) -> scaling.Measured:
-        scaling.work(scaling.parse_flags())
-        line = capsys.readouterr().out.splitlines()[-1]
-        return scaling.Measured(*json.loads(line.removeprefix(scaling._MARK)))
-
-    monkeypatch.setattr(scaling, "run_job", run_job)
-    scaling.main()
-    output = capsys.readouterr().out
-    assert rows_of(output).keys() >= scaling.JOBS.keys()
-    assert "64 workers: all-reduce" in output
-
-
-def test_zero(give, squad_dir, monkeypatch, capsys):
-    """The worker's part as the only worker, who has nobody to share with."""
-    give("--batch_size=2", "--seq_length=32", "--rounds=1", f"--model={squad_dir / 'bert.json'}")
-    monkeypatch.setattr(launcher, "started", launcher.Worker())
-
-    def run_job(model: str, ways: str, steps: int) -> dict:
-        flags = zero.parse_flags()
-        flags.ways, flags.rounds = ways, steps
-        zero.work(flags)
-        line = capsys.readouterr().out.splitlines()[-1]
-        return json.loads(line.removeprefix(zero._MARK))
-
-    monkeypatch.setattr(zero, "run_job", run_job)
-    zero.main()
-    rows = rows_of(capsys.readouterr().out)
-    for way in zero._WAYS:
-        assert rows[way][:2] == [rows["none"][0], 1.0]
-    # Weights and half of the moments, and the sums of accumulated gradients.
-    assert zero.kept_bytes(10, 2, "gradients", 4) == 4 * 10 * (1 + 1 + 0.5)
-    assert zero.kept_bytes(10, 2, "state", 1) == 4 * 10 * (1 + 1)
-
-
-OWN_FEATURES = [way for way in features.WAYS if "fast tok" not in way and "threads" not in way]
-
-
-# The others need requirements-bench.txt; CI runs them.
-@pytest.mark.parametrize("way", OWN_FEATURES)
-def test_features(give, squad_dir, way):
-    give(
-        f"--large_file={squad_dir / 'train-v1.1.json'}",
-        f"--input_file={squad_dir / 'train-v1.1.json'}",
-        f"--spm_model_file={squad_dir / 'spm.model'}",
-        f"--vocab_file={squad_dir / 'vocab.txt'}",
-        "--lcs_examples=2",
-        "--rounds=1",
-    )
-    result = features.WAYS[way][0](features.parse_flags())
-    # About as many as asked for, which stand at equal distances.
-    assert result["examples"] == (2 if way == "plain LCS" else 48)
-    assert result["ms"] > 0 and result["mb"] > 0
-
-
-def test_the_table_of_features(give, monkeypatch, capsys):
-    names = ("input_file", "spm_model_file", "vocab_file")
-    give(*(f"--{name}={__file__}" for name in names))
-    monkeypatch.setattr(features, "write_questions", lambda source, path, count: None)
-    monkeypatch.setattr(
-        features, "measured", lambda way, large: {"ms": 1.0, "examples": 2, "mb": 3}
-    )
-    features.main()
-    rows = rows_of(capsys.readouterr().out)
-    assert rows == dict.fromkeys(features.WAYS, [1, 1, 2, 3])
-
-
-def test_a_file_of_the_size_of_squad(squad_dir, tmp_path):
-    """Nothing occurs twice, and answers are in their places."""
-    path = tmp_path / "large.json"
-    squad_size.write_questions(str(squad_dir / "train-v1.1.json"), str(path), 100)
-    articles = json.loads(path.read_text())["data"]
-    paragraphs = [p for article in articles for p in article["paragraphs"]]
-    questions = [q for p in paragraphs for q in p["qas"]]
-    assert 100 <= len(questions) < 150
-    for values in (
-        [p["context"] for p in paragraphs],
-        [q["question"] for q in questions],
-        [q["id"] for q in questions],
-    ):
-        assert len(set(values)) == len(values)
-    check_all_answerable(str(path), "the file")
-    assert all(
-        p["context"].startswith(answer["text"], answer["answer_start"])
-        for p in paragraphs
-        for q in p["qas"]
-        for answer in q["answers"]
-    )
+@pytest.mark.usefixtures("mpirun")
+@pytest.mark.parametrize("name", RUNS)
+def test_a_command(name, squad_dir):
+    flags, expected = RUNS[name]
+    given = [flag.format(squad_dir) for flag in flags.split()]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *given]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    # What is promised of a large model need not hold for this one.
+    assert result.returncode in (0, 1) and "Traceback" not in result.stderr, result.stderr
+    rows = rows_of(result.stdout)
+    assert rows.keys() >= {*expected}, result.stdout
+    assert all(number > 0 for row in expected for number in rows[row][:2])
 
 
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
@@ -246,16 +114,19 @@ def test_answers(give, squad_dir, tmp_path, set_flags, monkeypatch, version):
     assert len(seconds) == 3 and min(seconds) > 0
 
 
-@pytest.mark.parametrize("way", pretraining_data.WAYS)
-def test_pretraining_data(give, squad_dir, tmp_path, monkeypatch, capsys, way):
-    shutil.copy(squad_dir / "spm.model", tmp_path)
-    for name in ("text", "sample"):
-        pretraining_data.write_text(str(tmp_path / f"{name}.txt"), 0.02)
-    give("--mb=0.02", "--plain_mb=0.02", "--dupe_factor=1", f"--folder={tmp_path}")
-    result = pretraining_data.WAYS[way](pretraining_data.parse_flags())
-    assert result["records"] > 10 and result["cpu_seconds"] > 0
-    pretraining_data.print_table(dict.fromkeys(pretraining_data.WAYS, result))
-    assert rows_of(capsys.readouterr().out).keys() == pretraining_data.WAYS.keys()
+def test_pretraining_data(give, squad_dir, tmp_path, capsys):
+    results = {}
+    for number, way in enumerate(pretraining_data.WAYS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        shutil.copy(squad_dir / "spm.model", folder)
+        for name in ("text", "sample"):
+            pretraining_data.write_text(str(folder / f"{name}.txt"), 0.02)
+        give("--mb=0.02", "--plain_mb=0.02", "--dupe_factor=1", f"--folder={folder}")
+        results[way] = pretraining_data.WAYS[way](pretraining_data.parse_flags())
+        assert results[way]["records"] > 10 and results[way]["cpu_seconds"] > 0
+    pretraining_data.print_table(results)
+    assert rows_of(capsys.readouterr().out).keys() == results.keys()
 
 
 def test_precision(give, squad_dir, trained, tmp_path, monkeypatch, capsys):

@@ -17,6 +17,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
 SCRIPT = ROOT / "deploy" / "preset.sh"
+BASE = "albert_base_v2"
 PRESETS = sorted(path.stem for path in (ROOT / "configs").glob("*.flags"))
 # What a name begins with, the program, and the data it is given.
 PROGRAMS = {
@@ -42,16 +43,13 @@ def start(data, tmp_path):
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)
 
-    def start(preset: str, *flags: str, model: str = "albert_base_v2", script=SCRIPT):
+    def start(preset: str, *flags: str, model: str = BASE, script=SCRIPT):
         return run([str(script), preset, model, str(data), str(python), *flags])
 
     return start
 
 
-@functools.cache
-def flags_of(program: str) -> set[str]:
-    """The flags that a program has."""
-    return set(defaults_of(program))
+flags_of = functools.cache(defaults_of)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -66,44 +64,41 @@ def test_every_preset_is_a_command_of_its_program(preset, start, data):
     of_model = ["albert_config_file", "spm_model_file", "init_checkpoint"]
     assert list(values) == of_model + of_data
     text = pathlib.Path(flagfile.removeprefix("--flagfile=")).read_text(encoding="utf-8")
-    assert {*values, *re.findall(r"^--(\w+)", text, re.MULTILINE)} <= flags_of(name)
+    assert {*values, *re.findall(r"^--(\w+)", text, re.MULTILINE)} <= flags_of(name).keys()
     for path in filter(None, values.values()):
         assert path.startswith(f"{data}/")
         assert os.path.exists(path) or os.path.exists(f"{path}.index"), path
 
 
 @pytest.mark.parametrize(
-    ("model", "config", "vocabulary", "checkpoint"),
+    ("model", "files"),
     [
-        ("bert_base", "bert_config.json", "vocab.txt", "bert_model.ckpt"),
-        ("albert_base_zh", "albert_config.json", "vocab_chinese.txt", "model.ckpt-best"),
+        ("bert_base", ("bert_config.json", "vocab.txt", "bert_model.ckpt")),
+        ("albert_base_zh", ("albert_config.json", "vocab_chinese.txt", "model.ckpt-best")),
     ],
 )
-def test_models_with_a_vocabulary_of_words(start, data, model, config, vocabulary, checkpoint):
+def test_models_with_a_vocabulary_of_words(start, data, model, files):
     words = start("squad_v1.1", model=model).stdout.splitlines()
-    assert words[2:5] == [
-        f"--albert_config_file={data}/{model}/{config}",
-        f"--vocab_file={data}/{model}/{vocabulary}",
-        f"--init_checkpoint={data}/{model}/{checkpoint}",
-    ]
+    names = ("albert_config_file", "vocab_file", "init_checkpoint")
+    pairs = zip(names, files, strict=True)
+    assert words[2:5] == [f"--{name}={data}/{model}/{file}" for name, file in pairs]
 
 
-@pytest.fixture
-def project(tmp_path) -> pathlib.Path:
-    """A project with two presets more: one for RACE, and one whose name says nothing."""
+def test_presets_that_are_added(start, data, tmp_path):
+    """One for RACE, and one whose name says no program."""
+    project = tmp_path / "project"
     for folder in ("configs", "deploy"):
-        shutil.copytree(ROOT / folder, tmp_path / "project" / folder)
+        shutil.copytree(ROOT / folder, project / folder)
     for name in ("race_xxlarge", "other"):
-        (tmp_path / "project" / "configs" / f"{name}.flags").touch()
-    return tmp_path / "project"
-
-
-def test_race(start, project, data):
-    result = start("race_xxlarge", script=project / "deploy" / "preset.sh")
-    program, _, *flags = result.stdout.splitlines()
+        (project / "configs" / f"{name}.flags").touch()
+    script = project / "deploy" / "preset.sh"
+    program, _, *flags = start("race_xxlarge", script=script).stdout.splitlines()
     assert program == f"{project}/run_race.py"
     assert flags[3:] == [f"--data_dir={data}", "--do_train", "--do_eval"]
-    assert {flag.removeprefix("--").split("=")[0] for flag in flags} <= flags_of("run_race")
+    assert {flag.removeprefix("--").split("=")[0] for flag in flags} <= flags_of("run_race").keys()
+    result = start("other", script=script)
+    assert result.returncode == 1
+    assert "other: its name says neither squad_v1.1, squad_v2.0, glue_ nor race" in result.stderr
 
 
 def test_the_program_takes_the_scripts_place(data, tmp_path):
@@ -120,21 +115,17 @@ def test_the_program_takes_the_scripts_place(data, tmp_path):
 @pytest.mark.parametrize(
     ("preset", "model", "missing", "message"),
     [
-        ("squad", "albert_base_v2", None, "squad: no such preset; there are glue_cola glue_mnli "),
-        ("*", "albert_base_v2", None, "*: no such preset"),
+        ("squad", BASE, None, "squad: no such preset; there are glue_cola glue_mnli "),
+        ("*", BASE, None, "*: no such preset"),
         ("squad_v1.1", "albert", None, "the data/albert: no such folder; download/ fetches it"),
-        ("squad_v1.1", "albert_base_v2", "squad", "the data/squad: no such folder"),
-        ("glue_mrpc", "albert_base_v2", "glue", "the data/glue: no such folder"),
+        ("squad_v1.1", BASE, "squad", "the data/squad: no such folder"),
+        ("glue_mrpc", BASE, "glue", "the data/glue: no such folder"),
         (
-            "squad_v1.1",
-            "bert_base",
-            "bert_base/vocab.txt",
+            *("squad_v1.1", "bert_base", "bert_base/vocab.txt"),
             "bert_base has no vocabulary: none of 30k-clean.model vocab.txt vocab_chinese.txt",
         ),
         (
-            "squad_v1.1",
-            "albert_base_v2",
-            "albert_base_v2/model.ckpt-best.index",
+            *("squad_v1.1", BASE, f"{BASE}/model.ckpt-best.index"),
             "albert_base_v2 has no checkpoint: none of model.ckpt-best bert_model.ckpt",
         ),
     ],
@@ -146,12 +137,6 @@ def test_what_is_missing_is_said(start, data, preset, model, missing, message):
     assert (result.returncode, result.stdout) == (1, "")
     assert re.fullmatch(r"preset\.sh: error: .*\n", result.stderr)
     assert message in result.stderr
-
-
-def test_a_name_that_says_no_program(start, project):
-    result = start("other", script=project / "deploy" / "preset.sh")
-    assert result.returncode == 1
-    assert "other: its name says neither squad_v1.1, squad_v2.0, glue_ nor race" in result.stderr
 
 
 def test_too_few_arguments():

@@ -29,18 +29,10 @@ def shellcheck() -> str:
     )
 
 
-def test_the_scripts_are_found():
+def test_shellcheck(shellcheck, tmp_path):
     known = {".ci/run", "deploy/mpirun.sh", "deploy/preset.sh", "deploy/slurm/squad.sbatch"}
     assert known <= set(SCRIPTS)
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_shellcheck(shellcheck, script):
-    result = run([shellcheck, script], cwd=ROOT)
+    result = run([shellcheck, *SCRIPTS], cwd=ROOT)
     assert result.returncode == 0, result.stdout
-
-
-def test_shellcheck_finds_a_fault(shellcheck, tmp_path):
-    bad = tmp_path / "bad.sh"
-    bad.write_text("#!/bin/bash\nrm -rf $1/*\n")
-    assert run([shellcheck, str(bad)]).returncode == 1
+    (tmp_path / "bad.sh").write_text("#!/bin/bash\nrm -rf $1/*\n")
+    assert run([shellcheck, str(tmp_path / "bad.sh")]).returncode == 1

@@ -1,31 +1,28 @@
 """The command download_glue_data.py, run as its users run it, against a server of its own."""
 
-import io
 import re
-import zipfile
-from pathlib import Path
 
 import pytest
 
 from download.download_glue_data import TASKS, main
 from download.published import PUBLISHED
+from tests.helpers.download import Fault, run_python, zip_of
+from tests.helpers.forking import ROOT
+from tests.helpers.running import assert_fails
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "download" / "download_glue_data.py"
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
 TRAIN = [f'{n % 2}\t{100 + n}\t{200 + n}\tThe "first , {n}\tsecond é {n}' for n in range(20)]
 TEST = [f"{n % 2}\t{300 + n}\t{400 + n}\ttest {n}\tpair {n}" for n in range(3)]
+PARTS = ("dev", "test", "train")
 DEV_IDS = "103\t203\n117\t217\n999\t999\n"
 
 
-def zip_of(folder, **more):
+NAMES = ["train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv", "README.txt"]
+
+
+def packed(folder, names=NAMES):
     """An archive as published: a folder a task, with other files that nobody needs."""
-    names = ["train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv", "README.txt"]
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name in more.get("names", names):
-            archive.writestr(f"{folder}/{name}", f"{folder} {name}")
-    return content.getvalue()
+    return zip_of({f"{folder}/{name}": f"{folder} {name}" for name in names})
 
 
 def distributed(rows):
@@ -34,8 +31,8 @@ def distributed(rows):
 
 
 FILES = {
-    "CoLA.zip": zip_of("CoLA"),
-    "SST-2.zip": zip_of("SST-2"),
+    "CoLA.zip": packed("CoLA"),
+    "SST-2.zip": packed("SST-2"),
     "AX.tsv": b"index\tsentence1\tsentence2\n",
     "msr_paraphrase_train.txt": distributed(TRAIN),
     "msr_paraphrase_test.txt": distributed(TEST),
@@ -44,13 +41,18 @@ FILES = {
 
 
 @pytest.fixture
-def download(command, publish, server, tmp_path):
-    server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
-    usual = ["--data_dir", tmp_path / "glue", "--base_url", f"{server.url}mirror"]
+def glue(tmp_path):
+    return tmp_path / "glue"
 
-    def download(*more, files=FILES):
+
+@pytest.fixture
+def download(command, publish, server, glue):
+    server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
+
+    def download(tasks, *more, files=FILES):
         publish(files)
-        return command(main, *usual, *more)
+        usual = ["--data_dir", glue, "--base_url", f"{server.url}mirror"]
+        return command(main, *usual, "--tasks", tasks, *more)
 
     return download
 
@@ -75,73 +77,48 @@ def lines(path):
     return content[:-1].split("\n")
 
 
-def error_of(done, code=1):
-    """The error, which must be the last line and the only one."""
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    (line,) = (s for s in done.stderr.splitlines() if s.startswith("download_glue_data.py: error"))
-    assert done.stderr.splitlines()[-1] == line
-    return line
-
-
 class TestTasks:
-    def test_folders_are_those_that_the_processors_read(self, download, tmp_path):
-        done = download("--tasks", "CoLA,SST,diagnostic")
+    def test_folders_are_those_that_the_processors_read(self, download, glue, server):
+        server.faults += [Fault(status=503), Fault(cut_after=100)]
+        done = download("CoLA,SST,diagnostic")
         assert done.returncode == 0, done.stderr
-        assert names(tmp_path / "glue") == [
-            *(f"CoLA/{part}.tsv" for part in ("dev", "test", "train")),
-            *(f"SST-2/{part}.tsv" for part in ("dev", "test", "train")),
-            "diagnostic/diagnostic.tsv",
-        ]
-        assert (tmp_path / "glue" / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
+        folders = [f"{task}/{part}.tsv" for task in ("CoLA", "SST-2") for part in PARTS]
+        assert names(glue) == [*folders, "diagnostic/diagnostic.tsv"]
+        assert (glue / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
 
-    @pytest.mark.parametrize("name", ["sst-2", " cola , SST-2 "])
-    def test_names_of_folders_and_any_case_do_too(self, download, tmp_path, name):
-        assert download("--tasks", name).returncode == 0
-        assert (tmp_path / "glue" / "SST-2" / "train.tsv").exists()
+    def test_names_of_folders_and_any_case_do_too(self, download, glue):
+        assert download(" sst-2 , COLA").returncode == 0
+        assert sorted(path.name for path in glue.iterdir()) == ["CoLA", "SST-2"]
 
-    def test_what_is_there_is_kept(self, download, tmp_path, server):
-        download("--tasks", "CoLA")
-        (tmp_path / "glue" / "CoLA" / "dev.tsv").write_text("mine")
-        done = download("--tasks", "CoLA")
-        assert done.returncode == 0
-        assert "already there; kept" in done.stderr
-        assert (tmp_path / "glue" / "CoLA" / "dev.tsv").read_text() == "mine"
-        assert len(server.requests) == 1
+    def test_what_is_there_is_kept(self, download, glue, server):
+        download("CoLA")
+        (glue / "CoLA" / "dev.tsv").write_text("mine")
+        assert "already there; kept" in download("CoLA").stderr
+        assert (glue / "CoLA" / "dev.tsv").read_text() == "mine"
+        (glue / "CoLA" / "dev.tsv").unlink()
+        assert_fails(download("CoLA"), 1, "has no dev.tsv; move it away")
+        assert names(glue) == ["CoLA/test.tsv", "CoLA/train.tsv"] and len(server.requests) == 1
 
-    def test_an_incomplete_folder_is_not_touched(self, download, tmp_path):
-        (tmp_path / "glue" / "CoLA").mkdir(parents=True)
-        (tmp_path / "glue" / "CoLA" / "train.tsv").write_text("mine")
-        line = error_of(download("--tasks", "CoLA"))
-        assert "has no dev.tsv; move it away" in line
-        assert names(tmp_path / "glue") == ["CoLA/train.tsv"]
-
-    def test_faults_of_the_network_are_overcome(self, download, tmp_path, server, fault):
-        server.faults += [fault(status=503), fault(cut_after=100)]
-        assert download("--tasks", "CoLA").returncode == 0
-        assert len(names(tmp_path / "glue")) == 3
-
-    def test_a_wrong_hash_leaves_nothing(self, download, tmp_path):
-        done = download("--tasks", "CoLA", files=FILES | {"CoLA.zip": FILES["SST-2.zip"]})
-        assert "SHA-256" in error_of(done) or "announces" in error_of(done)
-        assert names(tmp_path / "glue") == []
+    def test_a_wrong_hash_leaves_nothing(self, download, glue):
+        other = FILES["CoLA.zip"][:-1] + b"\1"
+        assert_fails(download("CoLA", files=FILES | {"CoLA.zip": other}), 1, "SHA-256")
+        assert names(glue) == []
 
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (b"no archive", "no archive"),
-            (zip_of("CoLA", names=["train.tsv", "dev.tsv"]), "CoLA/test.tsv is not in it"),
-            (zip_of("CoLA", names=["original/train.tsv"]), "CoLA/train.tsv is not in it"),
+            (packed("CoLA", names=["train.tsv", "dev.tsv"]), "CoLA/test.tsv is not in it"),
+            (packed("CoLA", names=["original/train.tsv"]), "CoLA/train.tsv is not in it"),
         ],
     )
-    def test_a_wrong_archive_makes_no_folder(self, download, tmp_path, server, content, reason):
+    def test_a_wrong_archive_makes_no_folder(self, download, glue, server, content, reason):
         server.files["mirror/CoLA.zip"] = content
-        line = error_of(download("--tasks", "CoLA", files=FILES | {"CoLA.zip": content}))
-        assert reason in line
-        assert [p.name for p in (tmp_path / "glue").iterdir() if p.is_dir()] == []
+        done = download("CoLA", files=FILES | {"CoLA.zip": content})
+        assert_fails(done, 1, reason)
+        assert [path for path in glue.iterdir() if path.is_dir()] == []
 
     def test_an_unknown_task(self, download):
-        done = download("--tasks", "CoLA,SNLI")
+        done = download("CoLA,SNLI")
         assert done.returncode == 2
         assert "'snli' is no task; there are all, CoLA, SST-2, QQP" in done.stderr
 
@@ -152,69 +129,54 @@ class TestMrpc:
     def check(self, folder, dev):
         assert lines(folder / "dev.tsv") == [HEADER, *dev]
         assert lines(folder / "train.tsv") == [HEADER, *(r for r in TRAIN if r not in dev)]
-        assert lines(folder / "test.tsv") == [
-            HEADER.replace("Quality", "index"),
-            *(f"{n}{row[1:]}" for n, row in enumerate(TEST)),
-        ]
+        test = [f"{n}{row[1:]}" for n, row in enumerate(TEST)]
+        assert lines(folder / "test.tsv") == [HEADER.replace("Quality", "index"), *test]
 
-    def test_all_is_fetched(self, download, tmp_path):
-        done = download("--tasks", "MRPC")
+    def test_all_is_fetched(self, download, glue):
+        done = download("MRPC")
         assert done.returncode == 0, done.stderr
-        self.check(tmp_path / "glue" / "MRPC", self.DEV)
-        assert (tmp_path / "glue" / "MRPC" / "dev_ids.tsv").read_text() == DEV_IDS
+        self.check(glue / "MRPC", self.DEV)
+        assert (glue / "MRPC" / "dev_ids.tsv").read_text() == DEV_IDS
 
-    def test_own_files_and_the_list_from_the_server(self, download, raw, tmp_path, server):
-        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
-        assert done.returncode == 0, done.stderr
-        assert [r.path for r in server.requests] == ["mirror/mrpc_dev_ids.tsv"]
-        self.check(tmp_path / "glue" / "MRPC", self.DEV)
-
-    @pytest.mark.parametrize("name", ["dev_ids.tsv", "mrpc_dev_ids.tsv"])
-    def test_own_files_and_list(self, download, raw, tmp_path, server, name):
-        (raw / name).write_text("105\t205\r\n100\t200\r\n")
-        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
-        assert done.returncode == 0, done.stderr
-        assert server.requests == []
-        self.check(tmp_path / "glue" / "MRPC", [TRAIN[0], TRAIN[5]])
+    @pytest.mark.parametrize("name", ["", "dev_ids.tsv", "mrpc_dev_ids.tsv"])
+    def test_own_files(self, download, raw, glue, server, name):
+        """The list is their own, or comes from the server."""
+        if name:
+            (raw / name).write_text("105\t205\r\n100\t200\r\n")
+        assert download("MRPC", "--path_to_mrpc", raw).returncode == 0
+        assert [r.path for r in server.requests] == ([] if name else ["mirror/mrpc_dev_ids.tsv"])
+        self.check(glue / "MRPC", [TRAIN[0], TRAIN[5]] if name else self.DEV)
 
     def test_without_the_list_every_tenth_pair_is_for_development(
-        self, download, raw, tmp_path, server
+        self, download, raw, glue, server
     ):
-        del server.files["mirror/mrpc_dev_ids.tsv"]
-        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
-        assert done.returncode == 0, done.stderr
-        assert "not comparable with published ones" in done.stderr
-        self.check(tmp_path / "glue" / "MRPC", [TRAIN[9], TRAIN[19]])
-
-    def test_without_anything(self, download, tmp_path, server):
         """Who gave no files has a network: there another split would only be a trap."""
         del server.files["mirror/mrpc_dev_ids.tsv"]
-        assert "mrpc_dev_ids.tsv" in error_of(download("--tasks", "MRPC"))
-        assert not (tmp_path / "glue" / "MRPC").exists()
+        assert_fails(download("MRPC"), 1, "mrpc_dev_ids.tsv")
+        assert not (glue / "MRPC").exists()
+        done = download("MRPC", "--path_to_mrpc", raw)
+        assert done.returncode == 0, done.stderr
+        assert "not comparable with published ones" in done.stderr
+        self.check(glue / "MRPC", [TRAIN[9], TRAIN[19]])
 
-    def test_texts_cut_at_commas_are_put_together(self, download, raw, tmp_path):
+    def test_texts_cut_at_commas_are_put_together(self, download, raw, glue):
         """Some copies have tabs where quoted texts had commas."""
         row = '1\t1\t2\t"One \t said "" he \t"" is two ."\tplain \'s\n'
         (raw / "msr_paraphrase_test.txt").write_text(f"{HEADER}\n{row}")
-        done = download("--tasks", "MRPC", "--path_to_mrpc", raw)
+        done = download("MRPC", "--path_to_mrpc", raw)
         assert "1 rows had tabs for the commas" in done.stderr
         expected = '0\t1\t2\t"One , said "" he ,"" is two ."\tplain \'s'
-        assert lines(tmp_path / "glue" / "MRPC" / "test.tsv")[1] == expected
+        assert lines(glue / "MRPC" / "test.tsv")[1] == expected
 
-    def test_the_real_files(self, download, shared, tmp_path, server):
-        done = download("--tasks", "MRPC", "--path_to_mrpc", shared / "data" / "mrpc")
-        assert "no pair of MRPC's training file would be left for dev.tsv" in error_of(done)
+    def test_the_real_files(self, download, shared, glue, server):
+        done = download("MRPC", "--path_to_mrpc", shared / "data" / "mrpc")
+        assert_fails(done, 1, "no pair of MRPC's training file would be left for dev.tsv")
         del server.files["mirror/mrpc_dev_ids.tsv"]
-        done = download("--tasks", "MRPC", "--path_to_mrpc", shared / "data" / "mrpc")
+        done = download("MRPC", "--path_to_mrpc", shared / "data" / "mrpc")
         assert done.returncode == 0, done.stderr
-        parts = {
-            p: lines(tmp_path / "glue" / "MRPC" / f"{p}.tsv") for p in ("train", "dev", "test")
-        }
-        assert {part: len(rows) - 1 for part, rows in parts.items()} == {
-            "train": 3641,
-            "dev": 404,
-            "test": 1713,
-        }
+        parts = {part: lines(glue / "MRPC" / f"{part}.tsv") for part in PARTS}
+        sizes = {part: len(rows) - 1 for part, rows in parts.items()}
+        assert sizes == {"train": 3641, "dev": 404, "test": 1713}
         assert all(row.count("\t") == 4 for rows in parts.values() for row in rows)
 
     @pytest.mark.parametrize(
@@ -227,24 +189,17 @@ class TestMrpc:
             (f"{HEADER}\n1\t2\t3\tfür\tb\n".encode("latin-1"), "line 2: not UTF-8"),
         ],
     )
-    def test_a_damaged_file_makes_no_folder(self, download, raw, tmp_path, content, reason):
+    def test_a_damaged_file_makes_no_folder(self, download, raw, glue, content, reason):
         content = content if isinstance(content, bytes) else content.encode()
         (raw / "msr_paraphrase_train.txt").write_bytes(content)
-        line = error_of(download("--tasks", "MRPC", "--path_to_mrpc", raw))
-        assert f"{raw / 'msr_paraphrase_train.txt'}" in line and reason in line
-        assert names(tmp_path / "glue") == []
+        done = download("MRPC", "--path_to_mrpc", raw)
+        assert_fails(done, 1, f"{raw / 'msr_paraphrase_train.txt'}", reason)
+        assert names(glue) == []
 
     def test_a_missing_file(self, download, tmp_path, server):
-        line = error_of(download("--tasks", "MRPC", "--path_to_mrpc", tmp_path / "no"))
-        assert "no/msr_paraphrase_train.txt: No such file" in line
+        done = download("MRPC", "--path_to_mrpc", tmp_path / "no")
+        assert_fails(done, 1, "no/msr_paraphrase_train.txt: No such file")
         assert server.requests == []
-
-
-def test_help_names_the_flags(command):
-    done = command(main, "--help")
-    assert done.returncode == 0
-    for flag in ("--data_dir", "--tasks", "--path_to_mrpc", "--base_url"):
-        assert flag in done.stdout
 
 
 def test_what_is_published():
@@ -255,8 +210,9 @@ def test_what_is_published():
     assert len(TASKS) == 10
 
 
-def test_runs_from_anywhere(run, tmp_path, raw):
+def test_runs_from_anywhere(tmp_path, raw):
     (raw / "dev_ids.tsv").write_text(DEV_IDS)
-    done = run(SCRIPT, "--tasks=mrpc", "--path_to_mrpc=raw", "--data_dir=out", cwd=tmp_path)
+    flags = ("--tasks=mrpc", "--path_to_mrpc=raw", "--data_dir=out")
+    done = run_python(ROOT / "download/download_glue_data.py", *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert lines(tmp_path / "out" / "MRPC" / "dev.tsv") == [HEADER, TRAIN[3], TRAIN[17]]

@@ -12,11 +12,9 @@ import shutil
 import ssl
 import struct
 import subprocess
-import sys
 import termios
 import threading
 import time
-from pathlib import Path
 
 import filelock
 import pytest
@@ -24,16 +22,33 @@ import pytest
 from download import fetch as module
 from download.fetch import fetch, making
 from runtime.errors import UserError
+from tests.helpers.download import Fault, run_python
+from tests.helpers.forking import ROOT
 
 BODY = random.Random(1).randbytes(300_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()
-ROOT = Path(module.__file__).resolve().parents[1]
 
 
 @pytest.fixture
 def url(server):
     server.files["file.bin"] = BODY
     return server.url + "file.bin"
+
+
+@pytest.fixture
+def get(server, url, tmp_path, monkeypatch):
+    """Fetches the file while these faults happen; returns of each request the range and what was
+    sent. Nothing but the whole file may be there in the end."""
+
+    def get(*faults, tries=module._TRIES, **expected):
+        monkeypatch.setattr(module, "_TRIES", tries)
+        server.faults += faults
+        fetch(url, tmp_path / "file.bin", **expected)
+        assert (tmp_path / "file.bin").read_bytes() == server.files["file.bin"]
+        assert names(tmp_path) == ["file.bin"]
+        return [(request.range, request.sent) for request in server.requests]
+
+    return get
 
 
 @pytest.fixture
@@ -44,104 +59,8 @@ def sleeps(monkeypatch):
     return asked
 
 
-@pytest.fixture
-def tries(monkeypatch):
-    """Sets how many tries in a row may fail."""
-    return lambda count: monkeypatch.setattr(module, "_TRIES", count)
-
-
 def names(folder):
     return sorted(os.listdir(folder))
-
-
-def test_the_file_has_the_mode_of_any_new_file(url, tmp_path):
-    fetch(url, tmp_path / "file.bin")
-    (tmp_path / "other").touch()
-    assert (tmp_path / "file.bin").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-
-def test_after_a_cut_only_the_missing_bytes_are_sent(url, server, fault, tmp_path):
-    server.faults += [fault(cut_after=100_001), fault(cut_after=50_002)]
-    fetch(url, tmp_path / "file.bin", SHA256)
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-    assert [r.range for r in server.requests] == [None, "bytes=100001-", "bytes=150003-"]
-    assert {r.if_range for r in server.requests[1:]} == {'"one"'}
-    assert sum(r.sent for r in server.requests) == len(BODY)
-    assert names(tmp_path) == ["file.bin"]
-
-
-def test_a_later_call_goes_on_where_a_failed_one_stopped(url, server, fault, tmp_path, tries):
-    tries(1)
-    server.faults += [fault(cut_after=70_000)]
-    with pytest.raises(UserError, match="gave up after 1 tries"):
-        fetch(url, tmp_path / "file.bin")
-    assert names(tmp_path) == ["file.bin.part", "file.bin.part.json"]
-    fetch(url, tmp_path / "file.bin", SHA256)
-    assert [r.sent for r in server.requests] == [70_000, len(BODY) - 70_000]
-
-
-@pytest.mark.parametrize("note", ["", "{", "[]", '{"url": 1}', "\x00"])
-def test_without_a_usable_note_the_part_is_not_trusted(url, server, tmp_path, note):
-    (tmp_path / "file.bin.part").write_bytes(b"of something else")
-    (tmp_path / "file.bin.part.json").write_text(note)
-    fetch(url, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-    assert server.requests[0].range is None
-
-
-def test_the_part_of_another_address_is_not_taken_up(url, server, fault, tmp_path, tries):
-    tries(1)
-    server.files["other.bin"] = bytes(len(BODY))
-    server.faults += [fault(cut_after=1000)]
-    with pytest.raises(UserError):
-        fetch(server.url + "other.bin", tmp_path / "file.bin")
-    fetch(url, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-
-
-def test_a_server_without_range_starts_over(url, server, fault, tmp_path):
-    server.faults += [fault(cut_after=100_000), fault(deaf_to_range=True)]
-    fetch(url, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-    assert [r.sent for r in server.requests] == [100_000, len(BODY)]
-
-
-@pytest.mark.parametrize("deaf", [False, True])
-def test_a_file_that_changed_in_between_is_not_mixed(url, server, fault, tmp_path, deaf, tries):
-    """`deaf`: the server ignores If-Range and continues with bytes of the new version."""
-    tries(1)
-    server.faults += [fault(cut_after=100_000)]
-    with pytest.raises(UserError):
-        fetch(url, tmp_path / "file.bin")
-    tries(2)
-    server.files["file.bin"], server.etag = BODY[::-1], '"two"'
-    server.faults += [fault(deaf_to_if_range=deaf)]
-    fetch(url, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == BODY[::-1]
-
-
-def test_a_range_that_begins_elsewhere_is_not_appended(url, server, fault, tmp_path):
-    wrong = {"Content-Range": f"bytes 0-{len(BODY) - 1}/{len(BODY)}"}
-    server.faults += [fault(cut_after=100_000), fault(headers=wrong)]
-    fetch(url, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-    assert [r.range for r in server.requests] == [None, "bytes=100000-", None]
-
-
-def test_last_modified_serves_where_the_etag_is_weak(url, server, fault, tmp_path):
-    server.etag = 'W/"one"'
-    date = "Sat, 01 Jan 2022 00:00:00 GMT"
-    server.faults += [fault(cut_after=5, headers={"Last-Modified": date})]
-    fetch(url, tmp_path / "file.bin")
-    assert server.requests[1].if_range == date
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-
-
-def test_without_any_version_nothing_is_taken_up(url, server, fault, tmp_path):
-    server.etag = 'W/"one"'
-    server.faults += [fault(cut_after=5)]
-    fetch(url, tmp_path / "file.bin")
-    assert [r.range for r in server.requests] == [None, None]
 
 
 def part_of(url, path, content):
@@ -151,127 +70,161 @@ def part_of(url, path, content):
     path.with_name(path.name + ".part.json").write_text(note)
 
 
-def test_a_run_killed_after_the_last_byte_needs_no_more(url, server, tmp_path):
-    part_of(url, tmp_path / "file.bin", BODY)
-    fetch(url, tmp_path / "file.bin", SHA256)
-    assert [(r.range, r.sent) for r in server.requests] == [(f"bytes={len(BODY)}-", 0)]
-    assert names(tmp_path) == ["file.bin"]
+def test_the_file_has_the_mode_of_any_new_file(get, tmp_path):
+    assert get() == [(None, len(BODY))]
+    (tmp_path / "other").touch()
+    assert len({(tmp_path / name).stat().st_mode for name in ("file.bin", "other")}) == 1
 
 
-def test_a_part_longer_than_the_file_is_dropped(url, server, tmp_path):
-    part_of(url, tmp_path / "file.bin", BODY + b"x")
-    fetch(url, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-    assert [r.range for r in server.requests] == [f"bytes={len(BODY) + 1}-", None]
+CUT = Fault(cut_after=100_000)
+ELSEWHERE = {"Content-Range": f"bytes 0-{len(BODY) - 1}/{len(BODY)}"}
+AGAIN = ("bytes=100000-", 200_000)
 
 
-def test_waits_double_up_to_the_bound(url, server, fault, tmp_path, sleeps, monkeypatch):
-    monkeypatch.setattr(module, "_FIRST_WAIT", 1.0)
-    monkeypatch.setattr(module, "_LONGEST_WAIT", 6.0)
-    server.faults += [fault(status=s) for s in (500, 502, 503, 504, 500)]
-    fetch(url, tmp_path / "file.bin")
-    assert sleeps == [1, 2, 4, 6, 6]
-    assert (tmp_path / "file.bin").read_bytes() == BODY
+@pytest.mark.parametrize(
+    ("faults", "requests"),
+    [
+        ([CUT, Fault(cut_after=50_002)], [("bytes=100000-", 50_002), ("bytes=150002-", 149_998)]),
+        ([CUT, Fault(deaf_to_range=True)], [("bytes=100000-", 300_000)]),
+        ([CUT, Fault(headers=ELSEWHERE)], [AGAIN, (None, 300_000)]),
+        ([Fault(cut_after=100_000, without_length=True)], [AGAIN]),
+    ],
+    ids=["missing bytes alone", "no ranges", "a range that begins elsewhere", "found by size"],
+)
+def test_after_a_cut(get, server, faults, requests):
+    assert get(*faults, sha256=SHA256, size=len(BODY)) == [(None, 100_000), *requests]
+    assert {request.if_range for request in server.requests if request.range} == {'"one"'}
 
 
-def test_tries_are_bounded_and_leave_nothing(url, server, fault, tmp_path, sleeps, tries):
-    tries(4)
-    server.faults += [fault(status=500)] * 9
-    with pytest.raises(UserError, match="HTTP 500; gave up after 4 tries"):
-        fetch(url, tmp_path / "file.bin")
-    assert len(server.requests) == 4
-    assert names(tmp_path) == []
+DATE = "Sat, 01 Jan 2022 00:00:00 GMT"
 
 
-def test_tries_that_bring_something_are_not_counted(url, server, fault, tmp_path, sleeps, tries):
-    tries(2)
-    server.faults += [fault(cut_after=30_000)] * 9
-    fetch(url, tmp_path / "file.bin")
-    assert len(server.requests) == 10
-    assert (tmp_path / "file.bin").read_bytes() == BODY
+@pytest.mark.parametrize(("headers", "version"), [({"Last-Modified": DATE}, DATE), ({}, None)])
+def test_where_the_etag_is_weak(get, server, headers, version):
+    """The date serves; without any version nothing is taken up."""
+    server.etag = 'W/"one"'
+    assert get(Fault(cut_after=5, headers=headers))[1][0] == (version and "bytes=5-")
+    assert server.requests[1].if_range == version
 
 
-def test_a_server_that_always_cuts_at_the_same_byte_is_given_up(
-    url, server, fault, tmp_path, sleeps, tries
-):
-    tries(3)
-    server.faults += [fault(cut_after=1000, deaf_to_range=True)] * 9
-    with pytest.raises(UserError, match="1000 bytes read, 299000 more"):
-        fetch(url, tmp_path / "file.bin")
-    assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_is_respected(url, server, fault, tmp_path, sleeps, status):
-    server.faults += [fault(status=status, headers={"Retry-After": "7"})]
-    fetch(url, tmp_path / "file.bin")
-    assert sleeps == [7]
-
-
-def test_retry_after_is_bounded(url, server, fault, tmp_path, sleeps):
-    server.faults += [fault(status=429, headers={"Retry-After": "86400"})]
-    fetch(url, tmp_path / "file.bin")
-    assert sleeps == [60]
-
-
-def test_retry_after_may_be_a_date(url, server, fault, tmp_path, sleeps):
-    date = email.utils.formatdate(time.time() + 30, usegmt=True)
-    server.faults += [fault(status=429, headers={"Retry-After": date})]
-    server.faults += [fault(status=429, headers={"Retry-After": "soon"})]
-    fetch(url, tmp_path / "file.bin")
-    assert 25 < sleeps[0] <= 30
-    assert sleeps[1] == 0.02
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
-def test_a_refusal_is_final(url, server, fault, tmp_path, sleeps, status):
-    server.faults += [fault(status=status)]
-    with pytest.raises(UserError, match=f"file.bin: HTTP {status}; check the address"):
-        fetch(url, tmp_path / "file.bin")
-    assert len(server.requests) == 1
-    assert names(tmp_path) == []
-
-
-def test_an_answer_without_a_file_is_an_error(url, server, fault, tmp_path):
-    server.faults += [fault(status=204)]
-    with pytest.raises(UserError, match="HTTP 204; check"):
-        fetch(url, tmp_path / "file.bin")
-
-
-def test_a_refused_connection_is_tried_again(server, tmp_path, sleeps, tries):
-    tries(3)
-    port = server.server_port
-    server.server_close()
-    with pytest.raises(UserError, match="Connection refused; gave up after 3 tries"):
-        fetch(f"http://127.0.0.1:{port}/x", tmp_path / "x")
-    assert len(sleeps) == 2
-
-
-def test_silence_counts_as_a_lost_connection(url, server, fault, tmp_path, monkeypatch):
+def test_silence_counts_as_a_lost_connection(get, monkeypatch):
     monkeypatch.setattr(module, "_TIMEOUT", 0.3)
-    server.faults += [fault(hold_after=1000)]
-    fetch(url, tmp_path / "file.bin")
-    assert [r.range for r in server.requests][:2] == [None, "bytes=1000-"]
-    assert (tmp_path / "file.bin").read_bytes() == BODY
+    assert [asked for asked, _ in get(Fault(hold_after=1000))][:2] == [None, "bytes=1000-"]
 
 
-@pytest.mark.parametrize("place", ["ftp://127.0.0.1:1/x", "file:///etc/passwd"])
-def test_a_redirection_to_elsewhere_is_not_followed(url, server, fault, tmp_path, sleeps, place):
-    server.faults += [fault(status=302, headers={"Location": place})]
-    with pytest.raises(UserError, match=f"^{url}: .*; check the address"):
-        fetch(url, tmp_path / "file.bin")
-    assert len(server.requests) == 1 and sleeps == [] and names(tmp_path) == []
+class TestPart:
+    """What an earlier call has left."""
+
+    def test_a_later_call_goes_on_where_a_failed_one_stopped(self, get, tmp_path):
+        with pytest.raises(UserError, match="gave up after 1 tries"):
+            get(Fault(cut_after=70_000), tries=1)
+        assert names(tmp_path) == ["file.bin.part", "file.bin.part.json"]
+        requests = [(None, 70_000), ("bytes=70000-", len(BODY) - 70_000)]
+        assert get(sha256=SHA256) == requests
+
+    @pytest.mark.parametrize("note", ["", "{", "[]", '{"url": 1}', "\x00"])
+    def test_without_a_usable_note_it_is_not_trusted(self, get, tmp_path, note):
+        (tmp_path / "file.bin.part").write_bytes(b"of something else")
+        (tmp_path / "file.bin.part.json").write_text(note)
+        assert get() == [(None, len(BODY))]
+
+    def test_that_of_another_address_is_not_taken_up(self, get, server, tmp_path):
+        part_of(server.url + "other.bin", tmp_path / "file.bin", bytes(1000))
+        assert get() == [(None, len(BODY))]
+
+    @pytest.mark.parametrize("deaf", [False, True])
+    def test_a_file_that_changed_in_between_is_not_mixed(self, get, server, url, tmp_path, deaf):
+        """`deaf`: the server ignores If-Range and continues with bytes of the new version."""
+        part_of(url, tmp_path / "file.bin", BODY[:100_000])
+        server.files["file.bin"], server.etag = BODY[::-1], '"two"'
+        get(Fault(deaf_to_if_range=deaf), tries=2)
+
+    def test_a_run_killed_after_the_last_byte_needs_no_more(self, get, url, tmp_path):
+        part_of(url, tmp_path / "file.bin", BODY)
+        assert get(sha256=SHA256) == [(f"bytes={len(BODY)}-", 0)]
+
+    def test_one_longer_than_the_file_is_dropped(self, get, url, tmp_path):
+        part_of(url, tmp_path / "file.bin", BODY + b"x")
+        assert [asked for asked, _ in get()] == [f"bytes={len(BODY) + 1}-", None]
+
+    def test_a_page_in_place_of_the_file_does_not_cost_it(self, get, server, url, tmp_path):
+        part_of(url, tmp_path / "file.bin", BODY[:1000])
+        with pytest.raises(UserError, match="announces 300000 bytes, expected 300001"):
+            get(size=len(BODY) + 1)
+        server.files["file.bin"], server.etag = b"please log in", '"page"'
+        with pytest.raises(UserError, match="announces 13 bytes"):
+            get(size=len(BODY))
+        assert (tmp_path / "file.bin.part").read_bytes() == BODY[:1000]
+
+
+class TestTries:
+    @pytest.mark.parametrize(
+        ("faults", "waits"),
+        [
+            ([(500, {}), (502, {}), (503, {}), (504, {}), (500, {})], [1, 2, 4, 8, 10]),
+            ([(429, {"Retry-After": "7"})], [7]),
+            ([(503, {"Retry-After": "7"})], [7]),
+            ([(429, {"Retry-After": "86400"})], [10]),
+            ([(429, {"Retry-After": "soon"})], [1]),
+            ([(429, {"Retry-After": email.utils.formatdate(time.time() + 1e6)})], [10]),
+        ],
+        ids=["doubled", "asked for", "asked for", "bounded", "no number", "a date"],
+    )
+    def test_waits(self, get, sleeps, monkeypatch, faults, waits):
+        monkeypatch.setattr(module, "_FIRST_WAIT", 1.0)
+        monkeypatch.setattr(module, "_LONGEST_WAIT", 10.0)
+        get(*(Fault(status=status, headers=headers) for status, headers in faults))
+        assert sleeps == waits
+
+    def test_are_bounded_and_leave_nothing(self, get, server, tmp_path, sleeps):
+        with pytest.raises(UserError, match="HTTP 500; gave up after 4 tries"):
+            get(*[Fault(status=500)] * 9, tries=4)
+        assert len(server.requests) == 4 and names(tmp_path) == []
+
+    def test_that_bring_something_are_not_counted(self, get, sleeps):
+        assert len(get(*[Fault(cut_after=30_000)] * 9, tries=2)) == 10
+
+    def test_a_server_that_always_cuts_at_the_same_byte_is_given_up(self, get, server, sleeps):
+        with pytest.raises(UserError, match="1000 bytes read, 299000 more"):
+            get(*[Fault(cut_after=1000, deaf_to_range=True)] * 9, tries=3)
+        assert len(server.requests) == 3
+
+    def test_a_refused_connection_is_tried_again(self, get, server, sleeps):
+        server.server_close()
+        with pytest.raises(UserError, match="Connection refused; gave up after 3 tries"):
+            get(tries=3)
+        assert len(sleeps) == 2
+
+    @pytest.mark.parametrize("status", [204, 400, 401, 403, 404, 410])
+    def test_a_refusal_is_final(self, get, server, tmp_path, sleeps, status):
+        with pytest.raises(UserError, match=f"file.bin: HTTP {status}; check the address"):
+            get(Fault(status=status))
+        assert len(server.requests) == 1 and sleeps == [] and names(tmp_path) == []
+
+    @pytest.mark.parametrize("place", ["ftp://127.0.0.1:1/x", "file:///etc/passwd"])
+    def test_a_redirection_to_elsewhere_is_final(self, get, url, server, tmp_path, sleeps, place):
+        with pytest.raises(UserError, match=f"^{url}: .*; check the address"):
+            get(Fault(status=302, headers={"Location": place}))
+        assert len(server.requests) == 1 and sleeps == [] and names(tmp_path) == []
+
+    @pytest.mark.parametrize(
+        "url", ["ftp://x/y", "file:///etc/passwd", "x", "http://[::1/x", "http://h:p/x"]
+    )
+    def test_an_unusable_address_is_final(self, tmp_path, url, sleeps):
+        with pytest.raises(UserError, match="address"):
+            fetch(url, tmp_path / "x")
+        assert sleeps == [] and names(tmp_path) == []
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl")
 def test_an_unknown_certificate_is_final(tmp_path, monkeypatch, sleeps):
     monkeypatch.setenv("NO_PROXY", "*")
-    names = {kind: str(tmp_path / kind) for kind in ("key", "certificate")}
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    make += ["-keyout", names["key"], "-out", names["certificate"]]
+    key, certificate = str(tmp_path / "key"), str(tmp_path / "certificate")
+    options = ["-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout"]
+    make = ["openssl", "req", "-x509", *options, key, "-out", certificate]
     subprocess.run(make, check=True, capture_output=True, timeout=60)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(names["certificate"], names["key"])
+    context.load_cert_chain(certificate, key)
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.handle_request)
@@ -284,57 +237,20 @@ def test_an_unknown_certificate_is_final(tmp_path, monkeypatch, sleeps):
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x/y", "file:///etc/passwd", "x", "http://[::1/x", "http://h:p/x"]
+    ("expected", "fault", "message"),
+    [
+        ({"sha256": "0" * 64}, Fault(), f"SHA-256 is {SHA256}, expected {'0' * 64}"),
+        ({"sha256": SHA256, "size": 300_001}, Fault(), "announces 300000 bytes, expected 300001"),
+        ({"size": 299_999}, Fault(without_length=True), "length is 300000, expected 299999"),
+    ],
 )
-def test_an_unusable_address_is_final(tmp_path, url, sleeps):
-    with pytest.raises(UserError, match="address"):
-        fetch(url, tmp_path / "x")
-    assert sleeps == []
-    assert names(tmp_path) == []
-
-
-def test_a_wrong_hash_removes_the_part_and_keeps_the_old_file(url, server, tmp_path):
+def test_another_file_keeps_the_old_one(get, tmp_path, expected, fault, message):
     (tmp_path / "file.bin").write_bytes(b"old")
-    with pytest.raises(UserError, match=f"SHA-256 is {SHA256}, expected {'0' * 64}"):
-        fetch(url, tmp_path / "file.bin", "0" * 64)
+    with pytest.raises(UserError, match=message):
+        get(fault, **expected)
     assert names(tmp_path) == ["file.bin"]
     assert (tmp_path / "file.bin").read_bytes() == b"old"
-    fetch(url, tmp_path / "file.bin", SHA256)
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-
-
-def test_a_wrong_announced_size_ends_it_before_the_body(url, server, tmp_path):
-    with pytest.raises(UserError, match="announces 300000 bytes, expected 300001"):
-        fetch(url, tmp_path / "file.bin", SHA256, len(BODY) + 1)
-    assert names(tmp_path) == []
-
-
-def test_a_wrong_announced_size_ends_it_before_the_rest_too(url, tmp_path):
-    part_of(url, tmp_path / "file.bin", BODY[:1000])
-    with pytest.raises(UserError, match="announces 300000 bytes, expected 300001"):
-        fetch(url, tmp_path / "file.bin", SHA256, len(BODY) + 1)
-
-
-def test_a_page_in_place_of_the_file_does_not_cost_the_part(url, server, fault, tmp_path):
-    part_of(url, tmp_path / "file.bin", BODY[:1000])
-    server.files["file.bin"], server.etag = b"please log in", '"page"'
-    with pytest.raises(UserError, match="announces 13 bytes"):
-        fetch(url, tmp_path / "file.bin", size=len(BODY))
-    assert (tmp_path / "file.bin.part").read_bytes() == BODY[:1000]
-
-
-def test_a_short_body_without_length_is_found_by_size(url, server, fault, tmp_path):
-    server.faults += [fault(cut_after=1000, without_length=True)]
-    fetch(url, tmp_path / "file.bin", size=len(BODY))
-    assert [r.sent for r in server.requests] == [1000, len(BODY) - 1000]
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-
-
-def test_a_long_body_without_length_is_found_by_size(url, server, fault, tmp_path):
-    server.faults += [fault(without_length=True)]
-    with pytest.raises(UserError, match="length is 300000, expected 299999"):
-        fetch(url, tmp_path / "file.bin", size=len(BODY) - 1)
-    assert names(tmp_path) == []
+    get(sha256=SHA256)
 
 
 def test_a_full_disk_is_one_clear_line(url, tmp_path, monkeypatch):
@@ -350,10 +266,10 @@ def test_a_full_disk_is_one_clear_line(url, tmp_path, monkeypatch):
     assert names(tmp_path) == ["file.bin.part", "file.bin.part.json"]
 
 
-def test_what_was_written_before_the_disk_was_full_is_taken_up(url, server, run, tmp_path):
+def test_what_was_written_before_the_disk_was_full_is_taken_up(url, server, tmp_path):
     """The limit on the size of files makes write() fail as a full disk does."""
     limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (100_000, r.RLIM_INFINITY)); "
-    done = run("-c", limit + PROGRAM, url, tmp_path / "file.bin")
+    done = run_python("-c", limit + PROGRAM, url, tmp_path / "file.bin")
     assert "file.bin: File too large; check" in done.stderr
     assert (tmp_path / "file.bin.part").stat().st_size == 100_000
     fetch(url, tmp_path / "file.bin")
@@ -381,26 +297,6 @@ def test_one_process_at_a_time_makes_a_file(start, tmp_path):
     assert names(tmp_path / "new") == []
 
 
-def test_threads_that_fetch_the_same_file_leave_a_whole_one(url, tmp_path):
-    errors = []
-
-    def work():
-        try:
-            with making(tmp_path / "file.bin"):
-                fetch(url, tmp_path / "file.bin", SHA256)
-        except UserError as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert (tmp_path / "file.bin").read_bytes() == BODY
-    assert names(tmp_path) == ["file.bin"]
-
-
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EROFS, errno.EACCES])
 def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch, number):
     def refuse(*_):
@@ -418,36 +314,25 @@ with making(Path(sys.argv[2])): fetch(sys.argv[1], Path(sys.argv[2]))
 """
 
 
-def test_the_proxy_of_the_environment_is_used(server, run, tmp_path):
+def test_the_proxy_of_the_environment_is_used(server, tmp_path):
     server.files["far/file.bin"] = BODY
     environment = {**os.environ, "http_proxy": server.url, "no_proxy": ""}
     url = "http://mirror.invalid/far/file.bin"
-    done = run("-c", PROGRAM, url, tmp_path / "file.bin", env=environment)
+    done = run_python("-c", PROGRAM, url, tmp_path / "file.bin", env=environment)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "file.bin").read_bytes() == BODY
 
 
-@pytest.fixture
-def on_a_terminal(start):
-    """Runs PROGRAM with a terminal of 80 columns for its stderr, returns what that shows."""
-
-    def run(*args, **options):
-        ours, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        child = start("-c", PROGRAM, *args, stderr=theirs, cwd=ROOT, **options)
-        assert child.wait(10) == 0
-        os.write(theirs, b"\n")  # there is something to read in any case
-        os.close(theirs)
-        shown = os.read(ours, 10_000).decode()
-        os.close(ours)
-        return shown
-
-    return run
-
-
-def test_a_terminal_gets_a_bar(url, on_a_terminal, tmp_path):
+def test_a_terminal_gets_a_bar(url, start, tmp_path):
     part_of(url, tmp_path / "file.bin", BODY[: len(BODY) // 2])
-    assert re.search(r"file\.bin: 100%.*293k/293k", on_a_terminal(url, tmp_path / "file.bin"))
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    child = start("-c", PROGRAM, url, tmp_path / "file.bin", stderr=theirs, cwd=ROOT)
+    assert child.wait(60) == 0
+    os.write(theirs, b"\n")  # there is something to read in any case
+    os.close(theirs)
+    assert re.search(r"file\.bin: 100%.*293k/293k", os.read(ours, 10_000).decode())
+    os.close(ours)
 
 
 def test_no_terminal_gets_a_line_now_and_then(url, tmp_path, monkeypatch, caplog):
@@ -462,13 +347,11 @@ def test_no_tensorflow_is_imported():
     commands = "download_dataset, download_glue_data, download_pretrained_model"
     program = f"import sys; from download import {commands}\n"
     program += "print([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'numpy')])"
-    shown = subprocess.check_output([sys.executable, "-c", program], text=True, cwd=ROOT)
-    assert shown.strip() == "[]"
+    assert run_python("-c", program).stdout.strip() == "[]"
 
 
-def test_what_to_install_is_one_line(start):
-    child = start("-S", "download/download_dataset.py", "--help", cwd=ROOT)
-    _, err = child.communicate(timeout=30)
-    assert child.returncode == 1
-    assert err.startswith("download/download_dataset.py: error: ") and err.count("\n") == 1
-    assert "has not all packages: filelock requests tqdm; use" in err
+def test_what_to_install_is_one_line():
+    done = run_python("-S", "download/download_dataset.py", "--help")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("download/download_dataset.py: error: ")
+    assert "has not all packages: filelock requests tqdm; use" in done.stderr

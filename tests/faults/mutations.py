@@ -75,7 +75,7 @@ def _offset(source: str, node: ast.AST, line: str) -> int:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
-    """Yields nodes with an operator's name and what it makes of them; not in annotations or text."""
+    """Yields nodes, an operator's name and what it makes of them; not in annotations or text."""
     yield from _changes_of(node)
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "format_spec"):

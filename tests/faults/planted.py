@@ -2,9 +2,9 @@ r"""Plants defects one after the other, and says which test notices each.
 
   python -m tests.faults.planted [--count=60] [--seed=23] [--only=N,N,...] [--all] [--jobs=2]
 
-Places are drawn by room in proportion to its lines, operators from `tests/faults/mutations.py`; some
-subjects get a number of defects of their own first. In a copy of the committed tree, the tests near a
-changed module run until one fails; with --all, those that `make test` runs.
+Places are drawn by room in proportion to its lines, operators from `tests/faults/mutations.py`;
+some subjects get a number of defects of their own first. In a copy of the committed tree, the tests
+near a changed module run until one fails; with --all, those that `make test` runs.
 """
 
 from __future__ import annotations

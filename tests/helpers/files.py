@@ -41,6 +41,12 @@ def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> No
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
+def flags_in(text: str) -> dict[str, str | None]:
+    """The flags in a text such as "seed=1 output_dir": one without a value has None."""
+    pairs = (word.partition("=") for word in text.split())
+    return {name: value if mark else None for name, mark, value in pairs}
+
+
 def defaults_of(program: str) -> dict[str, object]:
     """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
     before = set(flags.FLAGS)

@@ -13,12 +13,8 @@ from typing import NamedTuple
 from tests.helpers.forking import ROOT
 
 README = ROOT / "README.md"
-PAGES = [
-    README,
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 _IS_RUN_BY_CI = "CI runs it itself"
 _DOWNLOADS = "downloads"
@@ -27,69 +23,55 @@ _NEEDS_CLUSTER = "needs a cluster or a container engine"
 _IS_A_FORM = "stands for any job"
 _NEEDS_CARD = "needs a card"
 _INSTALLS = "installs a driver's or a device's packages"
-# By page: what a command that the walk-through does not run is known by, and why it is not.
+# By page and reason: what the commands are known by that the walk-through does not run.
 NOT_RUN = {
     "README.md": {
-        "make demo": _IS_RUN_BY_CI,
-        "make test": _IS_RUN_BY_CI,
-        "make install": _IS_RUN_BY_CI,
-        "download_pretrained_model.py": _DOWNLOADS,
-        "download_dataset.py": _DOWNLOADS,
-        "--output_dir=out/squad": _NEEDS_MODEL,
-        "show_predictions.py out/squad": _NEEDS_MODEL,
-        "evaluate.py out/squad": _NEEDS_MODEL,
-        "ask.py out/squad": _NEEDS_MODEL,
+        _IS_RUN_BY_CI: "make demo, make test, make install",
+        _DOWNLOADS: "download_pretrained_model.py, download_dataset.py",
+        _NEEDS_MODEL: "out/squad",
     },
     "bert.md": {
-        "download_pretrained_model.py": _DOWNLOADS,
-        "--output_dir=out/squad-bert": _NEEDS_MODEL,
-        "--model_type=bert": _NEEDS_MODEL,
-        "--output_dir=out/bert": _NEEDS_MODEL,
+        _DOWNLOADS: "download_pretrained_model.py",
+        _NEEDS_MODEL: "--output_dir=out/squad-bert, --model_type=bert, --output_dir=out/bert",
     },
-    "bfloat16.md": {"run_squad_v1.py ...": _IS_A_FORM},
+    "bfloat16.md": {_IS_A_FORM: "run_squad_v1.py ..."},
     "checking.md": {
-        "check_setup.py run_classifier.py FLAGS-OF-THE-JOB": _IS_A_FORM,
-        "compare_devices.py": _NEEDS_CARD,
+        _IS_A_FORM: "check_setup.py run_classifier.py FLAGS-OF-THE-JOB",
+        _NEEDS_CARD: "compare_devices.py",
     },
     "clusters.md": {
-        "deploy/preset.sh": _NEEDS_MODEL,
-        "sbatch": "needs a cluster; tests/deploy has one that is made up",
+        _NEEDS_MODEL: "deploy/preset.sh",
+        "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
     "gaudi.md": {
-        "hl-smi": _NEEDS_CARD,
-        "ls /dev/accel": _NEEDS_CARD,
-        "make install": _INSTALLS,
-        "check_setup.py": _IS_A_FORM,
-        "compare_devices.py": _NEEDS_CARD,
-        "--output_dir=out/first_step": _NEEDS_CARD,
-        "deploy/mpirun.sh": _NEEDS_CARD,
+        _NEEDS_CARD: "hl-smi, /dev/accel, compare_devices.py, out/first_step, deploy/mpirun.sh",
+        _INSTALLS: "make install",
+        _IS_A_FORM: "check_setup.py",
     },
-    "glue.md": {"download_glue_data.py": _DOWNLOADS, "--output_dir=out/mrpc": _NEEDS_MODEL},
+    "glue.md": {_DOWNLOADS: "download_glue_data.py", _NEEDS_MODEL: "--output_dir=out/mrpc"},
     "gpu.md": {
-        "make install": _INSTALLS,
-        "list_physical_devices": _NEEDS_CARD,
-        "FLAGS-OF-THE-JOB": _IS_A_FORM,
-        "compare_devices.py": _NEEDS_CARD,
-        "make horovod": _INSTALLS,
-        "check_setup.py": _NEEDS_CARD,
-        "deploy/mpirun.sh": _NEEDS_CARD,
+        _INSTALLS: "make install, make horovod",
+        _NEEDS_CARD: "list_physical_devices, compare_devices.py, check_setup.py, deploy/mpirun.sh",
+        _IS_A_FORM: "FLAGS-OF-THE-JOB",
     },
-    "race.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/race": _NEEDS_MODEL},
-    "results.md": {"--output_dir=out/xxlarge_64": _NEEDS_MODEL},
-    "squad.md": {"download_dataset.py": _DOWNLOADS, "--output_dir=out/squad2": _NEEDS_MODEL},
+    "race.md": {_DOWNLOADS: "download_dataset.py", _NEEDS_MODEL: "--output_dir=out/race"},
+    "results.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},
+    "squad.md": {_DOWNLOADS: "download_dataset.py", _NEEDS_MODEL: "--output_dir=out/squad2"},
     "serving.md": {
-        "--host 0.0.0.0": "goes on until it is stopped; tests/test_serve.py starts and stops it",
-        "kubectl": _NEEDS_CLUSTER,
-        "docker": _NEEDS_CLUSTER,
-        "8501": _NEEDS_CLUSTER,
+        "goes on until it is stopped; tests/test_serve.py starts and stops it": "--host 0.0.0.0",
+        _NEEDS_CLUSTER: "kubectl, docker, 8501",
     },
-    "weights.md": {"run_squad_v1.py": _NEEDS_MODEL},
+    "weights.md": {_NEEDS_MODEL: "run_squad_v1.py"},
     "workers.md": {
-        "make horovod": _IS_RUN_BY_CI,
-        "deploy/mpirun.sh": _IS_A_FORM,
-        "mpirun --allow-run-as-root": _IS_A_FORM,
+        _IS_RUN_BY_CI: "make horovod",
+        _IS_A_FORM: "deploy/mpirun.sh, mpirun --allow-run-as-root",
     },
 }
+
+
+def marks_of(page: str) -> list[str]:
+    """Returns what the commands of a page are known by that are not run."""
+    return [mark for marks in NOT_RUN.get(page, {}).values() for mark in marks.split(", ")]
 
 
 class Block(NamedTuple):
@@ -101,7 +83,7 @@ class Block(NamedTuple):
 
     def reasons(self) -> dict[str, list[str]]:
         """Returns by command of the block what it is known by among those that are not run."""
-        marks = NOT_RUN.get(self.page.name, {})
+        marks = marks_of(self.page.name)
         return {
             command: [mark for mark in marks if mark in command]
             for command in map(" ".join, commands_of(self.text))

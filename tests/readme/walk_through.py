@@ -17,8 +17,9 @@ import sys
 import pytest
 
 from tests.helpers.forking import ROOT
-from tests.readme.pages import BLOCKS, Block
+from tests.readme.pages import BLOCKS
 
+pytestmark = pytest.mark.timeout(1500)
 # So small that it takes seconds, and nothing is learned.
 SMALLER = {
     "sample.generate": "sample.generate --train_articles=20 --dev_articles=2",
@@ -33,7 +34,7 @@ SMALLER = {
 }
 RUN = [block for block in BLOCKS if block.is_run()]
 # What they leave.
-RESULTS = (
+RESULTS = [
     "demo_output/run-1-own/predictions.json",
     "out/embeddings.npz",
     "out/export/saved_model",
@@ -43,7 +44,7 @@ RESULTS = (
     "out/rivers/run-v2/null_odds.json",
     "out/tensorflow/model.ckpt.index",
     "out/theirs.html",
-)
+]
 
 
 @pytest.fixture(scope="module")
@@ -57,47 +58,40 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="module")
-def demo(folder) -> str:
-    """What `make demo` prints."""
-    return run_in(folder, "$PYTHON -m tests.readme.small_demo")
+def demo(folder) -> list[str]:
+    """The commands that `make demo` names; the page about looking at predictions uses the run of
+    the last one."""
+    shown = run_in(folder, "$PYTHON -m tests.readme.small_demo")
+    commands = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", shown, re.MULTILINE)
+    run_in(folder, commands[-1])
+    return commands
 
 
 def run_in(folder: pathlib.Path, text: str) -> str:
     """Runs shell text with small numbers; returns what it prints."""
     for number, smaller in SMALLER.items():
         text = text.replace(number, smaller)
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    env = {**os.environ, "PYTHON": sys.executable}
     result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        cwd=folder,
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=1500,
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=1500
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
 
-def test_numbers_that_are_replaced_are_there():
-    text = "".join(block.text for block in RUN)
-    assert [number for number in SMALLER if number not in text] == []
-
-
-def test_the_demo_names_commands_that_work(demo: str, folder: pathlib.Path):
-    ask, serve, train = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", demo, re.MULTILINE)
+def test_the_demo_names_commands_that_work(demo: list[str], folder: pathlib.Path):
+    ask, serve, _ = demo
     assert "What is the height of Tamar?" in run_in(folder, ask)
-    # The page about looking at predictions uses the run.
-    run_in(folder, train)
     # It goes on until it is stopped; the page about serving has the command too.
     assert serve.endswith("serve.py demo_output/run-1")
 
 
-@pytest.mark.parametrize("block", RUN, ids=lambda block: block.page.stem)
 @pytest.mark.usefixtures("demo")
-def test_runs(block: Block, folder: pathlib.Path):
-    run_in(folder, block.text)
-
-
-@pytest.mark.parametrize("result", RESULTS)
-def test_results_are_there(result: str, folder: pathlib.Path):
-    assert (folder / result).exists()
+def test_the_pages_run(folder: pathlib.Path):
+    """In their order: what one leaves another uses."""
+    text = "".join(block.text for block in RUN)
+    assert [number for number in SMALLER if number not in text] == []
+    for block in RUN:
+        run_in(folder, block.text)
+    assert [result for result in RESULTS if not (folder / result).exists()] == []

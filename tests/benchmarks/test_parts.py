@@ -1,0 +1,80 @@
+"""What benchmarks count and draw themselves: a figure of made-up curves, sizes, made-up files."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from benchmarks import memory, precision, squad_size, zero
+from squad.examples import check_all_answerable
+
+SVG = "{http://www.w3.org/2000/svg}"
+CURVES = {
+    "float32": {step: 4.0 if step <= 500 else 2.0 for step in range(1, 1001)},
+    # Logged every tenth step, and a little higher all the time.
+    "a&b.json": {step: 4.5 if step <= 500 else 2.5 for step in range(10, 1001, 10)},
+}
+SCORES = {"float32": {"f1": 88.126}, "a&b.json": {"f1": 87.0}}
+COMMAND = "python -m benchmarks.precision --configs 'a&b.json'"
+
+
+def test_the_figure_has_names_scores_axes_and_the_mean_losses(tmp_path):
+    files = [tmp_path / "figure.svg", tmp_path / "again.svg"]
+    for file in files:
+        precision.write_figure(str(file), CURVES, SCORES, COMMAND)
+    written, again = (file.read_bytes() for file in files)
+    assert written == again and len(written) < 10_000
+    figure = ET.fromstring(written)
+    texts = [element.text for element in figure.iter(f"{SVG}text")]
+    assert {f"made by {COMMAND}", "float32: F1 88.13", "a&b.json: F1 87.00"} <= set(texts)
+    numbers = [float(text.replace(",", "")) for text in texts if text[0].isdigit()]
+    assert numbers == [0, 1, 2, 3, 4, *range(0, 1001, 100)]
+    lines = [
+        [tuple(map(float, point.split(","))) for point in line.get("points").split()]
+        for line in figure.iter(f"{SVG}polyline")
+    ]
+    # A fiftieth of the training each.
+    assert [len(line) for line in lines] == [50, 50]
+    width, height = float(figure.get("width")), float(figure.get("height"))
+    for line in lines:
+        assert all(0 < x < width and 0 < y < height for x, y in line)
+        assert [x for x, _ in line] == [x for x, _ in lines[0]] == sorted(x for x, _ in line)
+        assert len({y for _, y in line[:25]}) == len({y for _, y in line[25:]}) == 1
+    # One unit of the loss is as high wherever it is, and upward.
+    (high, low), (higher, lower) = ((line[0][1], line[-1][1]) for line in lines)
+    unit = (low - high) / 2
+    assert unit > 0
+    assert high - higher == pytest.approx(unit / 2, abs=0.2)
+    assert low - lower == pytest.approx(unit / 2, abs=0.2)
+
+
+def test_the_largest_batch_of_a_card():
+    def needed(size: int) -> int:
+        return 100 + max(9 * size, 30 * size - 300)
+
+    wanted = [sum(needed(n) <= size for n in range(1, 100)) for size in range(50, 2000)]
+    assert [memory.largest_batch(size, needed) for size in range(50, 2000)] == wanted
+    assert {0, 1, 70} < set(wanted)
+
+
+def test_bytes_that_a_shared_optimizer_keeps():
+    """Weights and half of the moments, and the sums of accumulated gradients."""
+    assert zero.kept_bytes(10, 2, "gradients", 4) == 4 * 10 * (1 + 1 + 0.5)
+    assert zero.kept_bytes(10, 2, "state", 1) == 4 * 10 * (1 + 1)
+
+
+def test_a_file_of_the_size_of_squad(squad_dir, tmp_path):
+    """Nothing occurs twice, and answers are in their places."""
+    path = tmp_path / "large.json"
+    squad_size.write_questions(str(squad_dir / "train-v1.1.json"), str(path), 100)
+    articles = json.loads(path.read_text())["data"]
+    paragraphs = [p for article in articles for p in article["paragraphs"]]
+    questions = [q for p in paragraphs for q in p["qas"]]
+    assert 100 <= len(questions) < 150
+    for name, objects in (("context", paragraphs), ("question", questions), ("id", questions)):
+        assert len({value[name] for value in objects}) == len(objects)
+    check_all_answerable(str(path), "the file")
+    answers = [(p["context"], a) for p in paragraphs for q in p["qas"] for a in q["answers"]]
+    assert all(context.startswith(a["text"], a["answer_start"]) for context, a in answers)

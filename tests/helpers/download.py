@@ -1,0 +1,131 @@
+"""A web server on this machine whose faults a test can order, and archives for it."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+import threading
+import zipfile
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from tests.helpers.forking import ROOT
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    """A tar.gz of files."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def zip_of(files: dict[str, bytes]) -> bytes:
+    """A zip archive of files."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def run_python(*args: object, **options: object) -> subprocess.CompletedProcess:
+    """Runs a Python program to its end, from the project's root unless told otherwise."""
+    command = [sys.executable, *map(str, args)]
+    pipes = {"capture_output": True, "text": True, "timeout": 60}
+    return subprocess.run(command, **{"cwd": ROOT, **pipes, **options})
+
+
+@dataclass
+class Fault:
+    """What is to go wrong with one request."""
+
+    status: int | None = None  # answer with this status and no file
+    headers: dict[str, str] = field(default_factory=dict)  # sent besides, or instead of the usual
+    cut_after: int | None = None  # bytes of the body, then the connection is closed
+    hold_after: int | None = None  # bytes of the body, then wait for Server.release
+    deaf_to_range: bool = False  # answer 200 with the whole file
+    deaf_to_if_range: bool = False  # answer 206 whatever the version
+    without_length: bool = False
+    reason: str | None = None  # in place of the usual words after the status
+
+
+@dataclass
+class Request:
+    path: str
+    range: str | None
+    if_range: str | None
+    sent: int = 0  # bytes of body
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `files` (path without the first slash -> content), with Range and If-Range."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.etag = '"one"'
+        self.faults: deque[Fault] = deque()
+        self.requests: list[Request] = []
+        self.release = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients that are killed are part of the tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path[1:]
+        request = Request(path, self.headers["Range"], self.headers["If-Range"])
+        fault = self.server.faults.popleft() if self.server.faults else Fault()
+        self.server.requests.append(request)
+        body = self.server.files.get(request.path)
+        if fault.status or body is None:
+            headers = {"Content-Length": "0", **fault.headers}
+            self._answer(fault.status or 404, headers, fault.reason)
+            return
+        headers = {"ETag": self.server.etag}
+        status, start = 200, 0
+        same = fault.deaf_to_if_range or request.if_range in (None, self.server.etag)
+        if request.range and same and not fault.deaf_to_range:
+            start = int(request.range.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(body):
+                self._answer(416, {"Content-Range": f"bytes */{len(body)}"})
+                return
+            status = 206
+            headers["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
+        if not fault.without_length:
+            headers["Content-Length"] = str(len(body) - start)
+        rest = body[start:][: fault.cut_after]
+        request.sent = len(rest)
+        self._answer(status, headers | fault.headers)
+        if fault.hold_after is not None:
+            self.wfile.write(rest[: fault.hold_after])
+            self.wfile.flush()
+            self.server.release.wait(10)
+            rest = rest[fault.hold_after :]
+        self.wfile.write(rest)
+
+    def _answer(self, status: int, headers: dict[str, str], reason: str | None = None) -> None:
+        self.send_response(status, reason)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
