@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -112,6 +113,32 @@ def test_npz(files, inputs, expected):
             np.testing.assert_allclose(arrays[f"layer_{layer}"], values, atol=1e-5)
         pooled = [pooled for _, pooled in expected]
         np.testing.assert_allclose(arrays["pooled"], pooled, atol=1e-5)
+
+
+def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path, set_flags):
+    (tmp_path / "lines").write_text("Anna anna")
+    # Without the record of its run, whose case was another.
+    for file in trained.glob("model.ckpt-best.*"):
+        shutil.copy(file, tmp_path)
+    given = {
+        "input_file": tmp_path / "lines",
+        "output_file": tmp_path / "out",
+        "init_checkpoint": tmp_path / "model.ckpt-best",
+        "albert_config_file": squad_dir / "albert.json",
+        "spm_model_file": squad_dir / "spm.model",
+        "do_lower_case": "false",
+        "layers": "-1",
+    }
+    definers = [extract_features.define_flags]
+    set_flags(definers, *(f"--{name}={value}" for name, value in given.items()))
+    extract_features.main([])
+    (row,) = (tmp_path / "out").read_text().splitlines()
+    tokens = [feature["token"] for feature in json.loads(row)["features"]]
+    # No piece has a capital: it is not known, as the letter is that replaces it.
+    tokenizer = FullTokenizer(None, False, str(squad_dir / "spm.model"))
+    expected = ["[CLS]", *tokenizer.tokenize("Anna anna"), "[SEP]"]
+    assert "A" in "".join(expected) and tokens == ["<unk>" if "A" in t else t for t in expected]
+    assert tokens.count("<unk>") == 1
 
 
 @pytest.mark.usefixtures("expected")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
+import answering
 import serve
 from runtime.errors import FlagError, UserError
-from serving import server
+from serving import server, web
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import run
+from tests.helpers.serving import load_once, until
 
 TEXT = "Ten words are here. Another sentence follows, and one more after that. " * 30
 BODY = {"question": "What comes after words?", "context": TEXT}
@@ -84,16 +85,21 @@ def test_a_model_that_is_none(starts, tmp_path):
         starts("--port=0", model=tmp_path)
 
 
-def test_a_model_without_its_tokenizer_and_one_of_another_task(starts, exported, tmp_path):
-    model = shutil.copytree(exported, tmp_path / "model")
-    description = model / "assets.extra" / "model.json"
-    text = description.read_text()
-    description.write_text(text.replace("squad-1.1", "pretraining"))
-    with pytest.raises(UserError, match="is a model of pretraining, which answers nothing"):
-        starts("--port=0", model=model)
-    (model / "assets.extra" / "spm.model").unlink()
-    with pytest.raises(UserError, match="has no tokenizer"):
-        starts("--port=0", model=model)
+def test_the_limits_are_those_of_the_flags(starts, monkeypatch):
+    class Begun(Exception):
+        pass
+
+    def begin(service, task, limits, token, hosts):
+        raise Begun(task, limits, token, hosts)
+
+    monkeypatch.setattr(answering, "load_model", lambda path: load_once(str(path)))
+    monkeypatch.setattr(web, "Api", begin)
+    monkeypatch.setenv(serve.TOKEN, "secret")
+    flags = ("--max_bytes=1", "--max_seconds=2.5", "--max_queue=3", "--max_batch=4")
+    with pytest.raises(Begun) as caught:
+        starts("--port=0", *flags, "--allowed_hosts=A.example,b")
+    limits = web.Limits(body_bytes=1, seconds=2.5, waiting=3, together=4)
+    assert caught.value.args == ("squad-1.1", limits, "secret", ["a.example", "b"])
 
 
 def test_a_package_is_missing(starts, monkeypatch):
@@ -145,8 +151,7 @@ class TestCommand:
                 waiting = re.search(r"^albert_queue_length (\S+)", text, re.MULTILINE)
                 return float(waiting[1]) > 0 or any(future.done() for future in futures)
 
-            while not taken():
-                pass
+            until(taken)
             process.send_signal(number)
             responses = [future.exception(LONGEST) or future.result() for future in futures]
         # Who had not been let in yet is told so by the connection.
@@ -158,13 +163,16 @@ class TestCommand:
         last = process.stderr.read().splitlines()[-1]
         assert last == f"serve.py: stopped by {number.name}"
 
-    def test_errors_are_one_line(self, tmp_path):
-        for arguments, code in (([], 2), ([str(tmp_path), "--port=0"], 1)):
-            result = run([sys.executable, str(ROOT / "serve.py"), *arguments])
-            assert result.returncode == code
-            (line,) = result.stderr.splitlines()
-            assert line.startswith("serve.py: error: ")
-
-    def test_help(self):
-        result = run([sys.executable, str(ROOT / "serve.py"), "--help"])
-        assert result.returncode == 0 and "python serve.py MODEL --port 8080" in result.stdout
+    @pytest.mark.parametrize(
+        ("arguments", "code", "says"),
+        [
+            (["--help"], 0, "python serve.py MODEL --port 8080"),
+            ([], 2, "serve.py: error: "),
+            (["{0}", "--port=0"], 1, "serve.py: error: "),
+        ],
+    )
+    def test_help_and_errors_of_one_line(self, tmp_path, arguments, code, says):
+        given = [argument.format(tmp_path) for argument in arguments]
+        result = run([sys.executable, str(ROOT / "serve.py"), *given])
+        assert result.returncode == code and says in result.stdout + result.stderr
+        assert len(result.stderr.splitlines()) == (code > 0)

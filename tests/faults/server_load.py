@@ -17,6 +17,7 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
 import re
 import resource
 import selectors
@@ -47,12 +48,7 @@ Load = Callable[[int], contextlib.AbstractContextManager[None]]
 
 
 class Server(NamedTuple):
-    """A server that runs.
-
-    Attributes:
-      port: that it listens at.
-      log: lines that it has logged since it listens.
-    """
+    """A server that runs: its port, and the lines that it has logged since it listens."""
 
     port: int
     log: list[str]
@@ -60,7 +56,13 @@ class Server(NamedTuple):
 
 def main() -> int:
     """Measures, prints the table, and tells by the exit code whether the promises hold."""
-    flags = parse_flags()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    parser.add_argument("--files", type=int, default=1024, help="that the server may open")
+    parser.add_argument("--idle", type=int, default=1200, help="connections")
+    parser.add_argument("--half", type=int, default=600, help="requests")
+    parser.add_argument("--large", type=int, default=3, help="bodies at a time")
+    flags = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     loads: dict[str, Load] = {
@@ -69,29 +71,13 @@ def main() -> int:
         f"{flags.large} bodies of 3 MB": lambda port: large_bodies(port, flags.large),
     }
     with tempfile.TemporaryDirectory() as folder:
-        write_tiny_model(folder)
+        config = pathlib.Path(folder, "config.json")
+        config.write_text(json.dumps(CONFIG))
+        write_model(folder, str(config))
         with served(folder, flags.files) as server:
             print(f"{'':28}{'p99 without, ms':>18}{'with, ms':>12}{'times':>8}{'log':>6}")
             holds = [compare(name, server, load, flags.seconds) for name, load in loads.items()]
     return 0 if all(holds) else 1
-
-
-def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
-    parser.add_argument("--files", type=int, default=1024, help="that the server may open")
-    parser.add_argument("--idle", type=int, default=1200, help="connections")
-    parser.add_argument("--half", type=int, default=600, help="requests")
-    parser.add_argument("--large", type=int, default=3, help="bodies at a time")
-    return parser.parse_args()
-
-
-def write_tiny_model(folder: str) -> None:
-    """Writes a model of SQuAD with random weights."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
-        json.dump(CONFIG, config)
-        config.flush()
-        write_model(folder, config.name)
 
 
 @contextlib.contextmanager
@@ -137,11 +123,10 @@ def times(port: int, seconds: float) -> list[float]:
 
 def request(port: int, number: int) -> float:
     """Asks as a well-behaved client does; returns the seconds to the answer."""
-    start, text = time.perf_counter(), f"{number}. {SENTENCE}"
-    connection = http.client.HTTPConnection(HOST, port, timeout=30)
+    start, connection = time.perf_counter(), http.client.HTTPConnection(HOST, port, timeout=30)
     with contextlib.closing(connection):
         if number % 10:
-            send(connection, text)
+            send(connection, f"{number}. {SENTENCE}")
         else:
             connection.request("GET", "/health")
         response = connection.getresponse()
@@ -161,7 +146,6 @@ def send(connection: http.client.HTTPConnection, text: str) -> None:
 def connections(port: int, count: int, sent: bytes) -> Iterator[None]:
     """Keeps connections open over which no more than this is sent."""
     ends = threading.Event()
-    selector = selectors.DefaultSelector()
 
     def open_one() -> None:
         # The queue may be full.
@@ -181,18 +165,18 @@ def connections(port: int, count: int, sent: bytes) -> Iterator[None]:
             if len(selector.get_map()) < count:
                 open_one()
 
-    for _ in range(count):
-        open_one()
-    keeping = threading.Thread(target=keep_open)
-    keeping.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        keeping.join()
-        for key in list(selector.get_map().values()):
-            close(key.fileobj)
-        selector.close()
+    with selectors.DefaultSelector() as selector:
+        for _ in range(count):
+            open_one()
+        keeping = threading.Thread(target=keep_open)
+        keeping.start()
+        try:
+            yield
+        finally:
+            ends.set()
+            keeping.join()
+            for key in list(selector.get_map().values()):
+                close(key.fileobj)
 
 
 @contextlib.contextmanager
