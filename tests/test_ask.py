@@ -87,14 +87,11 @@ def test_an_answer_and_its_place(asked, exported, texts):
     assert f"[{' '.join(text.split())}]" in shown
 
 
-def test_a_text_by_pipe_and_several_questions(asked, exported, texts):
+def test_texts_and_questions_by_pipe(asked, exported, texts):
     arguments = [exported, "-", "--json", "--question", QUESTION, "--question", "Where?"]
     found = rows(asked(*arguments, standard_input=texts[0].read_bytes()))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
     assert {answer["context"] for row in found for answer in row["answers"]} == {"standard input"}
-
-
-def test_questions_by_pipe(asked, exported):
     arguments = [exported, "--context", "One word.", "--context", "Another one.", "--json"]
     found = rows(asked(*arguments, "--n_best=9", standard_input=f"{QUESTION}\n\nWhere?\n"))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
@@ -103,31 +100,25 @@ def test_questions_by_pipe(asked, exported):
         asked(*arguments, standard_input=b"caf\xe9?\n")
 
 
-def test_a_long_passage_is_wrapped(asked, exported, monkeypatch):
+def test_odd_texts(asked, exported, monkeypatch):
+    """A long passage is wrapped, nothing acts on a terminal, another script has a note."""
     monkeypatch.setenv("COLUMNS", "60")
     text = "Some words of a text " * 30
     lines = asked(exported, "--context", text, "--question", QUESTION).splitlines()
     assert len(lines) > 6 and all(len(line) <= 62 for line in lines)
     assert lines[3].startswith("    text 1, line 1, character ")
-
-
-def test_what_would_act_on_a_terminal_is_not_printed(asked, exported):
     text = "a word \033[2J of a text"
     shown = asked(exported, "--context", text, "--question", "What\a?", "--n_best=9")
     assert "\033" not in shown and "\a" not in shown and "What??" in shown
-
-
-def test_another_script_works_with_a_note(asked, exported):
     said = asked(exported, "--context", "Это текст на другом языке.", "--question", "什么？")
-    assert "什么？" in said
+    assert "什么？" in said and "of the question are pieces" in said
     assert "of the text are pieces that the model does not know" in said
-    assert "of the question are pieces" in said
 
 
 def test_abstention(asked, random_model, tmp_path):
     arguments = ["--context", "A text of words.", "--question", QUESTION]
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 5, "max_answer_length": 9}
-    # As many as tokens, so that random weights have an answer too.
+    # As many as tokens, so that random weights have answers.
     tops = {"start_n_top": 40, "end_n_top": 40, "no_answer_threshold": -1e9}
     always = random_model(make_v2_head(V2Options()), task="squad-2.0", **lengths, **tops)
     never = shutil.copytree(always, tmp_path / "never")
@@ -136,7 +127,9 @@ def test_abstention(asked, random_model, tmp_path):
     description.write_text(text)
     for model, abstains in ((always, True), (never, False)):
         (found,) = rows(asked(model, *arguments, "--json"))
-        assert found["abstains"] == abstains and (found["answer"] == "") == abstains
+        # The likeliest of random answers may have no letter, too.
+        assert found["abstains"] == abstains
+        assert found["answer"] == ("" if abstains else found["answers"][0]["text"])
         assert 0 < found["no_answer_probability"] < 1
         says = "no answer" if abstains else "there is an answer"
         assert f"  {says} (probability of none: " in asked(model, *arguments)
@@ -220,19 +213,14 @@ def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypat
 class TestCommand:
     """As people call it."""
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "says"),
-        [
-            (["--help"], 0, "python ask.py MODEL --context_file"),
-            ([], 2, "ask.py: error: the following arguments are required: MODEL; see"),
-            (["{0}", "--context=a"], 1, "ask.py: error: "),
-        ],
-    )
-    def test_help_and_errors_of_one_line(self, tmp_path, arguments, code, says):
-        given = [argument.format(tmp_path) for argument in arguments]
-        result = run([sys.executable, str(ROOT / "ask.py"), *given])
-        assert result.returncode == code and says in result.stdout + result.stderr
-        assert len(result.stderr.splitlines()) == (code > 0)
+    def test_help_and_errors_of_one_line(self, tmp_path):
+        program, error = [sys.executable, str(ROOT / "ask.py")], "ask.py: error: "
+        assert "python ask.py MODEL --context_file" in run([*program, "--help"]).stdout
+        for arguments, code in (([], 2), ([str(tmp_path), "--context=a"], 1)):
+            result = run([*program, *arguments])
+            (line,) = result.stderr.splitlines()
+            assert result.returncode == code and line.startswith(error)
+        assert "the following arguments are required: MODEL; see" in run(program).stderr
 
     def test_ctrl_c_at_the_prompt(self, exported):
         ours, theirs = pty.openpty()

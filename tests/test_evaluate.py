@@ -94,40 +94,37 @@ def test_the_seed_of_the_resampling(call, dev, tmp_path):
 
 def test_log_odds_of_version_2(call, tmp_path):
     """Of each file its own, against a threshold."""
-    text, answer = "one two", [{"text": "one", "answer_start": 0}]
     questions = [
-        {"id": n, "question": "?", "answers": a, "is_impossible": not a}
-        for n, a in (("a", answer), ("b", answer), ("c", []), ("d", []))
+        {"id": n, "question": "?", "answers": [{"text": "one", "answer_start": 0}] * (n < "c")}
+        for n in "abcd"
     ]
-    data = {"version": "v2.0", "data": [{"paragraphs": [{"context": text, "qas": questions}]}]}
-    path = write(tmp_path / "dev.json", data)
+    paragraph = {
+        "context": "one two",
+        "qas": [{**q, "is_impossible": q["id"] > "b"} for q in questions],
+    }
+    data = {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
+    given = f"--data={write(tmp_path / 'dev.json', data)}", "--json"
     answers = write(tmp_path / "p.json", dict.fromkeys("abcd", "one"))
     # The second file abstains where there is an answer, the first where there is none.
-    right, wrong = (
-        dict(zip("abcd", odds, strict=True)) for odds in ((-3, -3, 0, 3), (0, 3, -3, -3))
-    )
+    right, wrong = {"a": -3, "b": -3, "c": 0, "d": 3}, {"a": 0, "b": 3, "c": -3, "d": -3}
     files = [write(tmp_path / name, odds) for name, odds in (("r", right), ("w", wrong))]
     odds = [f"--null_odds_file={file}" for file in files]
     for threshold, exact in ((None, 75), (-1, 100), (-5, 50), (5, 50)):
         flags = [] if threshold is None else [f"--na_prob_thresh={threshold}"]
-        found = json.loads(call(answers, f"--data={path}", odds[0], *flags, "--json"))
+        found = json.loads(call(answers, *given, odds[0], *flags))
         assert found["exact"] == found["f1"] == exact
-    found = json.loads(
-        call(answers, answers, f"--data={path}", *odds, "--na_prob_thresh=-1", "--json")
-    )
+    found = json.loads(call(answers, answers, *given, *odds, "--na_prob_thresh=-1"))
     assert (found["first"]["exact"], found["second"]["exact"]) == (100, 0)
     assert found["difference"]["exact"]["mean"] == -100
 
 
-@pytest.mark.parametrize(
-    ("output", "lines"), [(">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)]
-)
-def test_what_nobody_can_read_is_no_success(dev, tmp_path, output, lines):
+def test_what_nobody_can_read_is_no_success(dev, tmp_path):
     """Where standard output is closed, is a pipe without a reader, or a full disk."""
     predictions = write(tmp_path / "p.json", dev[1])
-    command = f'"$0" {ROOT}/evaluate.py {predictions} --data={dev[0]} {output}'
-    result = run(["bash", "-c", command, sys.executable])
-    assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
+    for output, lines in ((">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)):
+        command = f'"$0" {ROOT}/evaluate.py {predictions} --data={dev[0]} {output}'
+        result = run(["bash", "-c", command, sys.executable])
+        assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 
 
 def test_runs(call, trained, tmp_path):

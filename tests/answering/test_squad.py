@@ -62,13 +62,6 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     assert {a.context for a in together} > {0}
 
 
-def test_a_text_by_itself_is_the_only_one(model, paragraphs):
-    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
-    expected = model.answer(question, [text])
-    assert model.answer(question, text) == expected
-    assert model.answer_all([(question, text)]) == [expected]
-
-
 def test_a_text_of_many_windows(model, paragraphs, monkeypatch):
     """What comes before it in a long text moves an answer's place, in parts without a space too."""
     monkeypatch.setattr("answering.squad._MOST_CHARACTERS", 1 << 12)
@@ -105,7 +98,11 @@ def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
         model.answer_all([("What?", [text])], pause)
 
 
-def test_a_text_without_words_has_no_answers(model, paragraphs):
+def test_texts_by_themselves_and_without_words(model, paragraphs):
+    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
+    expected = model.answer(question, [text])
+    assert model.answer(question, text) == expected
+    assert model.answer_all([(question, text)]) == [expected]
     assert model.answer("What?", [" \n"]).answers == []
     found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
     assert found and {a.context for a in found} == {1}

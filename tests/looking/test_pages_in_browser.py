@@ -142,9 +142,9 @@ def test_searches_and_filters(open_view):
 
 def test_filters_by_outcome(open_view):
     page = open_view(view_of())
-    buttons = dict(text.split() for text in page.texts("#outcomes button"))
     counts = {"all": 6, "right": len(RIGHT), "wrong": 6 - len(RIGHT)}
     counts |= {"unanswerable": 2, "abstained": 2}
+    buttons = dict(text.split() for text in page.texts("#outcomes button"))
     assert buttons == {name: str(count) for name, count in counts.items()}
     page.find("[data-only=right]").click()
     assert [int(text.split()[2][0]) for text in shown(page)] == RIGHT

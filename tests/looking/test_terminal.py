@@ -64,18 +64,15 @@ def test_lines_fit(monkeypatch):
     assert "".join(lines[first:]).count("long") == 12
 
 
-@pytest.mark.parametrize(
-    ("answer", "truths", "unanswerable", "predicted", "true"),
-    [
+def test_none():
+    for answer, truths, unanswerable, predicted, true in (
         ("", [], True, "[no answer]", "no answer"),
         (None, [(0, "Anna")], False, "[no prediction]", "{Anna}"),
         ("x", [], False, "[x]", "not known"),
-    ],
-)
-def test_none(answer, truths, unanswerable, predicted, true):
-    found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
-    lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
-    assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
+    ):
+        found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
+        lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
+        assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 
 
 LABELLED = {"id": "e1", "passage": None, "texts": ["one", "two"], "right": False, "confidence": 0.7}

@@ -10,7 +10,7 @@ def test_a_well_behaved_client_is_answered(exported):
         server_load.served(str(exported), files=128) as server,
         server_load.connections(server.port, 80, b""),
         server_load.connections(server.port, 80, server_load.HALF),
-        server_load.large_bodies(server.port, 2),
+        server_load.connections(server.port, 2, server_load.post_of("word " * 500_000)),
     ):
         assert len(server_load.times(server.port, 0.0)) == 100
     # No more than that there were not enough files.

@@ -82,7 +82,6 @@ def served(model) -> Iterator[Served]:
         (415, {"type": None}, "must have the type"),
         (422, {"data": b"[]"}, "must be a JSON object with question, context, n_best"),
         (422, {"json": {"question": "Who?"}}, "'context' is missing"),
-        (422, {"json": {**BODY, "question": " "}}, "'question' is empty"),
         (422, {"data": json.dumps({**BODY, "context": "a\ud800"})}, "half of a surrogate"),
     ],
 )
@@ -92,11 +91,6 @@ def test_bad_requests(served, status, request_, message):
     response = served.post(data=data, headers={**BEARER, **kind})
     assert (response.status_code, list(response.json())) == (status, ["error"])
     assert message in response.json()["error"]
-
-
-def test_a_type_with_a_parameter(served):
-    headers = {**BEARER, "Content-Type": "Application/JSON; charset=utf-8"}
-    assert served.post(data=json.dumps(BODY), headers=headers).status_code == 200
 
 
 def test_the_token(served):
@@ -145,12 +139,14 @@ def test_what_is_counted_and_timed(serve, model):
     assert "/a" not in served.get("/metrics").text.replace("/answer", "")
 
 
-@pytest.mark.parametrize("text", ["Это текст.", "🏰 \u200b", "\u200b", "</script><b>&amp;", "a\0b"])
-def test_any_text_has_an_answer_or_none(served, text):
-    found = served.post({"question": text, "context": text}, headers=BEARER)
-    assert found.status_code == 200
-    for answer in found.json()["answers"]:
-        assert text[answer["start"] :].startswith(answer["text"])
+def test_any_text_has_an_answer_or_none(served):
+    headers = {**BEARER, "Content-Type": "Application/JSON; charset=utf-8"}
+    for text in ("Это текст.", "🏰 \u200b", "\u200b", "</script><b>&amp;", "a\0b"):
+        body = json.dumps({"question": text, "context": text})
+        found = served.post(data=body, headers=headers)
+        assert found.status_code == 200
+        for answer in found.json()["answers"]:
+            assert text[answer["start"] :].startswith(answer["text"])
 
 
 def test_the_description(served):

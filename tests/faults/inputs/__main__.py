@@ -32,14 +32,14 @@ def chosen(number: int, only: str) -> list[Attempt]:
     return [attempt for name, attempt in attempts.items() if fnmatch.fnmatch(name, only)]
 
 
-def run_group(attempts: list[Attempt], good: pathlib.Path, work: pathlib.Path) -> int:
+def run_group(attempts: list[Attempt], work: pathlib.Path, name: str) -> int:
     """Runs the attempts of a group, prints those that end badly, and returns their number."""
     bad = 0
     for number, attempt in enumerate(attempts, start=1):
         # Without the attempt's name, which has what a message is to say.
-        folder = work / str(number)
+        folder = work / name / str(number)
         shutil.rmtree(folder, ignore_errors=True)
-        if problem := problem_of(attempt, good, folder):
+        if problem := problem_of(attempt, work / "good", folder):
             bad += 1
             print(f"\nBAD {attempt.name}: {problem}", flush=True)
         if number % 25 == 0:
@@ -49,29 +49,26 @@ def run_group(attempts: list[Attempt], good: pathlib.Path, work: pathlib.Path) -
 
 def main() -> None:
     """Runs the attempts that were asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--group", type=int, choices=GROUPS)
     parser.add_argument("--only", default="*", help="a name, or a pattern such as 'ask-*'")
     parser.add_argument("--keep", type=pathlib.Path)
     arguments = parser.parse_args()
+    rows = []
     with contextlib.ExitStack() as stack:
         work = arguments.keep or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         work = work.resolve()
-        good = work / "good"
-        if not good.exists():
-            work.mkdir(parents=True, exist_ok=True)
-            make_good(good)
-        groups = {
-            number: chosen(number, arguments.only)
-            for number in ([arguments.group] if arguments.group else GROUPS)
-        }
-        bad = {number: run_group(some, good, work / str(number)) for number, some in groups.items()}
+        work.mkdir(parents=True, exist_ok=True)
+        if not (work / "good").exists():
+            make_good(work / "good")
+        for number in [arguments.group] if arguments.group else GROUPS:
+            attempts = chosen(number, arguments.only)
+            rows.append((number, len(attempts), run_group(attempts, work, str(number))))
     print(f"\n{'group':<16} {'attempts':>8} {'bad':>4}")
-    for number, some in groups.items():
-        print(f"{number} {GROUPS[number]:<14} {len(some):>8} {bad[number]:>4}")
-    sys.exit(any(bad.values()))
+    for number, count, bad in rows:
+        print(f"{number} {GROUPS[number]:<14} {count:>8} {bad:>4}")
+    sys.exit(any(bad for _, _, bad in rows))
 
 
 if __name__ == "__main__":

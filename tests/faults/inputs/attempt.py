@@ -57,8 +57,8 @@ def of_values(
     for flags, values in table.items():
         for flag, value in itertools.product(flags.split(), values):
             # The line may say which of several it is: one of --layers.
-            name = flag.removesuffix("s")
-            given, says = (*command, f"--{flag}={value}"), f"{name}|{_named(value) or name}"
+            one = flag.removesuffix("s")
+            given, says = (*command, f"--{flag}={value}"), f"{one}|{_named(value) or one}"
             yield Attempt(f"{name}-{flag}={value[:24]}", given, says, make)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import pathlib
@@ -28,12 +29,9 @@ _FIELDS = {
     ("question", 422): (None, 1, ["Who?"], " \n", {"text": "Who?"}),
     ("context", 422): (None, True, "\t\u00a0\u2003", [["A."]]),
     ("n_best", 422): (0, -3, "3", True, 1.5, None, [1]),
-    **{(name, 422): ("x", {}) for name in ("passage", "text", "", "__proto__", "Question")},
-    ("question", 200): ("\U0001f600" * 20, "who " * 2000),
-    ("context", 200): (
-        *("\u202e\u05d0\u05d1 cat \u202c.", "e" + "\u0301" * 500, "A\0cat sat.", "a" * 5000),
-        "<script>alert(1)</script>",
-    ),
+    **{(name, 422): ("x",) for name in ("passage", "text", "", "__proto__", "Question")},
+    ("question", 200): ("\U0001f600" * 20, "who " * 2000, "A\0?"),
+    ("context", 200): ("\u202e\u05d0 cat \u202c.", "e" + "\u0301" * 500, "a" * 5000, "<script>"),
 }
 # Bodies by the status of the answer.
 _BODIES = {
@@ -42,8 +40,7 @@ _BODIES = {
     400: (
         *(b"", b"{}{}", b'{"question": "Wh', b"{'question': 'Who?'}", b'{"question": "Who?",}'),
         *(b"/* a */ {}", json.dumps(_GOOD).encode("utf-16"), b'{"question": "\xe9"}'),
-        *(b'{"question": "\xc0\xaf"}', b"question=Who", b"<?xml version='1.0'?><a/>"),
-        bytes(range(256)),
+        *(b'{"question": "\xc0\xaf"}', b"question=Who", b"<?xml?><a/>", bytes(range(256))),
     ),
 }
 # Requests, with | for the ends of lines, and the statuses of which the answer has one; 0: it hangs
@@ -99,8 +96,7 @@ def _post(body: bytes, kind: str = "application/json") -> bytes:
 
 
 def _request(name: str, request: bytes, statuses: Collection[int]) -> Attempt:
-    """A request to the server that all share: the answer's status, its form, and that others are
-    answered."""
+    """A request to the server that all share; others are answered behind it."""
 
     def start(command: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess:
         port = _server(tuple(command))
@@ -125,16 +121,13 @@ def _request(name: str, request: bytes, statuses: Collection[int]) -> Attempt:
 def _sent(port: int, request: bytes) -> str:
     """What comes back until the server hangs up or says nothing more."""
     received = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         connection.sendall(request)
-        connection.settimeout(20)
-        try:
+        with contextlib.suppress(TimeoutError, ConnectionResetError):
             while part := connection.recv(65536):
                 received += part
                 if b"Connection: close" not in request and b"\r\n\r\n" in received:
                     connection.settimeout(0.3)
-        except (TimeoutError, ConnectionResetError):
-            pass
     return received.decode("utf-8", "replace")
 
 
