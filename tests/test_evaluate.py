@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 import evaluate
 from runtime.errors import FlagError, UserError
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run
 from tests.helpers.squad import make_squad
 
 
@@ -27,12 +30,11 @@ def call(set_flags, capsys):
 
 @pytest.fixture
 def dev(tmp_path):
-    """A file of SQuAD 1.1 with 6 questions, and its true answers by id."""
-    content = make_squad(5, articles=1)
-    path = tmp_path / "dev.json"
-    path.write_text(json.dumps(content))
-    questions = [q for p in content["data"][0]["paragraphs"] for q in p["qas"]]
-    return path, {q["id"]: q["answers"][0]["text"] for q in questions}
+    """A file of SQuAD 1.1 with 12 questions, and its true answers by id."""
+    content = make_squad(5, articles=2)
+    path = write(tmp_path / "dev.json", content)
+    paragraphs = [p for article in content["data"] for p in article["paragraphs"]]
+    return path, {q["id"]: q["answers"][0]["text"] for p in paragraphs for q in p["qas"]}
 
 
 def write(path, content):
@@ -47,13 +49,13 @@ def test_one_file(call, dev, tmp_path, caplog, monkeypatch):
     predictions = write(tmp_path / "p.json", {i: answers[i] for i in others})
     found = json.loads(call(predictions, f"--data={path}", "--json"))
     assert found == {
-        "exact_match": pytest.approx(500 / 6),
-        "f1": pytest.approx(500 / 6),
+        "exact_match": pytest.approx(1100 / 12),
+        "f1": pytest.approx(1100 / 12),
         "left_out": {"count": 1, "first": [first]},
     }
     text = f"1 questions have no prediction and score 0: {first}"
     assert [record.getMessage() for record in caplog.records] == [text]
-    assert call(predictions, f"--data={path}") == "exact_match  83.33\nf1           83.33\n"
+    assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
 
 
 def test_two_files(call, dev, tmp_path):
@@ -64,7 +66,7 @@ def test_two_files(call, dev, tmp_path):
         write(tmp_path / "2.json", {**answers, second: ""}),
     ]
     lines = call(*files, f"--data={path}").splitlines()
-    assert lines[1].split()[:4] == ["exact_match", "83.33", "83.33", "+0.00"]
+    assert lines[1].split()[:4] == ["exact_match", "91.67", "91.67", "+0.00"]
     assert [line for line in lines if line.startswith("the second is")] == [
         "the second is better on:",
         "the second is worse on:",
@@ -73,6 +75,56 @@ def test_two_files(call, dev, tmp_path):
     found = json.loads(call(*files, f"--data={path}", "--json"))["difference"]["f1"]
     assert (found["better"], found["worse"]) == ([first], [second])
     assert found["low"] < 0 == found["mean"] < found["high"]
+    # Of many no more than five are named.
+    none = write(tmp_path / "3.json", dict.fromkeys(answers, "x"))
+    lines = call(files[0], none, f"--data={path}").splitlines()
+    assert len(lines[lines.index("the second is worse on:") :]) == 1 + 5
+
+
+def test_the_seed_of_the_resampling(call, dev, tmp_path):
+    path, answers = dev
+    longer = {qas_id: "x " * number + answers[qas_id] for number, qas_id in enumerate(answers)}
+    files = [write(tmp_path / "1.json", answers), write(tmp_path / "2.json", longer)]
+    intervals = []
+    for flags in ([], ["--seed=12345"], ["--seed=1"]):
+        report = json.loads(call(*files, f"--data={path}", "--json", *flags))["difference"]["f1"]
+        intervals.append((report["low"], report["high"]))
+    assert intervals[0] == intervals[1] != intervals[2]
+
+
+def test_log_odds_of_version_2(call, tmp_path):
+    """Of each file its own, against a threshold."""
+    questions = [
+        {"id": n, "question": "?", "answers": [{"text": "one", "answer_start": 0}] * (n < "c")}
+        for n in "abcd"
+    ]
+    paragraph = {
+        "context": "one two",
+        "qas": [{**q, "is_impossible": q["id"] > "b"} for q in questions],
+    }
+    data = {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
+    given = f"--data={write(tmp_path / 'dev.json', data)}", "--json"
+    answers = write(tmp_path / "p.json", dict.fromkeys("abcd", "one"))
+    # The second file abstains where there is an answer, the first where there is none.
+    right, wrong = {"a": -3, "b": -3, "c": 0, "d": 3}, {"a": 0, "b": 3, "c": -3, "d": -3}
+    files = [write(tmp_path / name, odds) for name, odds in (("r", right), ("w", wrong))]
+    odds = [f"--null_odds_file={file}" for file in files]
+    for threshold, exact in ((None, 75), (-1, 100), (-5, 50), (5, 50)):
+        flags = [] if threshold is None else [f"--na_prob_thresh={threshold}"]
+        found = json.loads(call(answers, *given, odds[0], *flags))
+        assert found["exact"] == found["f1"] == exact
+    found = json.loads(call(answers, answers, *given, *odds, "--na_prob_thresh=-1"))
+    assert (found["first"]["exact"], found["second"]["exact"]) == (100, 0)
+    assert found["difference"]["exact"]["mean"] == -100
+
+
+def test_what_nobody_can_read_is_no_success(dev, tmp_path):
+    """Where standard output is closed, is a pipe without a reader, or a full disk."""
+    predictions = write(tmp_path / "p.json", dev[1])
+    for output, lines in ((">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)):
+        command = f'"$0" {ROOT}/evaluate.py {predictions} --data={dev[0]} {output}'
+        result = run(["bash", "-c", command, sys.executable])
+        assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 
 
 def test_runs(call, trained, tmp_path):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,11 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
+import answering
 import serve
 from runtime.errors import FlagError, UserError
-from serving import server
+from serving import server, web
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import run
+from tests.helpers.serving import load_once, until
 
 TEXT = "Ten words are here. Another sentence follows, and one more after that. " * 30
 BODY = {"question": "What comes after words?", "context": TEXT}
@@ -59,41 +61,37 @@ def test_flags(starts, arguments, part):
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_port_in_use(starts):
+def test_what_cannot_be_served(starts, monkeypatch, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UserError, match=f"--port {port} of 127.0.0.1 is in use by another"):
             starts("--port", port)
-
-
-def test_an_address_of_no_machine(starts):
     for host in ("192.0.2.1", "none.invalid"):
         with pytest.raises(UserError, match=f"cannot listen at --host {host} --port 0: "):
             starts("--host", host, "--port=0")
-
-
-def test_a_token_that_no_header_can_have(starts, monkeypatch):
+    with pytest.raises(UserError, match="holds no model"):
+        starts("--port=0", model=tmp_path)
     for token in ("two words", "schlüssel"):
         monkeypatch.setenv(serve.TOKEN, token)
         with pytest.raises(UserError, match="ALBERT_TOKEN must have letters, digits and signs"):
             starts("--port=0")
 
 
-def test_a_model_that_is_none(starts, tmp_path):
-    with pytest.raises(UserError, match="holds no model"):
-        starts("--port=0", model=tmp_path)
+def test_the_limits_are_those_of_the_flags(starts, monkeypatch):
+    class Begun(Exception):
+        pass
 
+    def begin(service, task, limits, token, hosts):
+        raise Begun(task, limits, token, hosts)
 
-def test_a_model_without_its_tokenizer_and_one_of_another_task(starts, exported, tmp_path):
-    model = shutil.copytree(exported, tmp_path / "model")
-    description = model / "assets.extra" / "model.json"
-    text = description.read_text()
-    description.write_text(text.replace("squad-1.1", "pretraining"))
-    with pytest.raises(UserError, match="is a model of pretraining, which answers nothing"):
-        starts("--port=0", model=model)
-    (model / "assets.extra" / "spm.model").unlink()
-    with pytest.raises(UserError, match="has no tokenizer"):
-        starts("--port=0", model=model)
+    monkeypatch.setattr(answering, "load_model", lambda path: load_once(str(path)))
+    monkeypatch.setattr(web, "Api", begin)
+    monkeypatch.setenv(serve.TOKEN, "secret")
+    flags = ("--max_bytes=1", "--max_seconds=2.5", "--max_queue=3", "--max_batch=4")
+    with pytest.raises(Begun) as caught:
+        starts("--port=0", *flags, "--allowed_hosts=A.example,b")
+    limits = web.Limits(body_bytes=1, seconds=2.5, waiting=3, together=4)
+    assert caught.value.args == ("squad-1.1", limits, "secret", ["a.example", "b"])
 
 
 def test_a_package_is_missing(starts, monkeypatch):
@@ -111,60 +109,42 @@ def test_addresses():
             assert server.url_of(listener).startswith(url or "http://0.0.0.0:")
 
 
-class TestCommand:
-    """As people call it."""
-
-    @pytest.fixture
-    def process(self, exported):
-        command = [sys.executable, str(ROOT / "serve.py"), str(exported), "--port=0"]
-        environment = {**os.environ, serve.TOKEN: "secret"}
-        with subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env=environment
-        ) as process:
-            yield process
-            process.kill()
-
-    def url(self, process) -> str:
-        for line in process.stderr:
-            if found := re.search(r"A model of squad-1.1 at (http:\S+); Ctrl-C ends", line):
-                return found[1]
-        raise AssertionError("it has ended")
-
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_ends_it_when_all_is_answered(self, process, number):
-        url, headers = self.url(process), {"Authorization": "Bearer secret"}
+def test_a_signal_ends_it_when_all_is_answered(exported):
+    command = [sys.executable, str(ROOT / "serve.py"), str(exported), "--port=0"]
+    environment, headers = {**os.environ, serve.TOKEN: "secret"}, {"Authorization": "Bearer secret"}
+    with contextlib.ExitStack() as stack:
+        popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        process = stack.enter_context(popen)
+        stack.callback(process.kill)
+        says = r"A model of squad-1.1 at (http:\S+); Ctrl-C ends"
+        url = next(found[1] for line in process.stderr if (found := re.search(says, line)))
 
         def post(_):
             return requests.post(f"{url}/v1/answer", json=BODY, headers=headers, timeout=LONGEST)
 
+        def taken() -> bool:
+            text = session.get(f"{url}/metrics", headers=headers, timeout=LONGEST).text
+            waiting = re.search(r"^albert_queue_length (\S+)", text, re.MULTILINE)
+            return float(waiting[1]) > 0 or any(future.done() for future in futures)
+
         with ThreadPoolExecutor(8) as pool, requests.Session() as session:
             futures = [pool.submit(post, n) for n in range(8)]
-
-            def taken() -> bool:
-                text = session.get(f"{url}/metrics", headers=headers, timeout=LONGEST).text
-                waiting = re.search(r"^albert_queue_length (\S+)", text, re.MULTILINE)
-                return float(waiting[1]) > 0 or any(future.done() for future in futures)
-
-            while not taken():
-                pass
-            process.send_signal(number)
+            until(taken)
+            process.send_signal(signal.SIGTERM)
             responses = [future.exception(LONGEST) or future.result() for future in futures]
         # Who had not been let in yet is told so by the connection.
         answered = [r for r in responses if isinstance(r, requests.Response)]
         assert answered and {response.status_code for response in answered} == {200}
         refused = [r for r in responses if not isinstance(r, requests.Response)]
         assert all(isinstance(error, requests.ConnectionError) for error in refused)
-        assert process.wait(LONGEST) == 128 + number
-        last = process.stderr.read().splitlines()[-1]
-        assert last == f"serve.py: stopped by {number.name}"
+        assert process.wait(LONGEST) == 128 + signal.SIGTERM
+        assert process.stderr.read().splitlines()[-1] == "serve.py: stopped by SIGTERM"
 
-    def test_errors_are_one_line(self, tmp_path):
-        for arguments, code in (([], 2), ([str(tmp_path), "--port=0"], 1)):
-            result = run([sys.executable, str(ROOT / "serve.py"), *arguments])
-            assert result.returncode == code
-            (line,) = result.stderr.splitlines()
-            assert line.startswith("serve.py: error: ")
 
-    def test_help(self):
-        result = run([sys.executable, str(ROOT / "serve.py"), "--help"])
-        assert result.returncode == 0 and "python serve.py MODEL --port 8080" in result.stdout
+def test_help_and_errors_of_one_line(tmp_path):
+    program = [sys.executable, str(ROOT / "serve.py")]
+    assert "python serve.py MODEL --port 8080" in run([*program, "--help"]).stdout
+    for arguments, code in (([], 2), ([str(tmp_path), "--port=0"], 1)):
+        result = run([*program, *arguments])
+        (line,) = result.stderr.splitlines()
+        assert result.returncode == code and line.startswith("serve.py: error: ")

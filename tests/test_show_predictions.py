@@ -79,6 +79,24 @@ def test_the_page_of_files_is_that_of_the_run(call, trained, squad_dir, tmp_path
     assert read_page(str(tmp_path / "predictions.html"))["samples"][0]["confidence"] is None
 
 
+def test_who_has_answered_has_not_abstained(call, tmp_path):
+    """Whatever the odds of a run of 2.0 are: their threshold may be above the scripts' 1."""
+    question = {"id": "a", "question": "?", "answers": [{"text": "one", "answer_start": 0}]}
+    paragraph = {"context": "one two", "qas": [{**question, "is_impossible": False}]}
+    files = {
+        "dev.json": {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]},
+        "predictions.json": {"a": "one"},
+        "null_odds.json": {"a": 3.5},
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    shown = call(tmp_path, f"--data={tmp_path / 'dev.json'}")
+    assert "a  right  F1 100%  log-odds of no answer 3.50" in shown
+    view = read_page(str(tmp_path / "predictions.html"))
+    assert view["scores"]["exact"] == view["scores"]["f1"] == 100
+    assert [(s["right"], s["abstained"]) for s in view["samples"]] == [(True, False)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [

@@ -9,11 +9,12 @@ import pytest
 from answering import load_model
 from answering.session import ModelSession
 from squad.head import make_v1_head
+from tests.helpers.serving import load_once
 
 
 @pytest.fixture(scope="module")
 def model(exported):
-    return load_model(str(exported))
+    return load_once(str(exported))
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +62,20 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     assert {a.context for a in together} > {0}
 
 
-def test_a_text_by_itself_is_the_only_one(model, paragraphs):
-    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
-    expected = model.answer(question, [text])
-    assert model.answer(question, text) == expected
-    assert model.answer_all([(question, text)]) == [expected]
+def test_a_text_of_many_windows(model, paragraphs, monkeypatch):
+    """What comes before it in a long text moves an answer's place, in parts without a space too."""
+    monkeypatch.setattr("answering.squad._MOST_CHARACTERS", 1 << 12)
+    question = paragraphs[-1]["qas"][0]["question"]
+    for text in (" ".join(p["context"] for p in paragraphs), "a" * 9000):
+        for answer in model.answer(question, [text]).answers:
+            assert text[answer.place : answer.place + len(answer.text)] == answer.text
 
 
-def test_a_text_of_many_windows(model, paragraphs):
-    """What comes before it in a long text moves an answer's place."""
-    text, question = " ".join(p["context"] for p in paragraphs), paragraphs[-1]["qas"][0]
-    answered = model.answer(question["question"], [text])
-    for answer in answered.answers:
-        assert text[answer.place : answer.place + len(answer.text)] == answer.text
-
-
-def test_a_very_long_text_is_answered_in_parts(model, paragraphs):
+def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
     """Those of a text that is cut between two paragraphs are the paragraphs' answers."""
+    monkeypatch.setattr("answering.squad._MOST_CHARACTERS", 1 << 12)
     question = paragraphs[0]["qas"][0]["question"]
-    first, second = ((f"{p['context']} " * 1000)[:30_000] + "\n\n" for p in paragraphs[:2])
+    first, second = ((f"{p['context']} " * 100)[:3750] + "\n\n" for p in paragraphs[:2])
     (together,) = model.answer_all([(question, [first + second])])
     (apart,) = model.answer_all([(question, [first, second])])
     places = {}
@@ -87,12 +83,6 @@ def test_a_very_long_text_is_answered_in_parts(model, paragraphs):
         places.setdefault(found.text, found.place + len(first) * found.context)
     kept = {a.text: a.place for a in together.answers}
     assert len(kept) == len(together.answers) and places.items() <= kept.items()
-
-
-def test_parts_of_a_text_without_a_space(model):
-    text = "a" * 70_000
-    for answer in model.answer("a?", [text]).answers:
-        assert text[answer.place :].startswith(answer.text)
 
 
 def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
@@ -108,7 +98,11 @@ def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
         model.answer_all([("What?", [text])], pause)
 
 
-def test_a_text_without_words_has_no_answers(model, paragraphs):
+def test_texts_by_themselves_and_without_words(model, paragraphs):
+    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
+    expected = model.answer(question, [text])
+    assert model.answer(question, text) == expected
+    assert model.answer_all([(question, text)]) == [expected]
     assert model.answer("What?", [" \n"]).answers == []
     found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
     assert found and {a.context for a in found} == {1}

@@ -52,14 +52,9 @@ FLAGS = {
 
 
 class Job(NamedTuple):
-    """A run of a program under a setting.
+    """A run of a program by workers, under a setting with its flags.
 
-    Attributes:
-      setting: what the training does besides the plain thing.
-      program: its name.
-      workers: that begin it.
-      flags: those of the setting.
-      flags_of_one: if given, one worker goes on with it, with these flags, whoever began it.
+    With `flags_of_one`, one worker goes on with it, with these flags, whoever began it.
     """
 
     setting: str

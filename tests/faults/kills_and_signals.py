@@ -54,7 +54,6 @@ def print_table(counts: dict[Job, collections.Counter]) -> None:
 
 
 def parsed() -> argparse.Namespace:
-    """The arguments."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

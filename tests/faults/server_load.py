@@ -13,13 +13,14 @@ may fail, and the server logs at most a line a minute.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
-import http.client
+import itertools
 import json
 import os
+import pathlib
 import re
 import resource
-import selectors
 import signal
 import socket
 import subprocess
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -38,21 +39,16 @@ from tests.helpers.forking import ROOT
 MOST_TIMES = 3.0
 SENTENCE = "The river of this old city has a name and a long way to the sea. "
 HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: "
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 CONFIG = {
     **{"vocab_size": 200, "embedding_size": 16, "hidden_size": 32, "intermediate_size": 64},
     **{"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128},
 }
 HOST = "127.0.0.1"
-Load = Callable[[int], contextlib.AbstractContextManager[None]]
 
 
 class Server(NamedTuple):
-    """A server that runs.
-
-    Attributes:
-      port: that it listens at.
-      log: lines that it has logged since it listens.
-    """
+    """A server that runs: its port, and the lines that it has logged since it listens."""
 
     port: int
     log: list[str]
@@ -60,38 +56,31 @@ class Server(NamedTuple):
 
 def main() -> int:
     """Measures, prints the table, and tells by the exit code whether the promises hold."""
-    flags = parse_flags()
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    loads: dict[str, Load] = {
-        f"{flags.idle} idle connections": lambda port: connections(port, flags.idle, b""),
-        f"{flags.half} half-sent requests": lambda port: connections(port, flags.half, HALF),
-        f"{flags.large} bodies of 3 MB": lambda port: large_bodies(port, flags.large),
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        write_tiny_model(folder)
-        with served(folder, flags.files) as server:
-            print(f"{'':28}{'p99 without, ms':>18}{'with, ms':>12}{'times':>8}{'log':>6}")
-            holds = [compare(name, server, load, flags.seconds) for name, load in loads.items()]
-    return 0 if all(holds) else 1
-
-
-def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
     parser.add_argument("--files", type=int, default=1024, help="that the server may open")
     parser.add_argument("--idle", type=int, default=1200, help="connections")
     parser.add_argument("--half", type=int, default=600, help="requests")
     parser.add_argument("--large", type=int, default=3, help="bodies at a time")
-    return parser.parse_args()
-
-
-def write_tiny_model(folder: str) -> None:
-    """Writes a model of SQuAD with random weights."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as config:
-        json.dump(CONFIG, config)
-        config.flush()
-        write_model(folder, config.name)
+    flags = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    loads = {
+        f"{flags.idle} idle connections": (flags.idle, b""),
+        f"{flags.half} half-sent requests": (flags.half, HALF),
+        f"{flags.large} bodies of 3 MB": (
+            flags.large,
+            post_of(SENTENCE * (3_000_000 // len(SENTENCE))),
+        ),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        config = pathlib.Path(folder, "config.json")
+        config.write_text(json.dumps(CONFIG))
+        write_model(folder, str(config))
+        with served(folder, flags.files) as server:
+            print(f"{'':28}{'p99 without, ms':>18}{'with, ms':>12}{'times':>8}{'log':>6}")
+            holds = [compare(name, server, load, flags.seconds) for name, load in loads.items()]
+    return 0 if all(holds) else 1
 
 
 @contextlib.contextmanager
@@ -115,10 +104,10 @@ def served(model: str, files: int) -> Iterator[Server]:
             reading.join()
 
 
-def compare(name: str, server: Server, load: Load, seconds: float) -> bool:
+def compare(name: str, server: Server, load: tuple[int, bytes], seconds: float) -> bool:
     """Measures without and with a load, prints the row, and tells whether the promises hold."""
     logged, without = len(server.log), times(server.port, seconds / 2)
-    with load(server.port):
+    with connections(server.port, *load):
         beside = times(server.port, seconds)
     without += times(server.port, seconds / 2)
     base, p99 = (1000 * np.percentile(found, 99) for found in (without, beside))
@@ -137,93 +126,56 @@ def times(port: int, seconds: float) -> list[float]:
 
 def request(port: int, number: int) -> float:
     """Asks as a well-behaved client does; returns the seconds to the answer."""
-    start, text = time.perf_counter(), f"{number}. {SENTENCE}"
-    connection = http.client.HTTPConnection(HOST, port, timeout=30)
-    with contextlib.closing(connection):
-        if number % 10:
-            send(connection, text)
-        else:
-            connection.request("GET", "/health")
-        response = connection.getresponse()
-        content = response.read()
-    if response.status != 200:
-        raise RuntimeError(f"{response.status}: {content.decode()}")
+    asked = post_of(f"{number}. {SENTENCE}") if number % 10 else HEALTH
+    start = time.perf_counter()
+    with socket.create_connection((HOST, port), timeout=30) as connection:
+        connection.sendall(asked)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    if not answer.startswith(b"HTTP/1.1 200 "):
+        raise RuntimeError(answer.decode())
     return time.perf_counter() - start
 
 
-def send(connection: http.client.HTTPConnection, text: str) -> None:
-    """Sends a question on a text."""
-    body = json.dumps({"question": QUESTION, "context": text})
-    connection.request("POST", "/v1/answer", body, {"Content-Type": "application/json"})
+def post_of(text: str) -> bytes:
+    """A request with a question on a text."""
+    body = json.dumps({"question": QUESTION, "context": text}).encode()
+    head = "POST /v1/answer HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
+    return f"{head}application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 @contextlib.contextmanager
 def connections(port: int, count: int, sent: bytes) -> Iterator[None]:
-    """Keeps connections open over which no more than this is sent."""
-    ends = threading.Event()
-    selector = selectors.DefaultSelector()
+    """Keeps connections open over which this is sent, and opens others for those that end."""
+    loop, tried, are_open = asyncio.new_event_loop(), itertools.count(1), threading.Event()
 
-    def open_one() -> None:
-        # The queue may be full.
-        with contextlib.suppress(OSError):
-            opened = socket.create_connection((HOST, port), timeout=5)
-            opened.sendall(sent)
-            selector.register(opened, selectors.EVENT_READ)
+    async def keep_one(turn: asyncio.Lock) -> None:
+        while True:
+            # The queue may be full, or the server hangs up.
+            with contextlib.suppress(OSError):
+                reader, writer = await asyncio.open_connection(HOST, port)
+                with contextlib.closing(writer):
+                    writer.write(sent)
+                    if next(tried) == count:
+                        are_open.set()
+                    await reader.read()
+            async with turn:
+                await asyncio.sleep(0.01)
 
-    def close(opened: socket.socket) -> None:
-        selector.unregister(opened)
-        opened.close()
+    async def keep_all() -> None:
+        turn = asyncio.Lock()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*(keep_one(turn) for _ in range(count)))
 
-    def keep_open() -> None:
-        while not ends.wait(0.01):
-            for key, _ in selector.select(0):
-                close(key.fileobj)
-            if len(selector.get_map()) < count:
-                open_one()
-
-    for _ in range(count):
-        open_one()
-    keeping = threading.Thread(target=keep_open)
-    keeping.start()
+    keeping = loop.create_task(keep_all())
+    thread = threading.Thread(target=loop.run_until_complete, args=[keeping])
+    thread.start()
     try:
+        are_open.wait()
         yield
     finally:
-        ends.set()
-        keeping.join()
-        for key in list(selector.get_map().values()):
-            close(key.fileobj)
-        selector.close()
-
-
-@contextlib.contextmanager
-def large_bodies(port: int, count: int, size: int = 3_000_000) -> Iterator[None]:
-    """Sends bodies of a size, so many at a time; at the end their clients hang up."""
-    ends = threading.Event()
-    text = SENTENCE * (size // len(SENTENCE))
-    held: set[http.client.HTTPConnection] = set()
-
-    def post() -> None:
-        while not ends.is_set():
-            connection = http.client.HTTPConnection(HOST, port, timeout=120)
-            held.add(connection)
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                send(connection, text)
-                connection.getresponse().read()
-            held.discard(connection)
-            connection.close()
-
-    threads = [threading.Thread(target=post) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        for connection in list(held):
-            with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
-        for thread in threads:
-            thread.join()
+        loop.call_soon_threadsafe(keeping.cancel)
+        thread.join()
+        loop.close()
 
 
 if __name__ == "__main__":

@@ -34,13 +34,7 @@ class Trial(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """What a job is that nothing interrupts.
-
-    Attributes:
-      folder: that it has filled.
-      seconds: that it takes.
-      changes: that rank 0 makes to files, by the kind of the file.
-    """
+    """A job that nothing interrupts: its folder, its time, kinds of files that rank 0 changes."""
 
     folder: pathlib.Path
     seconds: float
@@ -92,7 +86,7 @@ class Trials:
         rng = random.Random(f"{self._seed} {trial.number}")
         happened = (self._kill if trial.kind == KILL else self._signal)(job, whole, folder, rng)
         begun = newest_step(folder), (folder / "run.json").exists()
-        code = self._start(job.next_command(self._inputs, folder), folder).wait(LONGEST)
+        code = self._end(job.next_command(self._inputs, folder), folder)
         self._check(code == 0, f"{happened}; the command that goes on ended with {code}", folder)
         expected = self._expected_after(job, *begun)
         found = contents(folder)
@@ -106,9 +100,7 @@ class Trials:
         """Kills a run before a random change of a file; says where."""
         at = whole.draw_change(rng)
         command = job.first_command(self._inputs, folder)
-        code = self._start(command, folder, **self._counting(job, folder), KILL_AT=str(at)).wait(
-            LONGEST
-        )
+        code = self._end(command, folder, **self._counting(job, folder), KILL_AT=str(at))
         # Once in a while a run takes fewer changes than the first one: it is whole then.
         is_whole = code == 0 and contents(folder) == contents(whole.folder)
         self._check(code != 0 or is_whole, "it ended well, but differs", folder)
@@ -121,7 +113,7 @@ class Trials:
             step, rank = rng.randint(1, newest_step(whole.folder)), rng.randrange(job.workers)
             command = job.first_command(self._inputs, folder, number.name, str(step), str(rank))
             where, heard = f"behind step {step} to rank {rank}", step < newest_step(whole.folder)
-            code = self._start(command, folder).wait(LONGEST)
+            code = self._end(command, folder)
         else:
             after = rng.uniform(0, 1.2 * whole.seconds)
             process = self._start(job.first_command(self._inputs, folder), folder)
@@ -141,7 +133,6 @@ class Trials:
         return f"{number.name} {where}: exit code {code}"
 
     def _whole(self, job: Job) -> Whole:
-        """What the command that begins a job does if nothing interrupts it."""
         if job not in self._wholes:
             folder, paths = self._folder("whole"), self._work / "paths"
             began = time.monotonic()
@@ -153,13 +144,8 @@ class Trials:
         return self._wholes[job]
 
     def _expected_after(self, job: Job, step: int, is_recorded: bool) -> dict[str, str]:
-        """The digests of a job's files in the end.
-
-        Args:
-          job: it.
-          step: at which it was gone on with; only with other workers that makes a difference.
-          is_recorded: it was known then how the run had been begun.
-        """
+        """The digests of a job's files in the end; the step at which it was gone on with, and
+        whether its beginning was recorded, make a difference only with other workers."""
         if job.flags_of_one is None:
             return contents(self._whole(job).folder)
         key = job, step, is_recorded
@@ -182,7 +168,7 @@ class Trials:
         for earlier in (step - 1, step):
             shutil.rmtree(folder, ignore_errors=True)
             command = job.first_command(self._inputs, folder, "SIGTERM", str(earlier), "0")
-            self._start(command, folder).wait(LONGEST)
+            self._end(command, folder)
             at = newest_step(folder)
             if at == step:
                 return
@@ -206,8 +192,11 @@ class Trials:
             env = {**os.environ, **environment}
             return subprocess.Popen(command, stdout=log, stderr=log, env=env)
 
+    def _end(self, command: list[str], folder: pathlib.Path, **environment: str) -> int:
+        return self._start(command, folder, **environment).wait(LONGEST)
+
     def _succeed(self, command: list[str], folder: pathlib.Path, **environment: str) -> None:
-        code = self._start(command, folder, **environment).wait(LONGEST)
+        code = self._end(command, folder, **environment)
         self._check(code == 0, f"without interruption it ended with {code}", folder)
 
     def _check(self, holds: bool, message: str, folder: pathlib.Path) -> None:

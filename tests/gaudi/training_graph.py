@@ -164,56 +164,38 @@ def test_every_trainable_variable_has_a_gradient(training):
     assert not updated & without
 
 
-def test_layer_norm_gelu_and_dropout_are_habanas(training):
-    task, graph, _ = training
-    found = counts(graph)
-    layers = 12
+def test_operations(training):
+    """They are Habana's, on the HPU, and nothing of their plain form is left."""
+    task, graph, plain = training
+    found, layers, is_mrpc = counts(graph), 12, task == "mrpc"
     # After the embeddings, and twice a layer; forward and backward.
     assert found["HabanaLayerNorm"] == found["HabanaLayerNormGrad"] == 1 + 2 * layers
     assert found["HabanaGelu"] == found["HabanaGeluGrad"] == layers
     # The embeddings, three a layer; the classifier has one more.
-    dropouts = 1 + 3 * layers + (task == "mrpc")
-    assert found["HabanaDropout"] == found["HabanaDropoutGrad"] == dropouts
-
-
-def test_nothing_of_their_plain_form_is_left(training):
-    task, graph, plain = training
-    found = counts(graph)
-    # The pooler has the one tanh that belongs there.
-    assert found["Tanh"] == 1
-    assert found["TanhGrad"] == (task == "mrpc")
-    for kind in ("Rsqrt", "RsqrtGrad", "SquaredDifference"):
-        assert not found[kind]
-    assert not [kind for kind in found if "Random" in kind or "GreaterEqual" in kind]
-    plain = counts(plain)
-    assert plain["Rsqrt"] and plain["Tanh"] > 12 and plain["StatelessRandomUniformV2"]
-    assert not [kind for kind in plain if kind.startswith("Habana")]
-
-
-def test_habanas_operations_are_on_the_hpu(training):
-    """Nothing in the model puts one elsewhere than where the graph is built for."""
-    placed = {o.device for o in training[1].get_operations() if o.type.startswith("Habana")}
+    assert found["HabanaDropout"] == found["HabanaDropoutGrad"] == 1 + 3 * layers + is_mrpc
+    # Nothing in the model puts one elsewhere than where the graph is built for.
+    placed = {o.device for o in graph.get_operations() if o.type.startswith("Habana")}
     assert placed == {HPU}
+    # The pooler has the one tanh that belongs there.
+    assert (found["Tanh"], found["TanhGrad"]) == (1, is_mrpc)
+    others = {"Rsqrt", "RsqrtGrad", "SquaredDifference", *LEGACY}
+    assert not others & set(found)
+    assert not [kind for kind in found if "Random" in kind or "GreaterEqual" in kind]
+    of_plain = counts(plain)
+    assert of_plain["Rsqrt"] and of_plain["Tanh"] > 12 and of_plain["StatelessRandomUniformV2"]
+    assert not [kind for kind in of_plain if kind.startswith("Habana")]
 
 
-def test_no_dynamic_shape(training):
-    """But where batches have one of several lengths."""
-    dynamic = [
-        output.name
-        for op in training[1].get_operations()
-        for output in op.outputs
-        if not output.shape.is_fully_defined()
-    ]
-    assert bool(dynamic) == (training[0] == IN_BUCKETS)
+def is_static(graph: tf.Graph) -> bool:
+    outputs = [output for op in graph.get_operations() for output in op.outputs]
+    return all(output.shape.is_fully_defined() for output in outputs)
 
 
-def test_no_legacy_variable(training):
-    assert not LEGACY & set(counts(training[1]))
-
-
-def test_variables_are_those_of_the_cpu(training, checkpoints):
-    """A checkpoint written on the CPU has what the graph of the HPU restores, and no more."""
+def test_shapes_and_variables(training, checkpoints):
+    """Shapes are known but where batches have one of several lengths; a checkpoint written on the
+    CPU has what the graph of the HPU restores, and no more."""
     task, graph, plain = training
+    assert is_static(graph) == (task != IN_BUCKETS)
     assert variables(graph) == variables(plain)
     assert checkpoints[task] == {name: shape for name, (shape, _) in variables(graph).items()}
 
@@ -224,8 +206,7 @@ def test_prediction_is_static_and_habanas(task):
     found = counts(graph)
     assert found["HabanaLayerNorm"] == 25 and found["HabanaGelu"] == 12
     assert not found["HabanaDropout"] and not found["Rsqrt"]
-    outputs = [o for op in graph.get_operations() for o in op.outputs]
-    assert all(output.shape.is_fully_defined() for output in outputs)
+    assert is_static(graph)
 
 
 PREPARATION = """

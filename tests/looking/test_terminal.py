@@ -14,30 +14,19 @@ from looking.terminal import COLOURED, ONLY, PLAIN, lines_of, style_of_output
 
 VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}
 SAMPLE = {
-    "id": "q1",
-    "passage": 0,
-    "question": "Who built it?",
-    "truths": [(0, "Anna"), (0, "Anna built it")],
-    "answer": "Anna",
-    "place": 0,
-    "right": True,
-    "score": 1.0,
-    "confidence": 0.83,
-    "odds": -1.5,
-    "unanswerable": False,
-    "abstained": False,
-    "nbest": [["Anna", 0.9], ["", 0.1]],
+    **{"id": "q1", "passage": 0, "question": "Who built it?", "answer": "Anna", "place": 0},
+    **{"truths": [(0, "Anna"), (0, "Anna built it")], "nbest": [["Anna", 0.9], ["", 0.1]]},
+    **{"right": True, "score": 1.0, "confidence": 0.83, "odds": -1.5},
+    **{"unanswerable": False, "abstained": False},
 }
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def width(monkeypatch):
-    """Sets the width of the terminal."""
-    return lambda columns: monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("COLUMNS", "80")
 
 
-def test_plain(width):
-    width(80)
+def test_plain():
     assert list(lines_of(VIEW, SAMPLE, PLAIN)) == [
         "q1  right  F1 100%  confidence 83%  log-odds of no answer -1.50",
         "  Who built it?",
@@ -50,9 +39,8 @@ def test_plain(width):
     ]
 
 
-def test_colours_say_the_same(width):
+def test_colours_say_the_same():
     """And nothing of a text acts on the terminal."""
-    width(80)
     coloured = "\n".join(lines_of(VIEW, SAMPLE, COLOURED))
     codes = re.findall(r"\x1b\[[\d;]+m", coloured)
     of_wrong = {COLOURED.before["wrong"]}
@@ -62,8 +50,8 @@ def test_colours_say_the_same(width):
     assert without == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
 
 
-def test_lines_fit(width):
-    width(40)
+def test_lines_fit(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
     view = {**VIEW, "passages": ["word " * 30 + "x" * 100]}
     nbest = [["long " * 12, 0.004], ["", 1.0]]
     sample = {**SAMPLE, "place": -1, "truths": [], "nbest": nbest}
@@ -76,35 +64,25 @@ def test_lines_fit(width):
     assert "".join(lines[first:]).count("long") == 12
 
 
-@pytest.mark.parametrize(
-    ("answer", "truths", "unanswerable", "predicted", "true"),
-    [
+def test_none():
+    for answer, truths, unanswerable, predicted, true in (
         ("", [], True, "[no answer]", "no answer"),
         (None, [(0, "Anna")], False, "[no prediction]", "{Anna}"),
         ("x", [], False, "[x]", "not known"),
-    ],
-)
-def test_none(width, answer, truths, unanswerable, predicted, true):
-    width(80)
-    found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
-    lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
-    assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
+    ):
+        found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
+        lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
+        assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 
 
 LABELLED = {"id": "e1", "passage": None, "texts": ["one", "two"], "right": False, "confidence": 0.7}
 
 
-def test_labels_options_and_numbers(width):
-    width(80)
+def test_labels_options_and_numbers():
     sample = {**LABELLED, "truth": 0, "answer": 1, "probabilities": [0.3, 0.7]}
     view = {"kind": "labels", "labels": ["no", "yes"], "passages": ["text"]}
-    said = [
-        "  predicted  yes",
-        "  true       no",
-        "  of all      30%  no",
-        "              70%  yes",
-        "",
-    ]
+    shares = ["  of all      30%  no", "              70%  yes"]
+    said = ["  predicted  yes", "  true       no", *shares, ""]
     first = "e1  wrong  confidence 70%"
     assert list(lines_of(view, sample, PLAIN)) == [first, "  one", "  two", *said]
     options = ["  no         one", "  yes        two"]
@@ -115,26 +93,18 @@ def test_labels_options_and_numbers(width):
     assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
 
 
-def test_numbers_that_are_not_known(width):
+def test_numbers_that_are_not_known():
     """A model whose weights are none any more has predictions all the same."""
-    width(80)
     outputs = {"label_ids": np.int64(1), "predictions": np.int32(0)}
     nan = np.float32("nan")
     text = [{"id": "e1", "passage": None, "texts": ["one"]}]
-    view = labels_view(
-        "T", text, [{**outputs, "probabilities": np.array([nan, np.inf])}], ["a", "b"], {"f1": nan}
-    )
+    output = {**outputs, "probabilities": np.array([nan, np.inf])}
+    view = labels_view("T", text, [output], ["a", "b"], {"f1": nan})
     assert view["scores"] == {"f1": None}
     (sample,) = view["samples"]
-    assert list(lines_of(view, sample, PLAIN)) == [
-        "e1  wrong",
-        "  one",
-        "  predicted  a",
-        "  true       b",
-        "  of all        ?  a",
-        "                ?  b",
-        "",
-    ]
+    shares = ["  of all        ?  a", "                ?  b"]
+    said = ["e1  wrong", "  one", "  predicted  a", "  true       b", *shares, ""]
+    assert list(lines_of(view, sample, PLAIN)) == said
     numbers = labels_view("T", text, [{**outputs, "predictions": nan}], [None], {})
     assert "  predicted  unknown" in list(lines_of(numbers, numbers["samples"][0], PLAIN))
     nbest = {**SAMPLE, "nbest": [["Anna", None]], "confidence": None, "odds": None}
@@ -148,13 +118,8 @@ def test_which_samples():
         {"right": None},
     ]
     found = {only: [n for n, s in enumerate(samples) if fits(s)] for only, fits in ONLY.items()}
-    assert found == {
-        "all": [0, 1, 2],
-        "wrong": [1],
-        "right": [0],
-        "unanswerable": [0, 1],
-        "abstained": [0],
-    }
+    some = {"wrong": [1], "right": [0], "unanswerable": [0, 1], "abstained": [0]}
+    assert found == {"all": [0, 1, 2], **some}
 
 
 @pytest.mark.parametrize(

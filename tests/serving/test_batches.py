@@ -42,29 +42,25 @@ def submit(doubling):
     assert first.result() == 2
 
 
-def test_what_waits_goes_together_up_to_the_limit(submit, doubling):
+@pytest.mark.parametrize(
+    ("asked", "batches"),
+    [
+        # What is larger than a batch goes alone.
+        ([(2, 1), (3, 1), (4, 1), (5, 1)], [[1], [2, 3, 4], [5]]),
+        ([(2, 2), (3, 1), (4, 9), (5, 1)], [[1], [2, 3], [4], [5]]),
+    ],
+)
+def test_what_waits_goes_together_up_to_the_limit(submit, doubling, asked, batches):
+    futures = [submit(number, size) for number, size in asked]
+    doubling.may.set()
+    assert [future.result(60) for future in futures] == [4, 6, 8, 10]
+    assert doubling.batches == batches
+
+
+def test_a_full_queue_and_what_is_cancelled(submit, doubling):
     futures = [submit(number) for number in (2, 3, 4, 5)]
-    doubling.may.set()
-    assert [future.result(60) for future in futures] == [4, 6, 8, 10]
-    assert doubling.batches == [[1], [2, 3, 4], [5]]
-
-
-def test_sizes_count_and_what_is_larger_than_a_batch_goes_alone(submit, doubling):
-    futures = [submit(number, size) for number, size in ((2, 2), (3, 1), (4, 9), (5, 1))]
-    doubling.may.set()
-    assert [future.result(60) for future in futures] == [4, 6, 8, 10]
-    assert doubling.batches == [[1], [2, 3], [4], [5]]
-
-
-def test_a_full_queue(submit):
-    for number in (2, 3, 4, 5):
-        submit(number)
     with pytest.raises(Refused, match="4 requests wait already"):
         submit(6)
-
-
-def test_what_is_cancelled_leaves_the_queue(submit, doubling):
-    futures = [submit(number) for number in (2, 3, 4, 5)]
     assert futures[1].cancel()
     submit(6)
     doubling.may.set()

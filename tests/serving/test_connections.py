@@ -10,7 +10,6 @@ import json
 import os
 import resource
 import socket
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,8 +17,8 @@ from starlette.responses import JSONResponse
 
 from serving import connections, server
 from serving.server import HttpServer, listen
+from tests.helpers.serving import LONGEST, until
 
-LONGEST = 60
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
 
@@ -50,14 +49,11 @@ def app() -> Answering:
 
 
 @pytest.fixture
-def most() -> int:
-    return 4
-
-
-@pytest.fixture
-def connect(app, most, monkeypatch) -> Iterator[Callable[[bytes], socket.socket]]:
-    """Connects to a server that has so many connections at a time, and sends something."""
+def connect(app, monkeypatch, request) -> Iterator[Callable[[bytes], socket.socket]]:
+    """Connects to a server of so many connections, that waits for so long, and sends something."""
+    most, seconds = getattr(request, "param", (4, 2.0 * LONGEST))
     monkeypatch.setattr(server, "_MOST_CONNECTIONS", most)
+    monkeypatch.setattr(connections, "IDLE_SECONDS", seconds)
     with contextlib.ExitStack() as stack:
         listener = listen("127.0.0.1", 0)
         address = listener.getsockname()
@@ -72,13 +68,6 @@ def connect(app, most, monkeypatch) -> Iterator[Callable[[bytes], socket.socket]
         app.may.set()
         stack.close()
         running.stop()
-
-
-def until(holds: Callable[[], object]) -> None:
-    end = time.monotonic() + LONGEST
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def status_of(connection: socket.socket) -> int:
@@ -96,12 +85,12 @@ def last_answer(connection: socket.socket) -> list[bytes]:
 
 
 def is_open(connection: socket.socket) -> bool:
-    connection.settimeout(0.1)
-    with contextlib.suppress(ConnectionError):
-        try:
-            return bool(connection.recv(1))
-        except TimeoutError:
-            return True
+    """Whether it is open, with nothing to read."""
+    connection.setblocking(False)
+    try:
+        connection.recv(1)
+    except BlockingIOError:
+        return True
     return False
 
 
@@ -110,7 +99,8 @@ def test_the_one_that_has_waited_longest_gives_way(connect):
     assert status_of(kept_alive) == 200
     others = [connect(sent) for sent in (b"", GET[:-2], POST % 9 + b"body", b"", b"GET", b"")]
     assert status_of(connect(GET)) == 200
-    assert [is_open(connection) for connection in (kept_alive, *others)] == [False] * 4 + [True] * 3
+    assert [status_of(closed) for closed in (kept_alive, *others[:3])] == [0] * 4
+    assert all(map(is_open, others[3:]))
 
 
 def test_what_is_being_answered_does_not_give_way(connect, app):
@@ -125,8 +115,8 @@ def test_what_is_being_answered_does_not_give_way(connect, app):
     assert status_of(connect(GET)) == 200
 
 
-def test_time_ends_what_waits_for_a_client(connect, app, monkeypatch):
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.5)
+@pytest.mark.parametrize("connect", [(4, 0.5)], indirect=True)
+def test_time_ends_what_waits_for_a_client(connect, app):
     slow = connect(POST % 4)
     for sent in (b"", GET[:-2], GET + GET[:-2]):
         connection = connect(sent)
@@ -139,8 +129,8 @@ def test_time_ends_what_waits_for_a_client(connect, app, monkeypatch):
     assert status_of(slow) == 0
 
 
-def test_an_answer_that_nobody_fetches(connect, app, monkeypatch):
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.5)
+@pytest.mark.parametrize("connect", [(4, 0.5)], indirect=True)
+def test_an_answer_that_nobody_fetches(connect, app):
     large = connect(GET.replace(b"/ ", b"/large ") * 3)
     # The second waits for room behind the first, until the connection is closed.
     until(lambda: app.answered == 2)
@@ -153,40 +143,41 @@ def test_an_answer_that_nobody_fetches(connect, app, monkeypatch):
 
 @pytest.mark.parametrize("sent", [b"nothing\r\n\r\n", GET[:-2] + b"Content-Length: x\r\n\r\n"])
 def test_what_is_not_http(connect, sent):
-    connection = connect(sent)
-    head, body = last_answer(connection)
+    head, body = last_answer(connect(sent))
     assert head.startswith(b"HTTP/1.1 400 ") and b"\r\ncontent-type: application/json" in head
     assert json.loads(body) == {"error": "the request is not valid HTTP"}
 
 
-@pytest.mark.parametrize("most", [512])
+@contextlib.contextmanager
+def limited_to(files: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("connect", [(512, 2.0 * LONGEST)], indirect=True)
 def test_a_shortage_of_files_is_one_line(connect, caplog):
     address = connect().getpeername()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(socket.socket()) for _ in range(40)]
         used = set(map(int, os.listdir("/proc/self/fd")))
         free = (number for number in itertools.count() if number not in used)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (next(itertools.islice(free, 10, None)), hard))
-        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        for client in clients:
-            client.settimeout(LONGEST)
-            client.connect(address)
-        until(lambda: caplog.records)
-        # Until asyncio has tried again.
-        assert is_open(clients[0])
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with limited_to(next(itertools.islice(free, 10, None))):
+            for client in clients:
+                client.settimeout(LONGEST)
+                client.connect(address)
+            until(lambda: caplog.records)
+        # All of them are accepted when there are files again.
         clients[-1].sendall(GET)
         assert status_of(clients[-1]) == 200
     (record,) = caplog.records
     assert record.getMessage().startswith("no connection can be accepted: Too many open files")
 
 
-def test_the_limit_is_below_that_on_files():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        for files, most in ((1024, 512), (100, 50)):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-            assert server.most_connections() == most
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+@pytest.mark.parametrize(("files", "most"), [(1024, 512), (100, 50)])
+def test_the_limit_is_below_that_on_files(files, most):
+    with limited_to(files):
+        assert server.most_connections() == most

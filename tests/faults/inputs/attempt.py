@@ -1,29 +1,31 @@
-"""An attempt: a program with a bad input, and how it must end."""
+"""An attempt: a program with a bad input, and how it must end; tables of attempts."""
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from tests.faults.inputs.good import Content, Make, spoiled
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
 # How much slower than this a program may not be that has little to do, on two busy cores.
 SECONDS = 60.0
-Make = Callable[[pathlib.Path, pathlib.Path], object]
 Holds = Callable[[subprocess.CompletedProcess, pathlib.Path], bool]
 
 
 class Attempt(NamedTuple):
     """A program with a bad input.
 
-    By default the program must refuse it: within `seconds`, with exit code 1 or 2, in one line.
+    By default the program must refuse it: within `SECONDS`, with exit code 1 or 2, in one line.
 
     Attributes:
       name: unique among those of its group.
@@ -33,7 +35,6 @@ class Attempt(NamedTuple):
       make: makes what is bad, given both folders.
       holds: if given, the program may end well, and this must hold then.
       must_end_well: it may not refuse.
-      seconds: it may take.
       start: runs the command in another way than in a forked process.
     """
 
@@ -43,20 +44,46 @@ class Attempt(NamedTuple):
     make: Make | None = None
     holds: Holds | None = None
     must_end_well: bool = False
-    seconds: float = SECONDS
     start: Callable[[list[str], pathlib.Path], subprocess.CompletedProcess] | None = None
 
 
-class Verdict(NamedTuple):
-    """What is wrong with how an attempt has ended, if anything, and the command to see it."""
+def of_values(
+    name: str,
+    command: tuple[str, ...],
+    table: Mapping[str, Sequence[str]],
+    make: Make | None = None,
+) -> Iterator[Attempt]:
+    """Gives flags values that they cannot have; a row may name several flags."""
+    for flags, values in table.items():
+        for flag, value in itertools.product(flags.split(), values):
+            # The line may say which of several it is: one of --layers.
+            one = flag.removesuffix("s")
+            given, says = (*command, f"--{flag}={value}"), f"{one}|{_named(value) or one}"
+            yield Attempt(f"{name}-{flag}={value[:24]}", given, says, make)
 
-    problem: str | None
-    output: str
-    command: list[str]
+
+def _named(value: str) -> str:
+    """How a line names a file, or a folder: that of the good inputs, or the attempt's number."""
+    folder = {"{w}": "/good", "{t}": r"/\d+"}.get(value)
+    return folder or re.escape(re.sub(r"\{[wt]\}/", "", value)[:30] if "/" in value else "")
 
 
-def attempted(attempt: Attempt, good: pathlib.Path, folder: pathlib.Path) -> Verdict:
-    """Runs an attempt in a folder of its own and judges it."""
+def of_contents(
+    name: str,
+    command: tuple[str, ...],
+    says: str,
+    files: str,
+    table: Mapping[str, Content],
+    *copies: str,
+    **more,
+) -> Iterator[Attempt]:
+    """Gives files other contents; more fields of the attempts are as given."""
+    for of, content in table.items():
+        yield Attempt(f"{name}-{of}", command, says, spoiled(files, content, *copies), **more)
+
+
+def problem_of(attempt: Attempt, good: pathlib.Path, folder: pathlib.Path) -> str | None:
+    """Runs an attempt in a folder of its own; what is wrong with its end, if anything."""
     folder.mkdir(parents=True)
     if attempt.make:
         attempt.make(good, folder)
@@ -67,20 +94,21 @@ def attempted(attempt: Attempt, good: pathlib.Path, folder: pathlib.Path) -> Ver
     began = time.monotonic()
     start = attempt.start or (lambda command, folder: run(command, cwd=folder))
     result = start(command, folder)
-    problem = problem_of(attempt, result, folder, time.monotonic() - began)
+    problem = _judged(attempt, result, folder, time.monotonic() - began)
     if problem is None:
         shutil.rmtree(folder, ignore_errors=True)
-    return Verdict(problem, result.stdout[-800:] + result.stderr[-1600:], command)
+        return None
+    last = (result.stdout[-800:] + result.stderr[-1600:]).splitlines()[-6:]
+    return "\n  | ".join([f"{problem}\n{shlex.join(command)}", *(line[:300] for line in last)])
 
 
-def problem_of(
+def _judged(
     attempt: Attempt, result: subprocess.CompletedProcess, folder: pathlib.Path, seconds: float
 ) -> str | None:
-    """What is wrong with how an attempt has ended; None if nothing is."""
     if "Traceback" in result.stderr + result.stdout:
         return "a traceback"
-    if seconds > attempt.seconds:
-        return f"{seconds:.0f} s, of {attempt.seconds:.0f}"
+    if seconds > SECONDS:
+        return f"{seconds:.0f} s, of {SECONDS:.0f}"
     if result.returncode == 0 and (attempt.holds or attempt.must_end_well):
         holds = attempt.holds is None or attempt.holds(result, folder)
         return None if holds else "it ended well, but what must hold then does not"

@@ -2,83 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import json
-import pathlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 
-from tests.faults.inputs.attempt import Attempt
-from tests.faults.inputs.good import copied, written
-from tests.faults.jobs import FLAGS
+from tests.faults.inputs.attempt import Attempt, of_contents, of_values
+from tests.faults.inputs.good import BAD, Content, training
 from tests.helpers.race import passage
 from tests.helpers.squad import make_squad
 
-_LOOP = "a loop"
-
-
-def training(program: str, *flags: str) -> tuple[str, ...]:
-    """The command of two steps of a program on good inputs; later flags win."""
-    steps = "--train_steps=2" if "squad" in program else "--train_step=2"
-    given = [flag.format("{w}") for flag in FLAGS[program]]
-    return (program, *given, steps, "--output_dir={t}/out", *flags)
-
-
-def attempts() -> Iterator[Attempt]:
-    """All of the group."""
-    yield from _squad()
-    yield from _race()
-    yield from _glue()
-    yield from _own_texts()
-    yield from _vocabularies()
-
-
-def _placed(name: str, content: str | bytes | None) -> Callable[[pathlib.Path, pathlib.Path], None]:
-    """Writes a file, or in its place a folder (None), or a link to itself."""
-
-    def make(good: pathlib.Path, folder: pathlib.Path) -> None:
-        path = folder / name
-        if content is None:
-            path.mkdir(parents=True)
-        elif content == _LOOP:
-            path.symlink_to(path)
-        else:
-            written(name, content)(good, folder)
-
-    return make
-
-
-def _squad() -> Iterator[Attempt]:
-    files = {
-        "a-folder": None,
-        "a-loop": _LOOP,
-        "empty": "",
-        "binary": bytes(range(256)),
-        "half": '{"data": [{"paragraphs": [{"con',
-        "utf-16": json.dumps(make_squad(1, 1)).encode("utf-16"),
-        "zeros": bytes(4096),
-        "html": "<html>404 Not Found</html>",
-        "gzip": b"\x1f\x8b\x08\0" + bytes(20),
-        "no-articles": '{"data": []}',
-        "two-objects": '{"data": []}{"data": []}',
-        "infinite": '{"data": Infinity}',
-        "csv": "id,question\n1,Who?\n",
-    }
-    for version in ("v1", "v2"):
-        for flag in ("train_file", "predict_file"):
-            command = training(f"run_squad_{version}", f"--{flag}={{t}}/bad")
-            for name, content in files.items():
-                name = f"squad-{version}-{flag}-{name}"
-                yield Attempt(name, command, r"/bad|question", _placed("bad", content))
-    for path, values in _SQUAD_PARTS.items():
-        for number, value in enumerate(values):
-            content = json.dumps(_squad_with(path.split("."), value))
-            # Answers of 2.0 may be null: there are none.
-            for version in ("v1",) if (path, value) == ("answers", None) else ("v1", "v2"):
-                command = training(f"run_squad_{version}", "--train_file={t}/bad.json")
-                name = f"squad-{version}-{path}-{number}"
-                yield Attempt(name, command, "bad.json", written("bad.json", content))
-
-
+_SQUAD: dict[str, Content] = {
+    **BAD,
+    **{"half": '{"data": [{"paragraphs": [{"con', "html": "<html>404 Not Found</html>"},
+    **{"gzip": b"\x1f\x8b\x08\0" + bytes(20), "csv": "id,question\n1,Who?\n"},
+    **{"no-articles": '{"data": []}', "two-objects": '{"data": []}{"data": []}'},
+    "infinite": '{"data": Infinity}',
+}
 # What no SQuAD has, of every article, paragraph, question and answer.
 _SQUAD_PARTS = {
     "data": (None, {}, "x", [None], [1], [[]]),
@@ -91,169 +30,116 @@ _SQUAD_PARTS = {
     "text": (None, 3, [], "not in the text at all"),
     "answer_start": (None, "3", -1, 10**9, 1.5, [0]),
 }
+_RACE_PARTS = {
+    "article": (None, 3, ["a"]),
+    "questions": (None, "Which?", ["one"], [1, 2], [None, None]),
+    "options": (None, "abcd", [["a"] * 3] * 2, [["a"] * 5] * 2, [[1] * 4] * 2, [[], []]),
+    "answers": (None, "AB", ["E", "A"], ["a", "b"], [0, 1], ["", ""], ["A"], ["AB", "A"]),
+}
+_RACE = {
+    **{"list": "[]\n", "latin-1": b'{"article": "\xe9"}', "a-number": "3\n", "no-keys": "{}\n"},
+    **{"binary": BAD["binary"], "on-lines": json.dumps(passage(1, ["a"]), indent=1)},
+}
+_HEADER, _ROW = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n", "1\t1\t2\tn r l\ts c m\n"
+_MRPC: dict[str, Content] = {
+    **BAD,
+    **{"header-alone": _HEADER, "few-columns": _HEADER + _ROW[:-7], "one-column": _HEADER + "1\n"},
+    "commas": (_HEADER + _ROW).replace("\t", ","),
+    "latin-1": (_HEADER + _ROW).replace("n", "é").encode("latin-1"),
+}
+# A test set has no labels.
+_MRPC_LABELS = {label: f"{_HEADER}{label}{_ROW[1:]}" for label in ("2", "", "yes")}
+_OWN = {
+    **{"one-label": "sentence\tlabel\na\tx\nb\tx\n", "ragged": "sentence\tlabel\na\tx\nb\n"},
+    **{"no-label": "sentence\na\nb\n", "no-text": "label\nx\ny\n", "empty": "", "blank": "\n\n\n"},
+    "three-texts": "text_a\ttext_b\ttext_c\tlabel\na\tb\tc\tx\n",
+    "twice-a-column": "sentence\tsentence\tlabel\na\tb\tx\n",
+}
+_SPECIAL = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
+_VOCABULARIES: dict[str, Content] = {
+    **BAD,
+    **{"one-line": "[PAD]", "special-pieces-alone": _SPECIAL.replace("[CLS]\n", "")},
+    "no-unk": _SPECIAL.replace("[UNK]\n", "") + "a\nb\n",
+    "no-sep": _SPECIAL.replace("[SEP]\n", "") + "a\nb\n",
+    "twice-a-piece": _SPECIAL + "a\nb\na\n",
+    "too-many": _SPECIAL + "".join(f"word{n}\n" for n in range(1000)),
+    "json": '{"[PAD]": 0, "[UNK]": 1}',
+}
+_VOCABULARIES.pop("zeros")
 
 
-def _squad_with(path: list[str], value: object) -> dict:
+def attempts() -> Iterator[Attempt]:
+    """All of the group."""
+    yield from _squad()
+    yield from _race()
+    yield from _glue()
+    yield from _own_texts()
+    bert = ("--bert_config_file={w}/bert.json", "--spm_model_file=", "--vocab_file={t}/vocab.txt")
+    command = training("run_squad_v1", *bert)
+    yield from of_contents("vocabulary", command, "vocab", "vocab.txt", _VOCABULARIES)
+    models = ("{w}/vocab.txt", "{w}/albert.json", "{t}/none", "{w}", "")
+    yield from of_values("spm", training("run_squad_v1"), {"spm_model_file": models})
+
+
+def _squad() -> Iterator[Attempt]:
+    for version in ("v1", "v2"):
+        for flag in ("train_file", "predict_file"):
+            command = training(f"run_squad_{version}", f"--{flag}={{t}}/bad")
+            name = f"squad-{version}-{flag}"
+            yield from of_contents(name, command, "/bad|question", "bad", _SQUAD)
+        for key, values in _SQUAD_PARTS.items():
+            table = {f"{key}-{number}": _squad_with(key, v) for number, v in enumerate(values)}
+            if (version, key) == ("v2", "answers"):
+                # They may be null: there are none.
+                del table["answers-0"]
+            command = training(f"run_squad_{version}", "--train_file={t}/bad.json")
+            yield from of_contents(f"squad-{version}", command, "bad.json", "bad.json", table)
+
+
+def _squad_with(key: str, value: object) -> str:
     """A SQuAD file where every value of a key is another."""
 
-    def change(part: object) -> None:
-        if isinstance(part, dict):
-            for key, inner in part.items():
-                if key == path[-1]:
-                    part[key] = copy.deepcopy(value)
-                else:
-                    change(inner)
-        elif isinstance(part, list):
-            for inner in part:
-                change(inner)
+    def change(part: dict) -> dict:
+        return {**part, key: value} if key in part else part
 
-    content = make_squad(1, 2)
-    change(content)
-    return content
+    return json.dumps(json.loads(json.dumps(make_squad(1, 2)), object_hook=change))
 
 
 def _race() -> Iterator[Attempt]:
-    values = {
-        "article": (None, 3, ["a"]),
-        "questions": (None, "Which?", ["one"], [1, 2], [None, None]),
-        "options": (None, "abcd", [["a"] * 3] * 2, [["a"] * 5] * 2, [[1] * 4] * 2, [[], []]),
-        "answers": (None, "AB", ["E", "A"], ["a", "b"], [0, 1], ["", ""], ["A"], ["AB", "A"]),
+    table = {
+        f"{key}-{number}": json.dumps({**passage(1, ["a", "b"]), key: value}) + "\n"
+        for key, values in _RACE_PARTS.items()
+        for number, value in enumerate(values)
     }
+    command, says = training("run_race", "--data_dir={t}"), "all.txt|middle1.txt"
     place = "RACE/train/high/all.txt"
-    for key, some in values.items():
-        for number, value in enumerate(some):
-            content = json.dumps({**passage(1, ["a", "b"]), key: value})
-            yield _of_race(f"race-{key}-{number}", place, content + "\n")
-    whole = {
-        "list": "[]\n",
-        "binary": bytes(range(256)),
-        "latin-1": '{"article": "é"}'.encode("latin-1"),
-        "one-object-on-lines": json.dumps(passage(1, ["a"]), indent=1),
-        "a-number": "3\n",
-        "no-keys": "{}\n",
-    }
-    for name, content in whole.items():
-        yield _of_race(f"race-file-{name}", place, content)
-    for name, data in {"none": "{t}/none", "a-file": "{w}/text.txt", "inside": "{w}/RACE"}.items():
-        yield Attempt(
-            f"race-data_dir-{name}", training("run_race", f"--data_dir={data}"), "RACE|text|none"
-        )
-    both = training("run_race", "--high_only", "--middle_only")
-    yield Attempt("race-both-only", both, "only")
-
-
-def _of_race(name: str, place: str, content: str | bytes) -> Attempt:
-    def make(good: pathlib.Path, folder: pathlib.Path) -> None:
-        copied("RACE")(good, folder)
-        written(place, content)(good, folder)
-
-    return Attempt(name, training("run_race", "--data_dir={t}"), "all.txt|middle1.txt", make)
+    yield from of_contents("race", command, says, place, {**table, **_RACE}, "RACE")
+    places = ("{t}/none", "{w}/text.txt", "{w}/RACE")
+    yield from of_values("race", training("run_race"), {"data_dir": places})
+    yield Attempt("race-both", training("run_race", "--high_only", "--middle_only"), "only")
 
 
 def _glue() -> Iterator[Attempt]:
-    header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
-    row = "1\t1\t2\tn r l\ts c m\n"
-    files = {
-        "empty": "",
-        "header-alone": header,
-        "label-2": header + row.replace("1", "2", 1),
-        "label-none": header + row[1:],
-        "label-of-words": header + "yes" + row[1:],
-        "few-columns": header + "1\t1\t2\tn r l\n",
-        "one-column": header + "1\n",
-        "commas": (header + row).replace("\t", ","),
-        "binary": bytes(range(256)),
-        "utf-16": (header + row).encode("utf-16"),
-        "latin-1": (header + row).replace("n", "é").encode("latin-1"),
-        "a-folder": None,
-        "a-loop": _LOOP,
-        "zeros": bytes(1000),
-    }
+    command = training("run_classifier", "--data_dir={t}")
     for part in ("train", "dev", "test"):
-        for name, content in files.items():
-            # A test set has no labels.
-            if part != "test" or "label" not in name:
-                file = f"MRPC/{part}.tsv"
+        table = _MRPC | (_MRPC_LABELS if part != "test" else {})
+        yield from of_contents(f"mrpc-{part}", command, part, f"MRPC/{part}.tsv", table, "MRPC")
 
-                def make(good, folder, file=file, content=content) -> None:
-                    copied("MRPC")(good, folder)
-                    (folder / file).unlink()
-                    _placed(file, content)(good, folder)
+    def with_score(score: str) -> Content:
+        return lambda data: re.sub(r"\t[\d.]+$", f"\t{score}", data.decode(), flags=re.M)
 
-                command = training("run_classifier", "--data_dir={t}")
-                yield Attempt(f"mrpc-{part}-{name}", command, part, make)
-    for score in ("nan", "inf", "x", "", "1,5", "0x1"):
-
-        def make_score(good, folder, score=score) -> None:
-            copied("STS-B")(good, folder)
-            path = folder / "STS-B/train.tsv"
-            first, *rows = path.read_text().splitlines()
-            rows = [row.rpartition("\t")[0] + f"\t{score}" for row in rows]
-            path.write_text("\n".join([first, *rows]))
-
-        command = training("run_classifier", "--data_dir={t}", "--task_name=sts-b")
-        yield Attempt(f"sts-b-score-{score}", command, "train.tsv|example|label", make_score)
+    table = {score: with_score(score) for score in ("nan", "inf", "x", "", "1,5", "0x1")}
+    command, says = (*command, "--task_name=sts-b"), "train.tsv|example|label"
+    yield from of_contents("sts-b-score", command, says, "STS-B/train.tsv", table, "STS-B")
     for name in ("MRPC2", "", "mrpc,cola", "../mrpc", "tsv"):
-        yield Attempt(
-            f"task-{name}", training("run_classifier", f"--task_name={name}"), "task_name|train|tsv"
-        )
+        command = training("run_classifier", f"--task_name={name}")
+        yield Attempt(f"task-{name}", command, "task_name|train|tsv")
 
 
 def _own_texts() -> Iterator[Attempt]:
     """Of --task_name=tsv."""
-    files = {
-        "one-label": "sentence\tlabel\na\tx\nb\tx\n",
-        "no-label": "sentence\na\nb\n",
-        "no-text": "label\nx\ny\n",
-        "three-texts": "text_a\ttext_b\ttext_c\tlabel\na\tb\tc\tx\n",
-        "twice-a-column": "sentence\tsentence\tlabel\na\tb\tx\n",
-        "empty": "",
-        "blank": "\n\n\n",
-        "ragged": "sentence\tlabel\na\tx\nb\n",
-    }
-    for name, content in files.items():
-        command = training("run_classifier", "--task_name=tsv", "--data_dir={t}")
-
-        def make(good, folder, content=content) -> None:
-            for part in ("train", "dev", "test"):
-                written(f"{part}.tsv", content)(good, folder)
-
-        yield Attempt(f"tsv-{name}", command, r"\.tsv", make)
-    numbers = {"words": "x", "nan": "nan", "inf": "inf", "none": ""}
-    for name, value in numbers.items():
-        flags = ("--task_name=tsv", "--tsv_regression", "--data_dir={t}")
-
-        def make_numbers(good, folder, value=value) -> None:
-            for part in ("train", "dev", "test"):
-                content = f"sentence\tlabel\na\t1\nb\t{value}\n"
-                written(f"{part}.tsv", content)(good, folder)
-
-        command = training("run_classifier", *flags)
-        yield Attempt(f"tsv-number-{name}", command, r"\.tsv|example", make_numbers)
-
-
-def _vocabularies() -> Iterator[Attempt]:
-    special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
-    files = {
-        "empty": "",
-        "one-line": "[PAD]",
-        "special-pieces-alone": special.replace("[CLS]\n", ""),
-        "no-unk": special.replace("[UNK]\n", "") + "a\nb\n",
-        "no-sep": special.replace("[SEP]\n", "") + "a\nb\n",
-        "twice-a-piece": special + "a\nb\na\n",
-        "too-many": special + "".join(f"word{n}\n" for n in range(1000)),
-        "utf-16": (special + "a\nb\n").encode("utf-16"),
-        "binary": bytes(range(256)) * 4,
-        "json": '{"[PAD]": 0, "[UNK]": 1}',
-        "a-folder": None,
-        "a-loop": _LOOP,
-    }
-    bert = ("--bert_config_file={w}/bert.json", "--spm_model_file=")
-    for name, content in files.items():
-        command = training("run_squad_v1", *bert, "--vocab_file={t}/vocab.txt")
-        yield Attempt(f"vocabulary-{name}", command, "vocab", _placed("vocab.txt", content))
-    models = {"vocab": "{w}/vocab.txt", "json": "{w}/albert.json", "none": "{t}/none", "dir": "{w}"}
-    for name, place in models.items():
-        command = training("run_squad_v1", f"--spm_model_file={place}")
-        yield Attempt(f"spm-is-{name}", command, "spm_model_file|SentencePiece|" + place[4:])
-    yield Attempt("no-tokenizer", training("run_squad_v1", "--spm_model_file="), "spm_model_file")
+    command = training("run_classifier", "--task_name=tsv", "--data_dir={t}")
+    files, says = "train.tsv dev.tsv test.tsv", r"\.tsv|example"
+    yield from of_contents("tsv", command, says, files, _OWN)
+    numbers = {name: f"sentence\tlabel\na\t1\nb\t{name}\n" for name in ("x", "nan", "inf", "")}
+    yield from of_contents("tsv-number", (*command, "--tsv_regression"), says, files, numbers)

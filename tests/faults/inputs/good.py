@@ -1,4 +1,4 @@
-"""Good inputs, which attempts spoil copies of: data, tokenizers, trained models of three tasks."""
+"""Good inputs, and spoilt copies of them: data, tokenizers, trained models of three tasks."""
 
 from __future__ import annotations
 
@@ -7,81 +7,91 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Callable
+from typing import Any
 
-from tests.faults.inputs.attempt import Make
-from tests.faults.jobs import Job, make_inputs
+from tests.faults.jobs import FLAGS, Job, make_inputs
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
 # Folder of a run and its program.
 _RUNS = {"squad": "run_squad_v1", "squad2": "run_squad_v2", "mrpc": "run_classifier"}
+MISSING, LOOP = "no file", "a link to itself"
+# Of a file: text or bytes, a folder (None), MISSING, LOOP, the name of a good file, or what its
+# bytes become.
+Content = str | bytes | None | pathlib.PurePath | Callable[[bytes], str | bytes]
+Make = Callable[[pathlib.Path, pathlib.Path], object]
+# What no file of text is.
+BAD: dict[str, Content] = {
+    "empty": "",
+    "binary": bytes(range(256)) * 10,
+    "zeros": bytes(5000),
+    "utf-16": '{"data": []}\n'.encode("utf-16"),
+    "a-folder": None,
+    "a-loop": LOOP,
+}
 
 
 def make_good(folder: pathlib.Path) -> None:
     """Writes the inputs of `tests.faults.jobs`, runs, and a folder of transformers, `hf`."""
     make_inputs(folder)
-    for name, program in _RUNS.items():
-        flags = ("--train_steps=4",) if "squad" in name else ("--train_step=4",)
-        _succeed(Job("", program, 1, flags).first_command(folder, folder / name))
     convert = str(ROOT / "convert_checkpoint.py")
-    _succeed([sys.executable, convert, str(folder / "squad"), str(folder / "hf")])
+    commands = [
+        Job("", program, 1, (f"--{steps_flag(program)}=4",)).first_command(folder, folder / name)
+        for name, program in _RUNS.items()
+    ]
+    for command in (*commands, [sys.executable, convert, f"{folder}/squad", f"{folder}/hf"]):
+        result = run(command)
+        if result.returncode:
+            sys.exit(f"{result.stderr}\nno good inputs could be made: {' '.join(command)}")
 
 
-def _succeed(command: list[str]) -> None:
-    result = run(command)
-    if result.returncode:
-        sys.exit(f"{result.stderr}\nthe good inputs could not be made: {' '.join(command)}")
+def steps_flag(program: str) -> str:
+    """The flag that says for how many steps a program trains."""
+    short = {"run_pretraining": "num_train_steps", "run_classifier": "train_step"}
+    return short.get(program, "train_step" if program == "run_race" else "train_steps")
 
 
-def copied(source: str, then: Callable[[pathlib.Path], object] | None = None) -> Make:
-    """Makes a copy of a good file or folder in the attempt's, and does something to it."""
+def training(program: str, *flags: str) -> tuple[str, ...]:
+    """The command of two steps of a program on good inputs; later flags win."""
+    given = [flag.format("{w}") for flag in FLAGS[program]]
+    return (program, *given, f"--{steps_flag(program)}=2", "--output_dir={t}/out", *flags)
+
+
+def spoiled(files: str, content: Content, *copies: str) -> Make:
+    """Copies good files and folders, and gives some files another content."""
 
     def make(good: pathlib.Path, folder: pathlib.Path) -> None:
-        target = folder / source
-        if (good / source).is_dir():
-            shutil.copytree(good / source, target)
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(good / source, target)
-        if then:
-            then(target)
+        for source in copies:
+            copy = shutil.copytree if (good / source).is_dir() else shutil.copy
+            copy(good / source, folder / source)
+        for name in files.split():
+            put(folder / name, content, good)
 
     return make
 
 
-def written(name: str, content: str | bytes) -> Make:
-    """Writes a file into the attempt's folder."""
-
-    def make(good: pathlib.Path, folder: pathlib.Path) -> None:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-
-    return make
-
-
-def replaced(source: str, file: str, content: str | bytes) -> Make:
-    """Copies a folder and gives one of its files another content."""
-    data = content if isinstance(content, bytes) else content.encode()
-    return copied(source, lambda folder: (folder / file).write_bytes(data))
-
-
-def with_json(source: str, change: Callable[[dict], object], file: str = "") -> Make:
-    """Copies a JSON file, or a folder with one, and changes what it holds in place."""
-
-    def then(target: pathlib.Path) -> None:
-        path = target / file if file else target
-        content = json.loads(path.read_text(encoding="utf-8"))
-        change(content)
-        path.write_text(json.dumps(content), encoding="utf-8")
-
-    return copied(source, then)
+def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
+    """Gives a file another content, while whoever uses it may go on."""
+    data = content(path.read_bytes()) if callable(content) else content
+    if isinstance(data, pathlib.PurePath):
+        data = (good / data).read_bytes()
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if data is None:
+        path.mkdir()
+    elif data == LOOP:
+        path.symlink_to(path)
+    elif data != MISSING:
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
 
 
-def with_bytes(source: str, change: Callable[[bytes], bytes], file: str = "") -> Make:
-    """Copies a file, or a folder with one, and changes its bytes."""
+def half(data: bytes) -> bytes:
+    """The first half of a file."""
+    return data[: len(data) // 2]
 
-    def then(target: pathlib.Path) -> None:
-        path = target / file if file else target
-        path.write_bytes(change(path.read_bytes()))
 
-    return copied(source, then)
+def with_key(key: str, value: Any) -> Callable[[bytes], str]:
+    """What a JSON object becomes with another value of a key."""
+    return lambda data: json.dumps({**json.loads(data), key: value})

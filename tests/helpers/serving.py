@@ -1,0 +1,103 @@
+"""Servers over real connections, and the models that they answer with."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import requests
+
+from answering import load_model
+from glue.head import make_head
+from race.head import make_race_head
+from serving.server import HttpServer, listen, url_of
+from serving.services import Questions
+from serving.web import Api, Limits
+
+# Seconds.
+LONGEST = 60
+TEXT = "Ten words are here. Another sentence follows, and one more after that."
+BODY = {"question": "What comes after words?", "context": TEXT}
+LABELS = ["no", "<b>yes"]
+
+# Tests share models.
+load_once = functools.cache(load_model)
+
+
+@functools.cache
+def model_of(random_model: Callable[..., str], kind: str) -> str:
+    """The folder of a model with random weights: of "labels", of a "number", of "options"."""
+    if kind == "options":
+        head, labels = make_race_head(0.0, 4), list("ABCD")
+        return random_model(head, task="race", labels=labels, max_qa_length=16)
+    labels, limits = (LABELS, None) if kind == "labels" else ([None], [7.0, 9.0])
+    return random_model(make_head(len(labels), 0.0), task="glue", labels=labels, limits=limits)
+
+
+class Gated(Questions):
+    """Answers when it may; notes what goes through the model together."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.may, self.begun, self.batches = threading.Event(), threading.Event(), []
+
+    def answer_all(self, asked, pause):
+        self.batches.append([one["question"] for one in asked])
+        self.begun.set()
+        assert self.may.wait(LONGEST)
+        return super().answer_all(asked, pause)
+
+
+class Served:
+    """A server on a free port."""
+
+    def __init__(self, service, limits=None, token="", hosts=()):
+        self.service, self.listener = service, listen("127.0.0.1", 0)
+        self.url = url_of(self.listener)
+        self.api = Api(service, "squad-1.1", limits or Limits(seconds=LONGEST), token, hosts)
+        self.server = HttpServer(self.api.app(), self.listener, 2 * LONGEST)
+
+    def stop(self) -> None:
+        if isinstance(self.service, Gated):
+            self.service.may.set()
+        self.server.stop()
+        self.api.close()
+
+    def post(self, body=None, path="/v1/answer", **kwargs) -> requests.Response:
+        if "data" not in kwargs:
+            kwargs["json"] = body or BODY
+        return requests.post(self.url + path, timeout=LONGEST, allow_redirects=False, **kwargs)
+
+    def get(self, path: str, **kwargs) -> requests.Response:
+        return requests.get(self.url + path, timeout=LONGEST, **kwargs)
+
+    def metric(self, name: str, **kwargs) -> float:
+        text = self.get("/metrics", **kwargs).text
+        found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    def connect(self, body: str, length: int | None = None) -> socket.socket:
+        """Sends a request, whose body may be announced as longer than it is."""
+        head = "POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        connection = socket.create_connection(self.listener.getsockname(), timeout=LONGEST)
+        announced = f"Content-Length: {length or len(body)}\r\n\r\n"
+        connection.sendall(f"{head}{announced}{body}".encode())
+        return connection
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Waits for what another thread does."""
+    end = time.monotonic() + LONGEST
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def body_of(question: str) -> str:
+    """A body with a question."""
+    return json.dumps({**BODY, "question": question})
