@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-import resource
 import runpy
 import signal
 import sys
@@ -37,17 +36,12 @@ def stall() -> None:
         time.sleep(60)
 
 
-def fill_disk() -> None:
-    """No file may grow beyond a size that no checkpoint has."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-
-
-# Those that end a training after its step, by their names.
+# Those that end a training after its step, and one that lets it hang, by their names.
 SIGNALS = {
     number.name: functools.partial(signal.raise_signal, number)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
 }
-FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk, **SIGNALS}
+FAULTS = {"kill": kill, "stall": stall, **SIGNALS}
 
 
 class AtStep(tf.train.SessionRunHook):
