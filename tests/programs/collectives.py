@@ -1,6 +1,6 @@
 """What the workers of a job do together, each writing what it got to FOLDER/RANK.npz or .json.
 
-mpirun -np N python -m tests.programs.collectives FOLDER
+mpirun -np N python tests/programs/collectives.py FOLDER
 """
 
 from __future__ import annotations
