@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -20,24 +21,30 @@ WORKERS = 2
 SMALL = [way for way in WAYS if way.model == "small"]
 
 
+class Trained(NamedTuple):
+    """Final weights and what was seen, by way, and what gathering the state took of memory."""
+
+    weights: dict[Way, dict[str, np.ndarray]]
+    found: dict[Way, Found]
+    memory: dict[str, int]
+
+
 @pytest.fixture(scope="module")
-def trained(shared, tmp_path_factory) -> tuple[dict[Way, dict], dict[Way, Found]]:
-    """Final weights, and what was seen, by way."""
-    folder = tmp_path_factory.mktemp("ways")
+def ways(shared, tmp_path_factory) -> Trained:
+    folder, golden = tmp_path_factory.mktemp("ways"), str(shared / "golden" / "albert_tiny")
     program = str(ROOT / "tests/programs/sharded_steps.py")
-    golden = str(shared / "golden" / "albert_tiny")
     result = run_as_workers(WORKERS, [sys.executable, program, golden, str(folder)])
     assert result.returncode == 0, result.stderr
     found = json.loads((folder / "found.json").read_text())
     weights = {way: dict(np.load(folder / f"{way}.npz")) for way in WAYS}
-    return weights, {way: Found(*found[str(way)]) for way in WAYS}
+    return Trained(weights, {way: Found(*found[str(way)]) for way in WAYS}, found["memory"])
 
 
 @pytest.mark.each_python
-def test_the_golden_steps(trained, shared):
+def test_the_golden_steps(ways, shared):
     """Half of each batch by each worker; then in two parts, with the optimizer shared out."""
     golden = np.load(shared / "golden" / "albert_tiny" / "squad_v1_adamw.npz")
-    weights, found = trained
+    weights, found, _ = ways
     whole, parts = GOLDEN
     for way in GOLDEN:
         np.testing.assert_allclose(found[way].losses, golden["losses"], rtol=0, atol=1e-5)
@@ -47,8 +54,8 @@ def test_the_golden_steps(trained, shared):
         np.testing.assert_allclose(*pair, rtol=0, atol=1e-5, err_msg=name)
 
 
-def test_the_weights_are_those_of_an_optimizer_that_is_not_shared_out(trained):
-    weights, _ = trained
+def test_the_weights_are_those_of_an_optimizer_that_is_not_shared_out(ways):
+    weights = ways.weights
     for way in (way for way in SMALL if way.wire == "float32"):
         expected = weights[way._replace(shard="none")]
         assert weights[way].keys() == expected.keys()
@@ -58,17 +65,17 @@ def test_the_weights_are_those_of_an_optimizer_that_is_not_shared_out(trained):
             )
 
 
-def test_gradients_are_clipped_by_the_norm_over_all_shares(trained):
-    _, found = trained
+def test_gradients_are_clipped_by_the_norm_over_all_shares(ways):
+    found = ways.found
     for way in (way for way in SMALL if way.batches == 1):
         norms = found[way].norms
         assert max(norms) > 1, "some are clipped"
         np.testing.assert_allclose(norms, found[way._replace(shard="none")].norms, rtol=1e-4)
 
 
-def test_float16_on_the_wire_costs_no_more_than_without_sharing(trained):
+def test_float16_on_the_wire_costs_no_more_than_without_sharing(ways):
     """What is rounded is another sum, or another number of them."""
-    weights, found = trained
+    weights, found, _ = ways
 
     def error(shard: str) -> float:
         expected, rounded = (weights[Way(shard, 2, wire=wire)] for wire in ("float32", "float16"))
@@ -80,9 +87,9 @@ def test_float16_on_the_wire_costs_no_more_than_without_sharing(trained):
     np.testing.assert_allclose(rounded, plain, rtol=0, atol=5e-3)
 
 
-def test_what_is_sent_is_what_the_documents_say(trained):
+def test_what_is_sent_is_what_the_documents_say(ways):
     """The formula of docs/workers.md; negotiation and facts of a step are some KB."""
-    weights, found = trained
+    weights, found, _ = ways
     for way in SMALL:
         wire = {"float32": 4, "float16": 2}[way.wire]
         of_a_value = {"none": 2 * wire, "state": wire + 4, "gradients": way.batches * wire + 4}
@@ -91,20 +98,17 @@ def test_what_is_sent_is_what_the_documents_say(trained):
         assert found[way].sent == pytest.approx(expected, rel=0.02), way
 
 
-def test_sending_does_not_wait_for_the_whole_backward_pass(trained):
+def test_sending_does_not_wait_for_the_whole_backward_pass(ways):
     """The last layer's gradients are sent first, those of the embeddings last."""
     for way in (Way("state", 1, "lamb"), Way("gradients", 2)):
-        parts = sorted(set(trained[1][way].waits_for))
+        parts = sorted(set(ways.found[way].waits_for))
         assert len(parts) > LAYERS, way
         assert parts[0] < parts[-1] / 2, way
 
 
-def test_memory_for_gathering_is_bounded_by_a_variable(tmp_path):
+def test_memory_for_gathering_is_bounded_by_a_variable(ways):
     """Of 16 moments alike. Each session's run that restores one keeps some MB besides."""
-    program = str(ROOT / "tests/programs/gathered_state.py")
-    result = run_as_workers(WORKERS, [sys.executable, program, str(tmp_path)])
-    assert result.returncode == 0, result.stderr
-    found = json.loads((tmp_path / "found.json").read_text())
+    found = ways.memory
     assert found["state"] == 16 * found["moment"]
     assert found["saving"] < 3 * found["moment"]
     assert found["restoring"] < 5 * found["moment"]

@@ -200,34 +200,34 @@ class TestCards:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "code", "message"),
     [
-        (["-n", "two", "x"], "-n two: not a number of workers"),
-        (["-n", "0", "x"], "-n 0: not a number of workers"),
-        (["-n"], "-n needs a value"),
-        (["-H", "one,two", "x"], "-H one,two: not HOST:N"),
-        (["-n", "9" * 20, "x"], f"-n {'9' * 20}: not a number of workers"),
-        (["-H", f"one:{'9' * 20}", "x"], f"-H one:{'9' * 20}: not HOST:N"),
-        (["-H", "one:2", "-n", "3", "x"], "-n 3: -H has room for 2"),
-        (["-t", "soon", "x"], "-t soon: not a number of seconds"),
-        (["--fast", "x"], "unknown option --fast"),
-        (["-n", "2", "--"], "no command"),
-        (["--sysroot", "/usr", "x"], "--sysroot is for --dry-run"),
+        ("-n two x", 2, "-n two: not a number of workers"),
+        ("-n 0 x", 2, "-n 0: not a number of workers"),
+        ("-n", 2, "-n needs a value"),
+        ("-H one,two x", 2, "-H one,two: not HOST:N"),
+        (f"-n {'9' * 20} x", 2, f"-n {'9' * 20}: not a number of workers"),
+        (f"-H one:{'9' * 20} x", 2, f"-H one:{'9' * 20}: not HOST:N"),
+        ("-H one:2 -n 3 x", 2, "-n 3: -H has room for 2"),
+        ("-t soon x", 2, "-t soon: not a number of seconds"),
+        ("--fast x", 2, "unknown option --fast"),
+        ("-n 2 --", 2, "no command"),
+        ("--sysroot /usr x", 2, "--sysroot is for --dry-run"),
+        ("-n 2 nope", 1, "nope: no such program"),
+        (f"-n 2 {sys.executable} nope.py", 1, "nope.py: no such file"),
+        ("-n 1 -l /proc true", 1, "-l /proc: no log can be written there"),
+        ("-n 1 -l file true", 1, "-l file: no log can be written there"),
+        ("-n 1 -l file/below true", 1, "-l file/below: no log can be written there"),
     ],
 )
-def test_wrong_options(environment, words, message):
-    result = run([str(SCRIPT), *words], env=environment)
-    assert result.returncode == 2
-    assert re.fullmatch(r"mpirun\.sh: error: .*\n", result.stderr)
-    assert message in result.stderr
-
-
-@pytest.mark.parametrize("folder", ["/proc", "file", "file/below"])
-def test_a_folder_that_no_log_can_be_written_to(environment, tmp_path, folder):
-    (tmp_path / "file").write_text("")
-    result = run([str(SCRIPT), "-n", "1", "-l", folder, "true"], env=environment, cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"mpirun.sh: error: -l {folder}: no log can be written there\n"
+def test_what_is_wrong_is_one_line(environment, tmp_path, words, code, message):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "file").write_text("")
+    result = run([str(SCRIPT), *words.split()], env=environment, cwd=folder)
+    assert (result.returncode, result.stdout) == (code, "")
+    assert re.fullmatch(rf"mpirun\.sh: error: {re.escape(message)}.*\n", result.stderr)
+    assert [path.name for path in folder.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("start", ["cd deploy; bash mpirun.sh", "deploy/mpirun.sh"])
@@ -295,19 +295,6 @@ class TestRealJobs:
         assert result.returncode == 7
         assert self.log(tmp_path / "logs") == result.stdout
 
-    @pytest.mark.parametrize(
-        ("command", "message"),
-        [
-            (["nope"], "nope: no such program"),
-            ([sys.executable, "nope.py"], "nope.py: no such file"),
-        ],
-    )
-    def test_a_program_that_is_not_there(self, start, tmp_path, command, message):
-        result = start(command)
-        assert result.returncode == 1
-        assert result.stderr == f"mpirun.sh: error: {message}\n"
-        assert not list(tmp_path.iterdir())
-
     def test_more_workers_than_cores(self, start):
         workers = 2 * os.cpu_count() + 1
         result = start(["bash", "-c", "echo rank $OMPI_COMM_WORLD_RANK"], "-n", str(workers))
@@ -358,29 +345,22 @@ CASES = {
 }
 
 
-def start(folder: pathlib.Path, case: Case) -> subprocess.Popen:
-    program = WORKER.format(seconds=case.seconds, code=case.worker_code)
-    command = [SCRIPT, "-n", "2", *case.options, "--", sys.executable, "-c", program]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen(command, cwd=folder, env=FOUND, start_new_session=True, **streams)
-
-
-def wait_for_workers(job: subprocess.Popen) -> list[str]:
-    """Their process ids, once they have handlers."""
-    found = []
-    while len(found) < 2:
-        line = job.stdout.readline()
-        assert line, "the job has ended"
-        found += re.findall(r"ready (\d+)$", line)
-    return found
-
-
 @pytest.fixture(scope="module")
 def ended(mpirun, tmp_path_factory) -> dict[str, tuple[int, str, list[str]]]:
     """Exit code, output and workers of each case; they run at the same time."""
-    folder = tmp_path_factory.mktemp("signals")
-    jobs = {name: start(folder, case) for name, case in CASES.items()}
-    workers = {name: wait_for_workers(job) for name, job in jobs.items()}
+    jobs, workers = {}, {name: [] for name in CASES}
+    options = {"env": FOUND, "cwd": tmp_path_factory.mktemp("signals"), "start_new_session": True}
+    options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    for name, case in CASES.items():
+        program = WORKER.format(seconds=case.seconds, code=case.worker_code)
+        command = [SCRIPT, "-n", "2", *case.options, "--", sys.executable, "-c", program]
+        jobs[name] = subprocess.Popen(command, **options)
+    for name, job in jobs.items():
+        # Once they have handlers.
+        while len(workers[name]) < 2:
+            line = job.stdout.readline()
+            assert line, "the job has ended"
+            workers[name] += re.findall(r"ready (\d+)$", line)
     for number in range(2):
         for name, case in CASES.items():
             if number < len(case.signals):

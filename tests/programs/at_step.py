@@ -8,7 +8,6 @@ So a run breaks where a test wants it to, however busy the machine is.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
 import runpy
 import signal
@@ -25,23 +24,16 @@ import tensorflow.compat.v1 as tf  # noqa: E402  # isort: skip
 from runtime import distributed, launcher  # noqa: E402
 
 
-def kill() -> None:
-    """As the kernel does when memory runs out."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def stall() -> None:
     """The step never ends."""
     while True:
         time.sleep(60)
 
 
-# Those that end a training after its step, and one that lets it hang, by their names.
-SIGNALS = {
-    number.name: functools.partial(signal.raise_signal, number)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
-}
-FAULTS = {"kill": kill, "stall": stall, **SIGNALS}
+# SIGKILL is what the kernel sends when memory runs out; one that is stopped hangs.
+NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
+FAULTS = {number.name: functools.partial(signal.raise_signal, number) for number in NUMBERS}
+FAULTS |= {"kill": functools.partial(signal.raise_signal, signal.SIGKILL), "stall": stall}
 
 
 class AtStep(tf.train.SessionRunHook):

@@ -3,8 +3,8 @@
   mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
 
 A small model by all ways, and the golden steps of ALBERT on SQuAD 1.1 by some. The final weights of
-a way are in FOLDER/WAY.npz, and FOLDER/found.json has what was seen besides, see `Found`. Gloo
-writes what it sends to sockets.
+a way are in FOLDER/WAY.npz, and FOLDER/found.json has what was seen besides, see `Found`, and what
+`gathered_state.py` has measured. Gloo writes what it sends to sockets.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from runtime import distributed, estimators
 from runtime.ending import quieten_tensorflow
 from runtime.training import graph_keys
 from squad.head import make_v1_head
+from tests.programs import gathered_state
 
 WARMED = 2  # steps before bytes are counted
 BATCH = 8  # examples a step
 STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5  # of the small model
 NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
+SHARDS = ("none", "state", "gradients")
 
 
 class Way(NamedTuple):
@@ -68,7 +70,15 @@ class Found(NamedTuple):
     waits_for: list[float]
 
 
-SHARDS = ("none", "state", "gradients")
+class Job(NamedTuple):
+    """What is trained: the op of a step by its features, on which data, and how it begins."""
+
+    build: Callable[[dict[str, tf.Tensor], OptimizerOptions], tf.Operation]
+    data: dict[str, np.ndarray]
+    schedule: tuple[float, int, int]  # learning rate, steps, steps of warmup
+    first_values: dict[str, np.ndarray]
+
+
 GOLDEN = (Way("none", model="albert"), Way("gradients", 2, model="albert"))
 WAYS = (
     *(Way(shard, batches) for batches in (1, 2) for shard in SHARDS),
@@ -78,26 +88,14 @@ WAYS = (
 )
 
 
-class Job(NamedTuple):
-    """What is trained: the op of a step by its features and options, how long, and from where."""
-
-    build: Callable[[dict[str, tf.Tensor], OptimizerOptions], tf.Operation]
-    data: dict[str, np.ndarray]
-    rate: float
-    steps: int
-    warmup: int
-    first_values: dict[str, np.ndarray]
-
-
 def small_job() -> Job:
     """An embedding and some layers, whose gradients are large enough to be clipped."""
-    rng = np.random.default_rng(1)
 
     def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> tf.Operation:
-        values = np.random.default_rng(2)
+        rng = np.random.default_rng(2)
 
         def variable(name: str, *shape: int) -> tf.Variable:
-            first = values.normal(0, 1 / np.sqrt(shape[0]), shape)
+            first = rng.normal(0, 1 / np.sqrt(shape[0]), shape)
             return tf.get_variable(name, initializer=first.astype(np.float32))
 
         words = variable("embeddings", 301, WIDTH)
@@ -105,32 +103,27 @@ def small_job() -> Job:
         for number in range(LAYERS):
             states += tf.tanh(tf.matmul(states, variable(f"{number}/kernel", WIDTH, WIDTH)))
         scores = tf.matmul(states, variable("scores", WIDTH, CLASSES)) + variable("bias", CLASSES)
-        return training_op(
-            tf.losses.sparse_softmax_cross_entropy(features["label"], scores), options
-        )
+        loss = tf.losses.sparse_softmax_cross_entropy(features["label"], scores)
+        return training_op(loss, options)
 
-    count = STEPS * BATCH
+    rng, count = np.random.default_rng(1), STEPS * BATCH
     data = {"ids": rng.integers(0, 301, (count, LENGTH)), "label": rng.integers(0, CLASSES, count)}
-    return Job(build, data, 5e-3, STEPS, 2, {})
+    return Job(build, data, (5e-3, STEPS, 2), {})
 
 
 def golden_job(folder: pathlib.Path) -> Job:
     curve = np.load(folder / "squad_v1_adamw.npz")
     config = modeling.read_config(str(folder / "albert_config.json"))
+    head = make_v1_head(mask_padding_in_loss=False)
 
     def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> tf.Operation:
-        head = make_v1_head(mask_padding_in_loss=False)
         model_fn = make_model_fn(config, head, ModelOptions(options, str(folder)))
         return model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
 
-    return Job(
-        build,
-        {name: curve[name] for name in NAMES},
-        float(curve["learning_rate"]),
-        int(curve["num_train_steps"]),
-        int(curve["num_warmup_steps"]),
-        {"cls/squad/output_weights": curve["output_weights"]},
-    )
+    names = ("learning_rate", "num_train_steps", "num_warmup_steps")
+    first_values = {"cls/squad/output_weights": curve["output_weights"]}
+    schedule = tuple(curve[name].item() for name in names)
+    return Job(build, {name: curve[name] for name in NAMES}, schedule, first_values)
 
 
 def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
@@ -139,9 +132,10 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     quieten_tensorflow()
     distributed.start(use_horovod=True)
     distributed.connect()
+    found = {"memory": gathered_state.measure(folder)}
     # Several vectors, also of a small model.
     distributed._VECTOR_BYTES = 100_000
-    jobs, found = {"small": small_job(), "albert": golden_job(golden)}, {}
+    jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
         weights, own = train(way, jobs[way.model])
         found[str(way)] = own._replace(sent=np.mean(distributed.gather_json(own.sent)))
@@ -153,11 +147,9 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
 
 def train(way: Way, job: Job) -> tuple[dict, Found]:
     """The weights after the steps, and what was seen."""
-    size = BATCH // way.batches // distributed.size()
+    size, steps = BATCH // way.batches // distributed.size(), job.schedule[1]
     options = OptimizerOptions(
-        job.rate,
-        job.steps,
-        job.warmup,
+        *job.schedule,
         way.optimizer,
         gradient_accumulation_steps=way.batches,
         allreduce_dtype=None if way.wire == "float32" else tf.as_dtype(way.wire),
@@ -170,27 +162,24 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         tf.set_random_seed(1)
         shapes = {name: [size, *values.shape[1:]] for name, values in job.data.items()}
         features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
-        step = job.build(features, options)
-        weights = {v.op.name: v for v in tf.trainable_variables()}
-        (loss,) = graph.get_collection(graph_keys.LOSS)
+        step, (loss,) = job.build(features, options), graph.get_collection(graph_keys.LOSS)
+        weights, seen = {v.op.name: v for v in tf.trainable_variables()}, []
         norm = [op.outputs[0] for op in graph.get_operations() if op.type == "CheckNumerics"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         for name, value in job.first_values.items():
             weights[name].load(value, session)
-        seen = []
-        for run in range(job.steps * way.batches):
+        for run in range(steps * way.batches):
             if run == WARMED * way.batches:
                 before = bytes_written()
             first = (run * distributed.size() + distributed.rank()) * size
             batch = {features[n]: values[first : first + size] for n, values in job.data.items()}
             seen.append(session.run([step, loss, *norm], batch)[1:])
-        sent = (bytes_written() - before) / (job.steps - WARMED)
+        sent = (bytes_written() - before) / (steps - WARMED)
         losses, *norms = np.array(seen[way.batches - 1 :: way.batches], float).T.tolist()
-        found = Found(losses, sent, sum(norms, []), parts_of_backward_pass(graph))
-        return session.run(weights), found
+        return session.run(weights), Found(losses, sent, sum(norms, []), parts_of_backward(graph))
 
 
-def parts_of_backward_pass(graph: tf.Graph) -> list[float]:
+def parts_of_backward(graph: tf.Graph) -> list[float]:
     """Of the operations of the backward pass, how many each reduce-scatter depends on, in parts."""
     needs, parts = {}, []
     for op in graph.get_operations():  # what an operation needs comes before it

@@ -32,19 +32,14 @@ def assert_independent(masks):
             assert abs((one == other).mean() - 0.5) < 0.03
 
 
-def test_one_place_has_one_mask():
-    """So that a layer that is built again draws what it drew."""
-    first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")])
+def test_masks_by_place_seed_and_step():
+    """One place has one mask, so that a layer that is built again draws what it drew."""
+    first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")], 1, 10**9)
     np.testing.assert_array_equal(first, again)
-    assert_independent([first, other])
-
-
-def test_seeds_and_steps_have_other_masks():
-    masks = [
-        draw(lambda: mask("a"), seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)
-    ]
-    assert_independent(masks)
-    np.testing.assert_array_equal(masks[4], draw(lambda: mask("a"), 1, 10**9))
+    places = [(seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)]
+    masks = {place: draw(lambda: mask("a"), *place) for place in places}
+    np.testing.assert_array_equal(masks[1, 10**9], first)
+    assert_independent([other, *masks.values()])
 
 
 def test_operations_elsewhere_change_nothing():

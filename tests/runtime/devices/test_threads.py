@@ -65,33 +65,25 @@ def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
     assert threads.count_cores(workers, machine(cores, bound, **files)) == count
 
 
-@pytest.fixture
-def limited(machine, monkeypatch, caplog):
-    """Two workers on a host of eight cores, with variables; gives what is set and logged."""
+@pytest.mark.parametrize(
+    ("given", "expected", "end"),
+    [
+        # What the user has set stays.
+        ({}, ["4", "4", "4"], ""),
+        ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
+    ],
+)
+def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, caplog, given, expected, end):
+    """Of two workers on a host of eight cores."""
     monkeypatch.setattr(distributed, "_worker", Worker(1, 2, 1, 2, "mpirun"))
+    monkeypatch.setattr(threads, "count_cores", lambda workers: 8 // workers)
     monkeypatch.setattr(tf.get_logger(), "propagate", True)
     caplog.set_level(logging.INFO, tf.get_logger().name)
-    machine(8, 8)
-
-    def limited(**given: str) -> tuple[list[str], str]:
-        for name in threads.VARIABLES:
-            monkeypatch.delenv(name, raising=False)
-        for name, value in given.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(threads, "count_cores", lambda workers: 8 // workers)
-        threads.limit()
-        (line,) = [r.getMessage() for r in caplog.records if r.filename == "threads.py"]
-        return [os.environ[name] for name in sorted(threads.VARIABLES)], line
-
-    return limited
-
-
-def test_the_threads_of_a_worker_are_those_of_its_cores(limited):
-    line = "Threads: 4, a share of the host's cores for each of 2 workers"
-    assert limited() == (["4", "4", "4"], line)
-
-
-def test_what_the_user_has_set_stays(limited):
-    found, line = limited(TF_NUM_INTRAOP_THREADS="7")
-    assert found == ["4", "4", "7"]
-    assert line.endswith("workers, but TF_NUM_INTRAOP_THREADS=7")
+    for name in threads.VARIABLES:
+        monkeypatch.setenv(name, given.get(name, ""))
+        if name not in given:
+            monkeypatch.delenv(name)
+    threads.limit()
+    assert [os.environ[name] for name in threads.VARIABLES] == expected
+    (line,) = [r.getMessage() for r in caplog.records if r.filename == "threads.py"]
+    assert line == f"Threads: 4, a share of the host's cores for each of 2 workers{end}"
