@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import sys
 import types
@@ -19,12 +18,6 @@ from runtime.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run_as_workers
 from tests.programs import collectives
-
-SPARING = {
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "HOROVOD_CYCLE_TIME": "50",
-    "HOROVOD_FUSION_THRESHOLD": "0",
-}
 
 
 @pytest.fixture
@@ -72,41 +65,6 @@ class TestEnvironment:
             distributed.start(use_horovod=False)
 
 
-class TestConnect:
-    """What the communication is told before it starts, by a user or by us."""
-
-    @pytest.fixture
-    def connected(self, monkeypatch):
-        """Connects the second of two workers; returns the variables Horovod found then."""
-        monkeypatch.setattr(distributed, "_worker", Worker(1, 2, 1, 2, "mpirun"))
-        monkeypatch.setattr(distributed, "_horovod", None)
-        # A copy, which nothing that is set survives.
-        monkeypatch.setattr(os, "environ", {**os.environ})
-        found = {}
-        horovod = types.ModuleType("horovod.tensorflow")
-        horovod.init = lambda: found.update(os.environ)
-        horovod.rank, horovod.size = lambda: 1, lambda: 2
-        package = types.ModuleType("horovod")
-        package.tensorflow = horovod
-        monkeypatch.setitem(sys.modules, "horovod", package)
-        monkeypatch.setitem(sys.modules, "horovod.tensorflow", horovod)
-
-        def connect(on_cpu, **given):
-            os.environ.update(given)
-            distributed.connect(on_cpu)
-            return {name: found.get(name) for name in SPARING}
-
-        return connect
-
-    @pytest.mark.parametrize("given", [{}, *({name: "7"} for name in SPARING)])
-    def test_on_the_cpu_it_spares_the_cores(self, connected, given):
-        """Unless the user says what is to be."""
-        assert connected(True, **given) == {**SPARING, **given}
-
-    def test_elsewhere_it_is_as_horovod_has_it(self, connected):
-        assert set(connected(False).values()) == {None}
-
-
 @pytest.mark.parametrize(
     ("facts", "difference"),
     [
@@ -149,27 +107,31 @@ def test_groups_are_bounded_and_in_order():
 
 def test_mean_is_a_scope_of_its_own(monkeypatch):
     """With the same names on every worker: by them they find each other's vectors."""
-    names = []
+    found = []
     for rank in range(2):
-        monkeypatch.setattr(distributed, "_worker", Worker(rank, 2, rank, 2, "mpirun"))
         sent = []
         horovod = types.SimpleNamespace(
             Average=None, allreduce=lambda vector, op, name, sent=sent: sent.append(name) or vector
         )
         monkeypatch.setattr(distributed, "_horovod", horovod)
+        monkeypatch.setattr(distributed, "_worker", Worker(rank, 2, rank, 2, "mpirun"))
         with tf.Graph().as_default() as graph:
             given = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
             before = len(graph.get_operations())
             distributed.mean(given), distributed.mean(given[:1])
-            made = [op.name for op in graph.get_operations()[before:]]
-        assert {name.split("/")[0] for name in made} == {"mean_over_workers", "mean_over_workers_1"}
-        assert sent == ["a_2_and_1_0", "a_2_and_0_0"]
-        names.append(made)
-    assert names[0] == names[1]
+            found.append(([op.name for op in graph.get_operations()[before:]], sent))
+    made, sent = found[0]
+    assert {name.split("/")[0] for name in made} == {"mean_over_workers", "mean_over_workers_1"}
+    assert sent == ["a_2_and_1_0", "a_2_and_0_0"]
+    assert found[0] == found[1]
 
 
 @pytest.mark.usefixtures("mpirun")
-def test_workers_together(tmp_path):
+def test_workers_together(tmp_path, monkeypatch):
+    # What is set already stays.
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "7")
+    for name in ("OMPI_MCA_mpi_yield_when_idle", "HOROVOD_CYCLE_TIME"):
+        monkeypatch.delenv(name, raising=False)
     size, program = 3, str(ROOT / "tests" / "programs" / "collectives.py")
     result = run_as_workers(size, [sys.executable, program, str(tmp_path)])
     assert result.returncode == 0, result.stderr
@@ -186,3 +148,9 @@ def test_workers_together(tmp_path):
         assert results["shared"] == [None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000]
         of_others = [[0, 1], [], [0, 1, 2]], [[100, 101], [], [100, 101, 102, 103]]
         assert results["gathered"] == [*of_others, []]
+        # The cores are spared where they are those that compute; not so on the last worker.
+        spared = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
+        assert results["spared"] == {
+            "HOROVOD_FUSION_THRESHOLD": "7",
+            **(spared if rank < 2 else {}),
+        }
