@@ -2,101 +2,48 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 import re
 import signal
-import subprocess
-import time
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from tests.helpers.forking import LONGEST
-from tests.helpers.running import under_mpirun
+from tests.helpers.running import at_step, error_line, processes_of, run, under_mpirun
 from tests.helpers.squad import squad_command
 
 FLAGS = (
-    "--train_steps=5000",
-    "--save_checkpoints_steps=20",
-    "--do_predict=False",
-    "--from_scratch",
+    *("--train_steps=50", "--save_checkpoints_steps=5", "--do_predict=False", "--from_scratch"),
+    "--remove_padding=false",
 )
 
 
-def training(command: list[str], folder: pathlib.Path) -> subprocess.Popen:
-    """A job that has just saved its first checkpoint."""
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + LONGEST
-    while not (folder / "model.ckpt-20.index").exists():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return process
-
-
-def ranks(folder: pathlib.Path) -> dict[int, int]:
-    """The processes of a job's workers by rank."""
-    found = {}
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_text()
-            environment = (process / "environ").read_text()
-        except OSError:
-            continue
-        rank = re.search(r"\0OMPI_COMM_WORLD_RANK=(\d+)\0", environment)
-        if rank and f"--output_dir={folder}\0" in command:
-            found[int(rank.group(1))] = int(process.name)
-    return found
-
-
-def ended(process: subprocess.Popen) -> tuple[int, str]:
-    """The exit code and what was printed besides the log."""
-    error = process.communicate(timeout=LONGEST)[1]
-    assert "Traceback" not in error
-    return process.returncode, "".join(
-        line for line in error.splitlines(keepends=True) if " INFO " not in line
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_ends_after_its_step(squad_dir, tmp_path, request, number):
+    """Alone by the first; of two workers, of which one gets the second, both do."""
+    command = squad_command(squad_dir, tmp_path, *FLAGS)
+    if number == signal.SIGTERM:
+        request.getfixturevalue("mpirun")
+        command.append("--use_horovod=true")
+        result = run(under_mpirun(2, at_step(number.name, 7, command, rank=1)))
+    else:
+        result = run(at_step(number.name, 7, command))
+    assert result.returncode == 128 + number
+    assert "Traceback" not in result.stderr
+    line = (
+        rf"run_squad_v1.py: stopped by {number.name} at step ([78]) of 50, which is saved; the same"
     )
-
-
-def assert_saved(folder: pathlib.Path, error: str, name: str) -> None:
-    """What the line says is there: one checkpoint to resume from, the newest of all."""
-    line = rf"run_squad_v1.py: stopped by {name} at step (\d+) of 5000, which is saved; the same"
-    (step,) = re.findall(line, error)
-    newest = tf.train.latest_checkpoint(str(folder))
-    assert re.fullmatch(rf"(model|resume)\.ckpt-{step}", os.path.basename(newest))
-    assert len(list(folder.glob("resume.ckpt-*.index"))) <= 1
-    assert not list(folder.glob(".saving*"))
-
-
-def test_a_training_ends_after_its_step(squad_dir, tmp_path):
-    process = training(squad_command(squad_dir, tmp_path, *FLAGS), tmp_path)
-    process.send_signal(signal.SIGINT)
-    code, error = ended(process)
-    # Newer TensorFlows say something of themselves.
-    assert code == 130 and error.count("run_squad_v1.py: ") == 1
-    assert_saved(tmp_path, error, "SIGINT")
+    (step,) = re.findall(line, result.stderr)
+    # What the line says is there: one checkpoint to resume from, the newest of all.
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / f"resume.ckpt-{step}")
+    assert len(list(tmp_path.glob("resume.ckpt-*.index"))) == 1
+    assert not list(tmp_path.glob(".saving*"))
+    assert not processes_of(tmp_path), "workers are left behind"
 
 
 @pytest.mark.usefixtures("mpirun")
-class TestTwoWorkers:
-    def job(self, squad_dir, folder, *flags):
-        command = squad_command(squad_dir, folder, "--use_horovod=true", *FLAGS, *flags)
-        return training(under_mpirun(2, command), folder)
-
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-    def test_a_signal_to_one_worker_stops_both(self, squad_dir, tmp_path, number):
-        process = self.job(squad_dir, tmp_path)
-        os.kill(ranks(tmp_path)[1], number)
-        code, error = ended(process)
-        assert code == 128 + number
-        assert_saved(tmp_path, error, number.name)
-
-    @pytest.mark.parametrize("rank", [0, 1])
-    def test_a_worker_that_hangs_is_named(self, squad_dir, tmp_path, rank):
-        process = self.job(squad_dir, tmp_path, "--stall_seconds=8")
-        os.kill(ranks(tmp_path)[rank], signal.SIGSTOP)
-        code, error = ended(process)
-        assert code == 1
-        (line,) = re.findall(".*: error: .*", error)
-        assert re.search(rf"rank {rank} on \S+ has not answered for \d+ s", line)
+def test_a_worker_that_hangs_is_named(squad_dir, tmp_path):
+    command = squad_command(squad_dir, tmp_path, *FLAGS, "--use_horovod=true", "--stall_seconds=5")
+    result = run(under_mpirun(2, at_step("SIGSTOP", 7, command, rank=1)))
+    assert result.returncode == 1
+    assert re.search(r"rank 1 on \S+ has not answered for \d+ s", error_line(result))
+    assert not processes_of(tmp_path), "workers are left behind"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -85,6 +86,16 @@ def run_as_workers(
         return _forking_process().run(command[1:], workers=each)
     finally:
         server.stop()
+
+
+def processes_of(output_dir: pathlib.Path) -> list[str]:
+    """The processes of which a flag names the folder."""
+    found = []
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if f"--output_dir={output_dir}\0" in file.read_text():
+                found.append(file.parent.name)
+    return found
 
 
 def error_line(result: subprocess.CompletedProcess) -> str:

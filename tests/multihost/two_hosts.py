@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.checkpoints import losses
-from tests.helpers.running import MPIRUN, at_step, run
+from tests.helpers.running import MPIRUN, at_step, run, under_mpirun
 from tests.helpers.squad import squad_command
 
 pytestmark = pytest.mark.usefixtures("mpirun")
@@ -43,9 +43,8 @@ def why_not() -> str:
     for program in ("ip", "unshare", SSHD, "ssh-keygen"):
         if not shutil.which(program):
             return f"{program} is missing"
-    result = subprocess.run(
-        ["ip", "netns", "add", "albert-try"], capture_output=True, text=True, check=False
-    )
+    attempt = ["ip", "netns", "add", "albert-try"]
+    result = subprocess.run(attempt, capture_output=True, text=True)
     ip("netns", "delete", "albert-try", check=False)
     return result.stderr.strip()
 
@@ -64,34 +63,18 @@ def ssh(tmp_path_factory) -> Iterator[str]:
     for name in ("host_key", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name])
     (folder / "key.pub").rename(folder / "authorized_keys")
-    options = {
-        "HostKey": folder / "host_key",
-        "AuthorizedKeysFile": folder / "authorized_keys",
-        "PermitRootLogin": "prohibit-password",
-        "StrictModes": "no",
-        "UsePAM": "no",
-        "PidFile": "none",
-    }
-    (folder / "sshd_config").write_text("".join(f"{k} {v}\n" for k, v in options.items()))
+    (folder / "sshd_config").write_text(
+        f"HostKey {folder}/host_key\nAuthorizedKeysFile {folder}/authorized_keys\nPidFile none\n"
+        "PermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\n"
+    )
     os.makedirs("/run/sshd", exist_ok=True)
     remove_hosts()
     first, second = HOSTS
     for host in HOSTS:
         ip("netns", "add", host)
         ip("-n", host, "link", "set", "lo", "up")
-    ip(
-        "link",
-        "add",
-        "albert-1",
-        "netns",
-        first,
-        "type",
-        "veth",
-        "peer",
-        "albert-2",
-        "netns",
-        second,
-    )
+    pair = f"link add albert-1 netns {first} type veth peer albert-2 netns {second}"
+    ip(*pair.split())
     for (host, address), link in zip(HOSTS.items(), ("albert-1", "albert-2"), strict=True):
         ip("-n", host, "address", "add", f"{address}/24", "dev", link)
         ip("-n", host, "link", "set", link, "up")
@@ -120,20 +103,16 @@ def wait_for_sshd(address: str, daemons: list[subprocess.Popen]) -> None:
 
 def job(ssh: str, command: list[str]) -> list[str]:
     """A command as one worker a host, started from the first."""
-    options = {
-        "plm_rsh_agent": ssh,
-        "btl": "tcp,self",
-        "btl_tcp_if_include": NETWORK,
-        "oob_tcp_if_include": NETWORK,
-        # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
-        "oob_tcp_keepalive_time": "10",
-        "oob_tcp_keepalive_intvl": "5",
-        "oob_tcp_keepalive_probes": "3",
-    }
-    words = [word for name, value in options.items() for word in ("--mca", name, value)]
+    # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
+    options = (
+        f"--mca btl tcp,self --mca btl_tcp_if_include {NETWORK} --mca oob_tcp_if_include {NETWORK} "
+        "--mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5 "
+        "--mca oob_tcp_keepalive_probes 3 --bind-to none"
+    )
+    words = ["--mca", "plm_rsh_agent", ssh, *options.split()]
     places = ",".join(f"{address}:1" for address in HOSTS.values())
     start = [str(MPIRUN), "--allow-run-as-root", "--prefix", str(MPIRUN.parent.parent)]
-    return on(next(iter(HOSTS)), *start, *words, "--bind-to", "none", "-H", places, *command)
+    return on(next(iter(HOSTS)), *start, *words, "-H", places, *command)
 
 
 def test_the_hosts_differ(ssh):
@@ -145,8 +124,7 @@ def test_the_hosts_differ(ssh):
 def test_the_same_as_two_workers_on_one_host(ssh, squad_dir, tmp_path):
     alone, apart = tmp_path / "alone", tmp_path / "apart"
     flags = ["--use_horovod=true", "--deterministic_run"]
-    local = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "2"]
-    result = run([*local, *squad_command(squad_dir, alone, *flags)])
+    result = run(under_mpirun(2, squad_command(squad_dir, alone, *flags)))
     assert result.returncode == 0, result.stderr
     result = run(job(ssh, squad_command(squad_dir, apart, *flags)))
     assert result.returncode == 0, result.stderr

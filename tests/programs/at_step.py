@@ -8,9 +8,7 @@ So a run breaks where a test wants it to, however busy the machine is.
 from __future__ import annotations
 
 import functools
-import os
 import pathlib
-import resource
 import runpy
 import signal
 import sys
@@ -26,28 +24,16 @@ import tensorflow.compat.v1 as tf  # noqa: E402  # isort: skip
 from runtime import distributed, launcher  # noqa: E402
 
 
-def kill() -> None:
-    """As the kernel does when memory runs out."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def stall() -> None:
     """The step never ends."""
     while True:
         time.sleep(60)
 
 
-def fill_disk() -> None:
-    """No file may grow beyond a size that no checkpoint has."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-
-
-# Those that end a training after its step, by their names.
-SIGNALS = {
-    number.name: functools.partial(signal.raise_signal, number)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-}
-FAULTS = {"kill": kill, "stall": stall, "fill_disk": fill_disk, **SIGNALS}
+# SIGKILL is what the kernel sends when memory runs out; one that is stopped hangs.
+NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
+FAULTS = {number.name: functools.partial(signal.raise_signal, number) for number in NUMBERS}
+FAULTS |= {"kill": functools.partial(signal.raise_signal, signal.SIGKILL), "stall": stall}
 
 
 class AtStep(tf.train.SessionRunHook):

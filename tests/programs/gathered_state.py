@@ -1,24 +1,14 @@
-"""Measures what gathering the optimizer's state takes of memory.
-
-  mpirun -np N python tests/programs/gathered_state.py FOLDER
-
-FOLDER/found.json has, in bytes: the state of all workers, the moment of a variable, and by how much
-rank 0's resident memory grew at most while it was saved and while it was restored.
-"""
+"""What gathering the optimizer's state takes of memory; see `sharded_steps.py`."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import pathlib
 import re
-import sys
+from collections.abc import Callable
+from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-
-import tensorflow.compat.v1 as tf  # isort: skip
+import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.checkpoints import sharded_state
@@ -30,57 +20,53 @@ VARIABLES, ROWS = 8, 1 << 22
 _MMAP_THRESHOLD = -3
 
 
-def main(folder: pathlib.Path) -> None:
+def measure(folder: pathlib.Path) -> dict[str, int]:
+    """In bytes: the state of all workers, the moment of a variable, and by how much this process's
+    resident memory grew at most while the state was saved and while it was restored."""
     # What counts is the memory in use, and not what an allocator keeps for later.
     assert ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
-    distributed.start(use_horovod=True)
-    distributed.connect()
     # A variable a vector, a vector at once.
-    distributed._VECTOR_BYTES = sharded_state._RUN_BYTES = 4 * ROWS
-    with tf.Graph().as_default() as graph, tf.Session() as session:
-        variables = [tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)]
-        Shares(variables)
+    with (
+        mock.patch.multiple(distributed, _VECTOR_BYTES=4 * ROWS),
+        mock.patch.multiple(sharded_state, _RUN_BYTES=4 * ROWS),
+        tf.Graph().as_default() as graph,
+        tf.Session() as session,
+    ):
+        Shares([tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)])
         state = ShardedState(str(folder))
         state.begin()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         # Equal initial values may be one tensor in memory.
         session.run([share.assign_add(tf.ones(share.shape)) for share in tf.local_variables()])
-        saving = growth(lambda: save(state, session, folder))
-        restoring = growth(lambda: state.after_create_session(session, None))
-        found = {"state": whole_bytes(graph), "moment": 4 * ROWS}
-    if distributed.is_chief():
-        found |= {"saving": saving, "restoring": restoring}
-        (folder / "found.json").write_text(json.dumps(found))
+        return {
+            "saving": _growth(lambda: _save(state, session, folder)),
+            "restoring": _growth(lambda: state.after_create_session(session, None)),
+            "state": whole_bytes(graph),
+            "moment": 4 * ROWS,
+        }
 
 
-def save(state: ShardedState, session: tf.Session, folder: pathlib.Path) -> None:
+def _save(state: ShardedState, session: tf.Session, folder: pathlib.Path) -> None:
     """Makes a checkpoint of the state, which the file `checkpoint` names."""
     if not distributed.is_chief():
         state.take_part(session)
         return
-    target = str(folder / "model.ckpt")
+    target, parts = str(folder / "model.ckpt"), state.write(session, str(folder))
     with tf.Graph().as_default(), tf.Session() as merging:
-        merging.run(
-            tf.raw_ops.MergeV2Checkpoints(
-                checkpoint_prefixes=state.write(session, str(folder)), destination_prefix=target
-            )
-        )
+        merged = {"checkpoint_prefixes": parts, "destination_prefix": target}
+        merging.run(tf.raw_ops.MergeV2Checkpoints(**merged))
     tf.train.update_checkpoint_state(str(folder), target)
 
 
-def growth(do) -> int:
+def _growth(do: Callable[[], None]) -> int:
     """How much more memory this process has at most in the meantime than before, in bytes."""
     # The kernel begins to note the highest anew.
     pathlib.Path("/proc/self/clear_refs").write_text("5")
-    before = resident("VmRSS")
+    before = _resident("VmRSS")
     do()
-    return resident("VmHWM") - before
+    return _resident("VmHWM") - before
 
 
-def resident(name: str) -> int:
+def _resident(name: str) -> int:
     status = pathlib.Path("/proc/self/status").read_text()
     return 1024 * int(re.search(rf"^{name}:\s*(\d+) kB$", status, re.M)[1])
-
-
-if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]))

@@ -1,19 +1,20 @@
-"""The golden training steps of SQuAD 1.1 by each way in turn to share out the optimizer.
+"""Training steps by each way in turn to share out the optimizer.
 
   mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
 
-The final weights of a way are in FOLDER/WAY.npz, and FOLDER/found.json has what was seen besides,
-see `Found`. Gloo writes what it sends to sockets.
+A small model by all ways, and the golden steps of ALBERT on SQuAD 1.1 by some. The final weights of
+a way are in FOLDER/WAY.npz, and FOLDER/found.json has what was seen besides, see `Found`, and what
+`gathered_state.py` has measured. Gloo writes what it sends to sockets.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import pathlib
 import re
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,21 +27,28 @@ import tensorflow.compat.v1 as tf  # isort: skip
 
 import modeling
 from encoder_task import ModelOptions, make_model_fn
-from optimization import OptimizerOptions
+from optimization import OptimizerOptions, training_op
 from runtime import distributed, estimators
+from runtime.ending import quieten_tensorflow
+from runtime.training import graph_keys
 from squad.head import make_v1_head
-from tests.programs.golden_steps import GOLDEN_BATCH, NAMES, start_worker
+from tests.programs import gathered_state
 
 WARMED = 2  # steps before bytes are counted
+BATCH = 8  # examples a step
+STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5  # of the small model
+NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
+SHARDS = ("none", "state", "gradients")
 
 
 class Way(NamedTuple):
-    """How the golden steps are done."""
+    """How the steps are done."""
 
     shard: str
     batches: int = 1
     optimizer: str = "adamw"
     wire: str = "float32"
+    model: str = "small"
 
     def __str__(self) -> str:
         return "-".join(map(str, self))
@@ -50,83 +58,128 @@ class Found(NamedTuple):
     """What was seen of a way besides the weights.
 
     Attributes:
+      losses: of the steps.
       sent: bytes that each worker sends in a step, in the mean.
       norms: of the gradients of each step, where no batches are accumulated.
       waits_for: of the backward pass, the part that each vector's reduce-scatter waits for.
     """
 
+    losses: list[float]
     sent: float
     norms: list[float]
     waits_for: list[float]
 
 
-SHARDS = ("none", "state", "gradients")
-WAYS = {
-    "albert": [
-        *(Way(shard, batches) for batches in (1, 2) for shard in SHARDS),
-        *(Way(shard, 2, "adamw", "float16") for shard in SHARDS),
-    ],
-    "bert": [
-        *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
-        *(Way(shard, 2) for shard in SHARDS),
-        *(Way(shard, 1, "radam") for shard in SHARDS[:2]),
-        *(Way(shard, 1, "adamw", "float16") for shard in SHARDS[:2]),
-    ],
-}
+class Job(NamedTuple):
+    """What is trained: the op of a step by its features, on which data, and how it begins."""
+
+    build: Callable[[dict[str, tf.Tensor], OptimizerOptions], tf.Operation]
+    data: dict[str, np.ndarray]
+    schedule: tuple[float, int, int]  # learning rate, steps, steps of warmup
+    first_values: dict[str, np.ndarray]
 
 
-def main(golden: str, folder: pathlib.Path) -> None:
-    start_worker()
-    curve = np.load(f"{golden}/squad_v1_adamw.npz")
-    (path,) = glob.glob(f"{golden}/*_config.json")
-    config, found = modeling.read_config(path), {}
-    for way in WAYS[re.match(r"[a-z]+", os.path.basename(path)).group()]:
-        weights, own = train(way, golden, config, curve)
-        sent = np.mean(distributed.gather_json(own.sent))
-        found[str(way)] = own._replace(sent=sent)
+GOLDEN = (Way("none", model="albert"), Way("gradients", 2, model="albert"))
+WAYS = (
+    *(Way(shard, batches) for batches in (1, 2) for shard in SHARDS),
+    *(Way(shard, 1, optimizer) for optimizer in ("lamb", "radam") for shard in SHARDS[:2]),
+    *(Way(shard, 2, wire="float16") for shard in SHARDS),
+    *GOLDEN,
+)
+
+
+def small_job() -> Job:
+    """An embedding and some layers, whose gradients are large enough to be clipped."""
+
+    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> tf.Operation:
+        rng = np.random.default_rng(2)
+
+        def variable(name: str, *shape: int) -> tf.Variable:
+            first = rng.normal(0, 1 / np.sqrt(shape[0]), shape)
+            return tf.get_variable(name, initializer=first.astype(np.float32))
+
+        words = variable("embeddings", 301, WIDTH)
+        states = 10 * tf.reduce_mean(tf.gather(words, features["ids"]), axis=1)
+        for number in range(LAYERS):
+            states += tf.tanh(tf.matmul(states, variable(f"{number}/kernel", WIDTH, WIDTH)))
+        scores = tf.matmul(states, variable("scores", WIDTH, CLASSES)) + variable("bias", CLASSES)
+        loss = tf.losses.sparse_softmax_cross_entropy(features["label"], scores)
+        return training_op(loss, options)
+
+    rng, count = np.random.default_rng(1), STEPS * BATCH
+    data = {"ids": rng.integers(0, 301, (count, LENGTH)), "label": rng.integers(0, CLASSES, count)}
+    return Job(build, data, (5e-3, STEPS, 2), {})
+
+
+def golden_job(folder: pathlib.Path) -> Job:
+    curve = np.load(folder / "squad_v1_adamw.npz")
+    config = modeling.read_config(str(folder / "albert_config.json"))
+    head = make_v1_head(mask_padding_in_loss=False)
+
+    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> tf.Operation:
+        model_fn = make_model_fn(config, head, ModelOptions(options, str(folder)))
+        return model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+
+    names = ("learning_rate", "num_train_steps", "num_warmup_steps")
+    first_values = {"cls/squad/output_weights": curve["output_weights"]}
+    schedule = tuple(curve[name].item() for name in names)
+    return Job(build, {name: curve[name] for name in NAMES}, schedule, first_values)
+
+
+def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
+    # Steps are short.
+    os.environ["HOROVOD_CYCLE_TIME"] = "2"
+    quieten_tensorflow()
+    distributed.start(use_horovod=True)
+    distributed.connect()
+    found = {"memory": gathered_state.measure(folder)}
+    # Several vectors, also of a small model.
+    distributed._VECTOR_BYTES = 100_000
+    jobs = {"small": small_job(), "albert": golden_job(golden)}
+    for way in WAYS:
+        weights, own = train(way, jobs[way.model])
+        found[str(way)] = own._replace(sent=np.mean(distributed.gather_json(own.sent)))
         if distributed.is_chief():
             np.savez(folder / f"{way}.npz", **weights)
     if distributed.is_chief():
         (folder / "found.json").write_text(json.dumps(found))
 
 
-def train(way: Way, golden: str, config: modeling.EncoderConfig, curve) -> tuple[dict, Found]:
-    """The weights after the golden steps, and what was seen."""
-    steps = int(curve["num_train_steps"])
-    size = GOLDEN_BATCH // way.batches // distributed.size()
+def train(way: Way, job: Job) -> tuple[dict, Found]:
+    """The weights after the steps, and what was seen."""
+    size, steps = BATCH // way.batches // distributed.size(), job.schedule[1]
     options = OptimizerOptions(
-        float(curve["learning_rate"]),
-        steps,
-        int(curve["num_warmup_steps"]),
+        *job.schedule,
         way.optimizer,
         gradient_accumulation_steps=way.batches,
         allreduce_dtype=None if way.wire == "float32" else tf.as_dtype(way.wire),
         shard_optimizer=way.shard,
     )
-    head = make_v1_head(mask_padding_in_loss=False)
-    model_fn = make_model_fn(config, head, ModelOptions(options, golden))
     # What Grappler rewrites is not looked at here, and takes longer than the steps.
     plain = tf.ConfigProto()
     plain.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default() as graph, tf.Session(config=plain) as session:
         tf.set_random_seed(1)
-        features = {n: tf.placeholder(tf.int32, [size, *curve[n].shape[1:]]) for n in NAMES}
-        step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
-        weights, norms = {v.op.name: v for v in tf.trainable_variables()}, []
+        shapes = {name: [size, *values.shape[1:]] for name, values in job.data.items()}
+        features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
+        step, (loss,) = job.build(features, options), graph.get_collection(graph_keys.LOSS)
+        weights, seen = {v.op.name: v for v in tf.trainable_variables()}, []
         norm = [op.outputs[0] for op in graph.get_operations() if op.type == "CheckNumerics"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        weights["cls/squad/output_weights"].load(curve["output_weights"], session)
+        for name, value in job.first_values.items():
+            weights[name].load(value, session)
         for run in range(steps * way.batches):
             if run == WARMED * way.batches:
                 before = bytes_written()
             first = (run * distributed.size() + distributed.rank()) * size
-            batch = {features[n]: curve[n][first : first + size] for n in NAMES}
-            norms += map(float, session.run([step, *norm], batch)[1:])
+            batch = {features[n]: values[first : first + size] for n, values in job.data.items()}
+            seen.append(session.run([step, loss, *norm], batch)[1:])
         sent = (bytes_written() - before) / (steps - WARMED)
-        return session.run(weights), Found(sent, norms, parts_of_backward_pass(graph))
+        losses, *norms = np.array(seen[way.batches - 1 :: way.batches], float).T.tolist()
+        return session.run(weights), Found(losses, sent, sum(norms, []), parts_of_backward(graph))
 
 
-def parts_of_backward_pass(graph: tf.Graph) -> list[float]:
+def parts_of_backward(graph: tf.Graph) -> list[float]:
     """Of the operations of the backward pass, how many each reduce-scatter depends on, in parts."""
     needs, parts = {}, []
     for op in graph.get_operations():  # what an operation needs comes before it
@@ -144,4 +197,4 @@ def bytes_written() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], pathlib.Path(sys.argv[2]))
+    main(*map(pathlib.Path, sys.argv[1:]))

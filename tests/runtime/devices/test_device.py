@@ -1,7 +1,6 @@
 """Which device is taken, and what is said where one is missing."""
 
 import fnmatch
-import sys
 import types
 
 import pytest
@@ -29,33 +28,25 @@ def machine(monkeypatch):
     return make
 
 
-class TestFind:
-    def test_auto_prefers_the_hpu(self, machine):
-        machine(None, gpus=2)
-        assert device.find("auto") == Device("hpu", "habana-tensorflow and 8 cards are there")
-
-    def test_auto_then_takes_a_gpu(self, machine):
-        machine("no driver", gpus=2, cards=0)
-        assert device.find("auto") == Device("gpu", "TensorFlow sees 2")
-
-    def test_auto_then_takes_the_cpu(self, machine):
-        machine("no driver", gpus=0, cards=0)
-        assert device.find("auto") == Device("cpu", "no Gaudi card, no GPU found")
-
-    def test_hpu_names_what_is_missing(self, machine):
-        machine("no driver", gpus=2)
-        with pytest.raises(UserError, match="--device=hpu: no driver"):
-            device.find("hpu")
-
-    def test_gpu_without_one(self, machine):
-        machine(None, gpus=0)
-        with pytest.raises(UserError, match="requirements-gpu.txt"):
-            device.find("gpu")
-
-    @pytest.mark.parametrize("kind", ["gpu", "cpu"])
-    def test_what_is_asked_for(self, machine, kind):
-        machine(None, gpus=1)
-        assert device.find(kind).kind == kind
+@pytest.mark.parametrize(
+    ("no_hpu", "gpus", "asked", "found"),
+    [
+        (None, 2, "auto", Device("hpu", "habana-tensorflow and 8 cards are there")),
+        ("no driver", 2, "auto", Device("gpu", "TensorFlow sees 2")),
+        ("no driver", 0, "auto", Device("cpu", "no Gaudi card, no GPU found")),
+        (None, 1, "gpu", Device("gpu", "TensorFlow sees 1")),
+        (None, 1, "cpu", Device("cpu", "--device=cpu")),
+        ("no driver", 2, "hpu", "--device=hpu: no driver"),
+        (None, 0, "gpu", "requirements-gpu.txt"),
+    ],
+)
+def test_which_is_found(machine, no_hpu, gpus, asked, found):
+    machine(no_hpu, gpus, cards=8 if no_hpu is None else 0)
+    if isinstance(found, Device):
+        assert device.find(asked) == found
+    else:
+        with pytest.raises(UserError, match=found):
+            device.find(asked)
 
 
 @pytest.fixture
@@ -75,24 +66,14 @@ def has(monkeypatch):
 class TestCardsThatCannotBeUsed:
     """They are an error, unless the CPU is asked for."""
 
-    CARDS = ("/sys/module/habanalabs", "/dev/hl0", "/dev/hl1")
-
-    @pytest.mark.parametrize(
-        ("software", "fault"),
-        [
-            ({"python": (3, 12, 1)}, "needs CPython 3.10, this is 3.12.1"),
-            ({"package": None}, "the package habana-tensorflow is not installed"),
-            ({"tensorflow": "2.15.1"}, "needs TensorFlow 2.15.0, this is 2.15.1"),
-        ],
-    )
-    def test_gaudi(self, has, software, fault):
-        has(**software, files=self.CARDS)
-        with pytest.raises(UserError) as error:
+    def test_gaudi(self, has):
+        has(package=None, files=["/sys/module/habanalabs", "/dev/hl0", "/dev/hl1"])
+        start = (
+            r"--device=auto: Gaudi cards here \(2\) cannot be used: the package habana-tensorflow "
+        )
+        end = "install requirements-gaudi.txt .*; --device=cpu insists on the CPU$"
+        with pytest.raises(UserError, match=f"^{start}is not installed; {end}"):
             device.find("auto")
-        message = str(error.value)
-        assert message.startswith("--device=auto: Gaudi cards here (2) cannot be used: ")
-        assert fault in message and "install requirements-gaudi.txt" in message
-        assert message.endswith("; --device=cpu insists on the CPU")
         assert device.find("cpu").kind == "cpu"
 
     def test_a_driver_without_a_card_is_no_card(self, has, monkeypatch):
@@ -120,14 +101,14 @@ class TestCardsThatCannotBeUsed:
         )
         assert device.find("cpu").kind == "cpu"
 
-    @pytest.mark.parametrize("hidden", ["", "-1"])
-    def test_nvidia_cards_that_the_user_has_hidden(self, nvidia, monkeypatch, hidden):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-        assert device.find("auto").kind == "cpu"
-
-    def test_a_gpu_that_tensorflow_sees(self, nvidia, monkeypatch):
-        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
-        assert device.find("auto").kind == "gpu"
+    @pytest.mark.parametrize(
+        ("hidden", "seen", "found"), [("", [], "cpu"), ("-1", [], "cpu"), (None, ["gpu"], "gpu")]
+    )
+    def test_nvidia_cards_that_are_hidden_or_seen(self, nvidia, monkeypatch, hidden, seen, found):
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: seen)
+        if hidden is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        assert device.find("auto").kind == found
 
     def test_check_setup_says_it(self, nvidia, monkeypatch):
         found = Report()
@@ -140,43 +121,30 @@ class TestCardsThatCannotBeUsed:
         assert "--device=auto: NVIDIA cards here (2) cannot be used" in failed.value
 
 
-class TestWhyNot:
-    """Each thing that is missing is named, the first one first."""
+DRIVER, TYPE = "/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_type"
 
-    def test_another_python(self, has):
-        has(python=(3, 11, 7))
-        assert "needs CPython 3.10, this is 3.11.7" in habana.why_not()
 
-    def test_no_package(self, has):
-        has(package=None)
-        assert "habana-tensorflow is not installed" in habana.why_not()
-
-    def test_another_tensorflow(self, has):
-        has(tensorflow="2.15.1")
-        assert "needs TensorFlow 2.15.0, this is 2.15.1" in habana.why_not()
-
-    def test_no_driver(self, has):
-        has()
-        assert "driver is not loaded" in habana.why_not()
-
-    def test_no_card(self, has):
-        has(files=["/sys/module/habanalabs"])
-        assert "no Gaudi card" in habana.why_not()
-
-    def test_a_card_of_another_container(self, has):
-        """Its type is in /sys, which all containers see."""
-        has(files=["/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_type"])
-        assert "this container does not see it" in habana.why_not()
-
-    def test_an_accelerator_of_another_maker(self, has):
-        has(files=["/sys/module/habanalabs", "/dev/accel/accel0"])
-        assert "no Gaudi card" in habana.why_not()
-
-    @pytest.mark.parametrize(
-        "files", [["/dev/hl0"], ["/dev/accel/accel0", "/sys/class/accel/accel0/device/device_type"]]
-    )
-    def test_nothing(self, has, files):
-        has(files=["/sys/module/habanalabs", *files])
+@pytest.mark.parametrize(
+    ("here", "missing"),
+    [
+        ({"python": (3, 11, 7)}, "needs CPython 3.10, this is 3.11.7"),
+        ({"package": None}, "habana-tensorflow is not installed"),
+        ({"tensorflow": "2.15.1"}, "needs TensorFlow 2.15.0, this is 2.15.1"),
+        ({}, "driver is not loaded"),
+        ({"files": [DRIVER]}, "no Gaudi card"),
+        # The type of a card of another container is in /sys, which all containers see.
+        ({"files": [DRIVER, TYPE]}, "this container does not see it"),
+        # Of another maker.
+        ({"files": [DRIVER, "/dev/accel/accel0"]}, "no Gaudi card"),
+        ({"files": [DRIVER, "/dev/hl0"]}, None),
+        ({"files": [DRIVER, "/dev/accel/accel0", TYPE]}, None),
+    ],
+)
+def test_what_is_missing_for_the_hpu(has, here, missing):
+    has(**here)
+    if missing:
+        assert missing in habana.why_not()
+    else:
         assert habana.why_not() is None
         assert habana.count_cards() == 1
 
@@ -189,39 +157,26 @@ def test_more_workers_than_cards(machine, monkeypatch):
         device.prepare()
 
 
-@pytest.fixture
-def two_gpus(monkeypatch):
-    """A process on a machine with two GPUs; collects what is made visible and may grow."""
+@pytest.mark.parametrize(
+    ("kind", "local_rank", "taken"),
+    [
+        # Each worker takes the GPU of its place on the host.
+        *(("gpu", rank, [([own], "GPU"), (own, True)]) for rank, own in enumerate("abab")),
+        ("cpu", 0, [([], "GPU")]),
+    ],
+)
+def test_what_is_made_visible_and_may_grow(monkeypatch, kind, local_rank, taken):
+    """On a machine with two GPUs."""
     calls = []
     config = types.SimpleNamespace(
-        list_physical_devices=lambda kind: ["first", "second"],
+        list_physical_devices=lambda kind: ["a", "b"],
         set_visible_devices=lambda gpus, kind: calls.append((gpus, kind)),
         experimental=types.SimpleNamespace(
             set_memory_growth=lambda gpu, on: calls.append((gpu, on))
         ),
     )
     monkeypatch.setattr(device.tf2, "config", config)
-    return calls
-
-
-@pytest.mark.parametrize(
-    ("local_rank", "own"), [(0, "first"), (1, "second"), (2, "first"), (3, "second")]
-)
-def test_each_worker_takes_the_gpu_of_its_place_on_the_host(two_gpus, monkeypatch, local_rank, own):
-    monkeypatch.setattr(device, "_device", Device("gpu", "for the test"))
+    monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
     monkeypatch.setattr(distributed, "_worker", Worker(8, 16, local_rank, 4, "mpirun"))
     device.prepare()
-    assert two_gpus == [([own], "GPU"), (own, True)]
-
-
-def test_the_cpu_takes_no_gpu(two_gpus, monkeypatch):
-    monkeypatch.setattr(device, "_device", Device("cpu", "for the test"))
-    device.prepare()
-    assert two_gpus == [([], "GPU")]
-
-
-def test_this_environment():
-    """The real facts, where they can be known."""
-    if sys.version_info[:2] != (3, 10):
-        assert "needs CPython 3.10" in habana.why_not()
-    assert device.find("cpu").kind == "cpu"
+    assert calls == taken

@@ -1,7 +1,6 @@
 """What a dropout mask depends on, and what it does not."""
 
 import numpy as np
-import pytest
 import tensorflow.compat.v1 as tf
 
 import optimization
@@ -33,19 +32,14 @@ def assert_independent(masks):
             assert abs((one == other).mean() - 0.5) < 0.03
 
 
-def test_one_place_has_one_mask():
-    """So that a layer that is built again draws what it drew."""
-    first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")])
+def test_masks_by_place_seed_and_step():
+    """One place has one mask, so that a layer that is built again draws what it drew."""
+    first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")], 1, 10**9)
     np.testing.assert_array_equal(first, again)
-    assert_independent([first, other])
-
-
-def test_seeds_and_steps_have_other_masks():
-    masks = [
-        draw(lambda: mask("a"), seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)
-    ]
-    assert_independent(masks)
-    np.testing.assert_array_equal(masks[4], draw(lambda: mask("a"), 1, 10**9))
+    places = [(seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)]
+    masks = {place: draw(lambda: mask("a"), *place) for place in places}
+    np.testing.assert_array_equal(masks[1, 10**9], first)
+    assert_independent([other, *masks.values()])
 
 
 def test_operations_elsewhere_change_nothing():
@@ -83,9 +77,9 @@ def test_the_number_of_a_place_stays():
     assert numbers == [1087620361, 967273114, 1508609807]
 
 
-@pytest.mark.parametrize("runs", [2, 3])
-def test_batches_of_a_step_have_masks_of_their_own(runs):
+def test_batches_of_a_step_have_masks_of_their_own():
     """And a run that begins at the second step has those of that step."""
+    runs = 3
 
     def masks_from(step, count):
         with tf.Graph().as_default(), tf.Session() as session:

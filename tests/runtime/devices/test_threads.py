@@ -29,78 +29,61 @@ def machine(tmp_path, monkeypatch):
     return make
 
 
+GROUP = "sys/fs/cgroup/jobs/mine"
 V2 = {"proc/self/cgroup": "0::/jobs/mine\n"}
-V1 = {"proc/self/cgroup": "5:cpu,cpuacct:/mine\n4:cpuset:/mine\n"}
+V1 = {
+    "proc/self/cgroup": "5:cpu,cpuacct:/mine\n4:cpuset:/mine\n",
+    "sys/fs/cgroup/cpu/mine/cpu.cfs_period_us": "100000\n",
+    "sys/fs/cgroup/cpuset/mine/cpuset.effective_cpus": "0-31",
+}
 
 
 @pytest.mark.parametrize(
     ("cores", "bound", "files", "workers", "count"),
     [
-        (64, 64, {}, 1, 64),
-        (64, 64, {}, 8, 8),
+        (64, 64, V2, 1, 64),
+        (64, 64, V2, 8, 8),
         # The launcher has bound each to cores of its own, or all of a socket to those of it.
-        (64, 8, {}, 8, 8),
-        (64, 32, {}, 8, 8),
-        (64, 1, {}, 8, 1),
+        (64, 8, V2, 8, 8),
+        (64, 32, V2, 8, 8),
+        (64, 1, V2, 8, 1),
         # More workers than cores.
-        (2, 2, {}, 3, 1),
-        (64, 64, {"sys/fs/cgroup/jobs/mine/cpu.max": "400000 100000"}, 1, 4),
-        (64, 64, {"sys/fs/cgroup/jobs/cpu.max": "350000 100000"}, 2, 1),
-        (64, 64, {"sys/fs/cgroup/jobs/mine/cpu.max": "max 100000"}, 2, 32),
+        (2, 2, V2, 3, 1),
+        (64, 64, {**V2, f"{GROUP}/cpu.max": "400000 100000"}, 1, 4),
+        (64, 64, {**V2, "sys/fs/cgroup/jobs/cpu.max": "350000 100000"}, 2, 1),
+        (64, 64, {**V2, f"{GROUP}/cpu.max": "max 100000"}, 2, 32),
         # A container with cores of its own.
-        (64, 8, {"sys/fs/cgroup/jobs/mine/cpuset.cpus.effective": "0-3,8-11\n"}, 2, 4),
-        (64, 3, {"sys/fs/cgroup/jobs/mine/cpuset.cpus.effective": "1,3,5\n"}, 1, 3),
-        (64, 64, {"sys/fs/cgroup/jobs/mine/cpuset.cpus.effective": "\n"}, 1, 64),
+        (64, 8, {**V2, f"{GROUP}/cpuset.cpus.effective": "0-3,8-11\n"}, 2, 4),
+        (64, 3, {**V2, f"{GROUP}/cpuset.cpus.effective": "1,3,5\n"}, 1, 3),
+        (64, 64, {**V2, f"{GROUP}/cpuset.cpus.effective": "\n"}, 1, 64),
+        # Version 1, with a quota and without.
+        (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "600000"}, 2, 3),
+        (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "-1"}, 2, 16),
     ],
 )
 def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
-    assert threads.count_cores(workers, machine(cores, bound, **V2, **files)) == count
+    assert threads.count_cores(workers, machine(cores, bound, **files)) == count
 
 
 @pytest.mark.parametrize(
-    ("quota", "count"), [("600000", 3), ("-1", 16)], ids=["a quota", "without a quota"]
+    ("given", "expected", "end"),
+    [
+        # What the user has set stays.
+        ({}, ["4", "4", "4"], ""),
+        ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
+    ],
 )
-def test_cores_of_a_worker_under_version_1(machine, quota, count):
-    files = {
-        "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": quota,
-        "sys/fs/cgroup/cpu/mine/cpu.cfs_period_us": "100000\n",
-        "sys/fs/cgroup/cpuset/mine/cpuset.effective_cpus": "0-31",
-    }
-    assert threads.count_cores(2, machine(64, 64, **V1, **files)) == count
-
-
-@pytest.fixture
-def limited(machine, monkeypatch, caplog):
-    """Two workers on a host of eight cores, with variables; gives what is set and logged."""
+def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, caplog, given, expected, end):
+    """Of two workers on a host of eight cores."""
     monkeypatch.setattr(distributed, "_worker", Worker(1, 2, 1, 2, "mpirun"))
+    monkeypatch.setattr(threads, "count_cores", lambda workers: 8 // workers)
     monkeypatch.setattr(tf.get_logger(), "propagate", True)
     caplog.set_level(logging.INFO, tf.get_logger().name)
-    machine(8, 8)
-
-    def limited(**given: str) -> tuple[dict[str, str], str]:
-        for name in threads.VARIABLES:
-            monkeypatch.delenv(name, raising=False)
-        for name, value in given.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(threads, "count_cores", lambda workers: 8 // workers)
-        threads.limit()
-        (line,) = [r.getMessage() for r in caplog.records if r.filename == "threads.py"]
-        return {name: os.environ[name] for name in threads.VARIABLES}, line
-
-    return limited
-
-
-def test_the_threads_of_a_worker_are_those_of_its_cores(limited):
-    found, line = limited()
-    assert set(found.values()) == {"4"}
-    assert line == "Threads: 4, a share of the host's cores for each of 2 workers"
-
-
-def test_what_the_user_has_set_stays(limited):
-    found, line = limited(TF_NUM_INTRAOP_THREADS="7")
-    assert found == {
-        "TF_NUM_INTRAOP_THREADS": "7",
-        "TF_NUM_INTEROP_THREADS": "4",
-        "OMP_NUM_THREADS": "4",
-    }
-    assert line.endswith("workers, but TF_NUM_INTRAOP_THREADS=7")
+    for name in threads.VARIABLES:
+        monkeypatch.setenv(name, given.get(name, ""))
+        if name not in given:
+            monkeypatch.delenv(name)
+    threads.limit()
+    assert [os.environ[name] for name in threads.VARIABLES] == expected
+    (line,) = [r.getMessage() for r in caplog.records if r.filename == "threads.py"]
+    assert line == f"Threads: 4, a share of the host's cores for each of 2 workers{end}"

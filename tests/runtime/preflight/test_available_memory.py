@@ -15,8 +15,7 @@ def machine(tmp_path):
     """Writes files of a machine and returns its root."""
 
     def write(**files):
-        files = {"proc/meminfo": MEMINFO, **files}
-        for path, content in files.items():
+        for path, content in {"proc/meminfo": MEMINFO, **files}.items():
             file = tmp_path / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content)
@@ -25,30 +24,27 @@ def machine(tmp_path):
     return write
 
 
-def test_what_the_host_has(machine):
+def test_what_the_host_has(machine, tmp_path):
+    assert host_memory(root=str(tmp_path)) is None, "of another system nothing is known"
     assert host_memory(root=machine()) == (20000000 * 1024, "available on this host")
     assert host_memory(in_use=5000, root=machine()).size == 20000000 * 1024 + 5000
-
-
-def test_another_system_says_nothing(tmp_path):
-    assert host_memory(root=str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(
     ("groups", "file"),
     [
         # Version 2: the least of the whole path counts.
-        ("0::/jobs/mine\n", "sys/fs/cgroup/jobs/mine/memory.max"),
-        ("0::/jobs/mine\n", "sys/fs/cgroup/jobs/memory.max"),
-        ("0::/jobs/mine\n", "sys/fs/cgroup/memory.max"),
+        ("0::/jobs/mine\n", "jobs/mine/memory.max"),
+        ("0::/jobs/mine\n", "jobs/memory.max"),
+        ("0::/jobs/mine\n", "memory.max"),
         # Inside a container.
-        ("0::/\n", "sys/fs/cgroup/memory.max"),
-        ("0::/../../mine\n", "sys/fs/cgroup/memory.max"),
+        ("0::/\n", "memory.max"),
+        ("0::/../../mine\n", "memory.max"),
         # Version 1, also beside version 2.
-        ("4:memory:/slurm/job_1\n0::/\n", "sys/fs/cgroup/memory/slurm/job_1/memory.limit_in_bytes"),
-        ("4:memory:/slurm/job_1\n", "sys/fs/cgroup/memory/slurm/memory.limit_in_bytes"),
-        ("4:memory:/docker/1f\n", "sys/fs/cgroup/memory/memory.limit_in_bytes"),
-        ("9:name=a:b:/\n4:memory:/a:b\n", "sys/fs/cgroup/memory/a:b/memory.limit_in_bytes"),
+        ("4:memory:/slurm/job_1\n0::/\n", "memory/slurm/job_1/memory.limit_in_bytes"),
+        ("4:memory:/slurm/job_1\n", "memory/slurm/memory.limit_in_bytes"),
+        ("4:memory:/docker/1f\n", "memory/memory.limit_in_bytes"),
+        ("9:name=a:b:/\n4:memory:/a:b\n", "memory/a:b/memory.limit_in_bytes"),
     ],
 )
 def test_the_least_limit_counts(machine, groups, file):
@@ -58,8 +54,10 @@ def test_the_least_limit_counts(machine, groups, file):
         "sys/fs/cgroup/memory/slurm/job_1/memory.limit_in_bytes": UNLIMITED,
         "sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED,
     }
-    root = machine(**{**no_limits, "proc/self/cgroup": groups, file: "4000000000\n"})
-    assert host_memory(in_use=5000, root=root) == (4000000000, f"allowed by {root}/{file}")
+    limits = {**no_limits, f"sys/fs/cgroup/{file}": "4000000000\n"}
+    root = machine(**limits, **{"proc/self/cgroup": groups})
+    expected = 4000000000, f"allowed by {root}/sys/fs/cgroup/{file}"
+    assert host_memory(in_use=5000, root=root) == expected
 
 
 def test_a_limit_beyond_the_memory_is_none(machine):
@@ -72,18 +70,10 @@ def test_a_limit_beyond_the_memory_is_none(machine):
     assert host_memory(root=machine(**files)).source == "available on this host"
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("32GB", 32 * 10**9),
-        ("96 GiB", 96 * 2**30),
-        ("31.5GB", 31_500_000_000),
-        ("500MB", 500 * 10**6),
-        ("500MiB", 500 * 2**20),
-    ],
-)
-def test_sizes(text, size):
-    assert parse_size(text) == size
+def test_sizes():
+    sizes = {"32GB": 32 * 10**9, "96 GiB": 96 * 2**30, "31.5GB": 31_500_000_000}
+    sizes |= {"500MB": 500 * 10**6, "500MiB": 500 * 2**20}
+    assert {text: parse_size(text) for text in sizes} == sizes
 
 
 @pytest.mark.parametrize(
@@ -104,6 +94,8 @@ def test_what_is_no_size(text):
         ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n8192 MiB\n", None),
         ("gpu", "nvidia-smi", "memory.total [MiB]\n[N/A]\n", None),
         ("gpu", "another-smi", "24564 MiB\n", None),
+        # A tool that fails.
+        ("hpu", "hl-smi", "32768 MiB\n'; exit 9; echo '", None),
     ],
 )
 def test_a_card(tmp_path, monkeypatch, kind, tool, output, size):
@@ -111,13 +103,4 @@ def test_a_card(tmp_path, monkeypatch, kind, tool, output, size):
     program.write_text(f"#!/bin/sh\ncase $* in *memory.total*) printf '{output}' ;; esac\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    expected = Memory(size, f"on a card, as {tool} says") if size else None
-    assert card_memory(kind) == expected
-
-
-def test_a_tool_that_fails_says_nothing(tmp_path, monkeypatch):
-    program = tmp_path / "hl-smi"
-    program.write_text("#!/bin/sh\necho '32768 MiB'\nexit 9\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert card_memory("hpu") is None
+    assert card_memory(kind) == (Memory(size, f"on a card, as {tool} says") if size else None)

@@ -91,49 +91,27 @@ def test_another_machine_has_another_host(rows):
 
 
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
-
-
-@pytest.fixture
-def choice(monkeypatch):
-    """The row about the type of a job's products, on a machine."""
-
-    def describe(kind, instructions, config=None):
-        monkeypatch.setattr(device, "kind", lambda: kind)
-        monkeypatch.setattr(checks.processor, "find", lambda: Processor("", instructions))
-        report = Report()
-        checks.describe_choice(report, config)
-        (row,) = report.rows
-        return row.value, row.warns
-
-    return describe
+NOT_SET = "not set: the run is in float32"
+HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX512_BF16 nor AMX"
 
 
 @pytest.mark.parametrize(
-    ("kind", "instructions", "advice"),
+    ("kind", "instructions", "config", "value"),
     [
-        ("cpu", WITH, "; TF_BF16_CONVERSION=1 is faster: the processor has AVX512_BF16"),
-        ("cpu", WITHOUT, "; bfloat16 would be slower: the processor has neither AVX512_BF16 nor "),
-        ("cpu", UNKNOWN, ""),
-        ("gpu", WITH, ""),
-        ("gpu", WITHOUT, ""),
+        ("cpu", WITH, None, f"{NOT_SET}; TF_BF16_CONVERSION=1 is faster: {HAS}"),
+        ("cpu", WITHOUT, None, f"{NOT_SET}; bfloat16 would be slower: {HAS_NOT}"),
+        *((kind, found, None, NOT_SET) for kind, found in (("cpu", UNKNOWN), ("gpu", WITHOUT))),
+        ("cpu", WITHOUT, "basic", f"basic; float32 is faster: {HAS_NOT}"),
+        *(("cpu", found, "basic", "basic") for found in (WITH, UNKNOWN)),
+        ("gpu", WITH, None, NOT_SET),
+        ("hpu", WITHOUT, "basic", "basic"),
     ],
 )
-def test_advice_on_float32(choice, kind, instructions, advice):
-    value, warns = choice(kind, instructions)
-    expected = f"not set: the run is in float32{advice}"
-    assert value.startswith(expected) if advice else value == expected
-    assert not warns
-
-
-@pytest.mark.parametrize(
-    ("kind", "instructions", "warns"),
-    [
-        ("cpu", WITH, False),
-        ("cpu", WITHOUT, True),
-        ("cpu", UNKNOWN, False),
-        ("hpu", WITHOUT, False),
-    ],
-)
-def test_advice_on_bfloat16(choice, kind, instructions, warns):
-    advice = "; float32 is faster: the processor has neither AVX512_BF16 nor AMX" if warns else ""
-    assert choice(kind, instructions, configuration.load("basic")) == (f"basic{advice}", warns)
+def test_advice_on_the_type_of_products(monkeypatch, kind, instructions, config, value):
+    monkeypatch.setattr(device, "kind", lambda: kind)
+    monkeypatch.setattr(checks.processor, "find", lambda: Processor("", instructions))
+    report = Report()
+    checks.describe_choice(report, config and configuration.load(config))
+    (row,) = report.rows
+    assert row.value == value
+    assert row.warns == ("float32 is faster" in value)

@@ -27,26 +27,17 @@ SETTINGS = {
 }
 
 
-class TestPace:
-    def test_the_first_is_not_of_the_rate(self):
-        pace = Pace.of([10.0, 2.0, 3.0])
-        assert pace == (10.0, 2.5, 2)
-        assert pace.seconds(1) == 10.0
-        assert pace.seconds(5) == 20.0
-
-    def test_the_first_alone_stands_for_all(self):
-        assert Pace.of([7.0]) == (7.0, 7.0, 0)
-        assert Pace.of([7.0]).seconds(3) == 21.0
+def test_the_pace_is_without_the_first():
+    pace = Pace.of([10.0, 2.0, 3.0])
+    assert pace == (10.0, 2.5, 2)
+    assert (pace.seconds(1), pace.seconds(5)) == (10.0, 20.0)
+    assert Pace.of([7.0]) == (7.0, 7.0, 0), "alone it stands for all"
+    assert Pace.of([7.0]).seconds(3) == 21.0
 
 
-class TestEnough:
-    def test_batches(self):
-        assert not duration._is_enough([1.0, 1.0])
-        assert duration._is_enough([1.0, 1.0, 1.0])
-
-    def test_five_minutes(self):
-        assert not duration._is_enough([299.0])
-        assert duration._is_enough([100.0, 200.0])
+def test_three_batches_or_five_minutes_are_enough():
+    measured = [1.0, 1.0], [1.0, 1.0, 1.0], [299.0], [100.0, 200.0]
+    assert list(map(duration._is_enough, measured)) == [False, True, False, True]
 
 
 def part(num_records: int) -> Data:
@@ -145,43 +136,34 @@ def test_workers_like_those_here(rows):
     12 steps of 1.62 s; 1 pass of 3 batches; 1 batch.
     """
     found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)))
-    assert found["4 workers: features"] == "5.0 s, made once"
-    assert found["4 workers: training"] == "19.4 s: 12 steps of 48 examples, 29.63 a second"
-    assert found["4 workers: scoring"] == "3.0 s: 1 x 95 features, 40.00 a second"
-    assert found["4 workers: labelling"] == "1.0 s: 1 x 11 features, 40.00 a second"
-    assert found["4 workers: whole job"] == (
-        "28.4 s at an efficiency of 0.926, modelled with 8.00 examples/s of a single worker, as on "
-        "hosts like this one, and links of 10 Gbit/s with 0 us latency"
-    )
-    assert "whole job" in found
+    expected = {
+        "features": "5.0 s, made once",
+        "training": "19.4 s: 12 steps of 48 examples, 29.63 a second",
+        "scoring": "3.0 s: 1 x 95 features, 40.00 a second",
+        "labelling": "1.0 s: 1 x 11 features, 40.00 a second",
+        "whole job": "28.4 s at an efficiency of 0.926, modelled with 8.00 examples/s of a single "
+        "worker, as on hosts like this one, and links of 10 Gbit/s with 0 us latency",
+    }
+    assert found == {**rows(MEASURED), **{f"4 workers: {k}": v for k, v in expected.items()}}
 
 
-def test_half_the_bytes_are_sent_in_half_the_time(rows):
-    on = Elsewhere(4, None, Link(10.0, 0.0))
-    found = rows(MEASURED, on, allreduce_dtype="float16")
+def test_other_workers_and_other_bytes(rows):
+    """Half the bytes are sent in half the time. Of another rate, a step of 12 examples takes 0.1 s
+    and the all-reduce 0.12 s; prediction is 3 times faster."""
+    found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)), allreduce_dtype="float16")
     assert "at an efficiency of 0.962, " in found["4 workers: whole job"]
-
-
-def test_workers_of_another_rate(rows):
-    """A step of 12 examples takes 0.1 s and the all-reduce 0.12 s; prediction is 3 times faster."""
     found = rows(MEASURED, Elsewhere(4, 120.0, Link(10.0, 0.0)))
     assert found["4 workers: training"] == "2.6 s: 12 steps of 48 examples, 218.18 a second"
     assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 a second"
-    assert (
-        "efficiency of 0.455, modelled with 120.00 examples/s of a single worker, as given"
-        in (found["4 workers: whole job"])
-    )
+    said = "efficiency of 0.455, modelled with 120.00 examples/s of a single worker, as given"
+    assert said in found["4 workers: whole job"]
 
 
 def test_a_job_of_another_machine(rows):
     """Nothing was measured here but the features."""
     found = rows(MEASURED._replace(paces={}), Elsewhere(1, 8.0, Link()))
-    assert list(found) == [
-        *(
-            f"1 worker: {item}"
-            for item in ("features", "training", "scoring", "labelling", "whole job")
-        )
-    ]
+    items = "features", "training", "scoring", "labelling", "whole job"
+    assert list(found) == [f"1 worker: {item}" for item in items]
     # 150 micro-batches of 0.5 s, 30 batches of 10 / 24 s and 2.
     assert found["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")
 

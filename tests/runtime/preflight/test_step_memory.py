@@ -62,16 +62,10 @@ def encoder_step(
     make_config: Callable, layers: int, size: int
 ) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
     """A step of a small model in the current graph, and what to feed."""
-    config = make_config(
-        vocab_size=300,
-        hidden_size=64,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        intermediate_size=256,
-        max_position_embeddings=64,
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-    )
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 256}
+    dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    limits = {"vocab_size": 300, "max_position_embeddings": 64, "num_hidden_layers": layers}
+    config = make_config(**sizes, **dropout, **limits)
     options = ModelOptions(OptimizerOptions(1e-3, 10))
     model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=False), options)
     shapes = {**dict.fromkeys(SEQUENCE_KEYS, [size, 64]), **dict.fromkeys(ANSWER_KEYS, [size])}
@@ -83,8 +77,8 @@ def encoder_step(
 
 @pytest.mark.parametrize(
     ("make_config", "layers", "size"),
-    [(ALBERT, 2, 16), (ALBERT, 6, 4), (BertConfig, 2, 16), (BertConfig, 6, 2)],
-    ids=["ALBERT, 2 layers", "ALBERT, 6 layers", "BERT, 2 layers", "BERT, 6 layers"],
+    [(ALBERT, 6, 4), (BertConfig, 2, 16)],
+    ids=["ALBERT", "BERT"],
 )
 def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
     # One after the other, so that how busy the machine is does not change their order.
@@ -108,13 +102,8 @@ MEASURED = [
 
 @pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)
 def test_a_step_takes_as_much_as_measured(size, accumulation, checkpointing, program, peak):
-    flags = argparse.Namespace(
-        config=f"configs/albert_{size}_v2.json",
-        layers=None,
-        optimizer="adamw",
-        accumulation=accumulation,
-        seq_length=384,
-    )
+    flags = argparse.Namespace(config=f"configs/albert_{size}_v2.json", seq_length=384)
+    vars(flags).update(layers=None, optimizer="adamw", accumulation=accumulation)
     with tf.Graph().as_default():
         step, _ = make_step(flags, checkpointing, batch_size=4)
         needed = on_the_cpu(estimate_memory(step)) / 1e9
