@@ -117,15 +117,6 @@ class TestEmbeddings:
         assert len(values) == 2 + types + positions
         assert_close(found, numpy_layer_norm(total, values, "LayerNorm"), 1e-5)
 
-    def test_errors(self):
-        with tf.Graph().as_default():
-            with pytest.raises(ValueError, match="rank 3"):
-                modeling.embedding_lookup(tf.zeros([2, 3, 1], tf.int32), 50)
-            with pytest.raises(ValueError, match="use_token_type needs token_type_ids"):
-                modeling.embedding_postprocessor(tf.zeros([2, 3, 4]), use_token_type=True)
-            with pytest.raises(UserError, match="3 is more than .*max_position_embeddings 2"):
-                modeling.embedding_postprocessor(tf.zeros([2, 3, 4]), max_position_embeddings=2)
-
     def test_initializer_range(self):
         with tf.Graph().as_default():
             ids = tf.zeros([2, 3], tf.int32)
@@ -180,13 +171,6 @@ class TestAttentionLayer:
         expected = numpy_attention(x, y, mask, w, "", self.HEADS, acts)
         assert_close(found.reshape(x.shape), expected, 1e-5)
 
-    def test_errors(self):
-        with tf.Graph().as_default():
-            with pytest.raises(ValueError, match="from_tensor has rank 3, to_tensor 2"):
-                modeling.attention_layer(tf.zeros([2, 3, 4]), tf.zeros([6, 4]))
-            with pytest.raises(ValueError, match="need batch_size, from_seq_length"):
-                modeling.attention_layer(tf.zeros([6, 4]), tf.zeros([6, 4]), batch_size=2)
-
 
 TRANSFORMER = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 6}
 
@@ -212,10 +196,6 @@ class TestTransformerModel:
         # As wide as the encoder, the input needs no layer of its own.
         assert all(name.startswith("transformer/group_0/") for name in values)
 
-    def test_impossible_sizes(self):
-        with tf.Graph().as_default(), pytest.raises(ValueError, match="hidden_size 10"):
-            modeling.transformer_model(tf.zeros([2, 3, 4]), hidden_size=10)
-
 
 def test_dropout():
     """Of embeddings, of attention probabilities, after a layer norm, and, by default, of a
@@ -238,36 +218,49 @@ def test_dropout():
             assert not np.array_equal(first, second)
 
 
-class TestShapes:
-    def test_to_a_matrix_and_back(self):
-        x = np.arange(24, dtype="f4").reshape(2, 3, 4)
-        with tf.Graph().as_default(), tf.Session() as session:
-            holder = tf.placeholder(tf.float32, [None, 3, 4])
-            matrix = modeling.reshape_to_matrix(holder)
-            assert matrix.shape.as_list() == [None, 4]
-            assert modeling.reshape_to_matrix(matrix) is matrix
-            back = modeling.reshape_from_matrix(matrix, modeling.get_shape_list(holder))
-            assert modeling.reshape_from_matrix(matrix, [6, 4]) is matrix
-            found = session.run([matrix, back], {holder: x})
-            with pytest.raises(ValueError, match=r"\(3,\) is of no matrix"):
-                modeling.reshape_to_matrix(tf.zeros([3]))
-        np.testing.assert_array_equal(found[0], x.reshape(6, 4))
-        np.testing.assert_array_equal(found[1], x)
+def test_layer_norm():
+    x = np.random.default_rng(5).normal(size=[4, 8]).astype("f4")
+    found, values = run_with_random_values(
+        lambda: modeling.layer_norm_and_dropout(tf.constant(x), 0.0, "Norm")
+    )
+    assert_close(found, numpy_layer_norm(x.astype("f8"), values, "Norm"), 1e-5)
 
-    def test_assert_rank(self):
-        with tf.Graph().as_default():
-            x = tf.zeros([2, 3])
-            modeling.assert_rank(x, 2)
-            modeling.assert_rank(x, [2, 3])
-            with pytest.raises(ValueError, match=r"`ids` .*rank 2 .*expected \[1, 3\]"):
-                modeling.assert_rank(x, [1, 3], name="ids")
 
-    def test_layer_norm(self):
-        x = np.random.default_rng(5).normal(size=[4, 8]).astype("f4")
-        found, values = run_with_random_values(
-            lambda: modeling.layer_norm_and_dropout(tf.constant(x), 0.0, "Norm")
-        )
-        assert_close(found, numpy_layer_norm(x.astype("f8"), values, "Norm"), 1e-5)
+def test_to_a_matrix_and_back():
+    x = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    with tf.Graph().as_default(), tf.Session() as session:
+        holder = tf.placeholder(tf.float32, [None, 3, 4])
+        matrix = modeling.reshape_to_matrix(holder)
+        assert matrix.shape.as_list() == [None, 4]
+        assert modeling.reshape_to_matrix(matrix) is matrix
+        back = modeling.reshape_from_matrix(matrix, modeling.get_shape_list(holder))
+        assert modeling.reshape_from_matrix(matrix, [6, 4]) is matrix
+        found = session.run([matrix, back], {holder: x})
+    np.testing.assert_array_equal(found[0], x.reshape(6, 4))
+    np.testing.assert_array_equal(found[1], x)
+
+
+def test_errors():
+    with tf.Graph().as_default():
+        x, matrix = tf.zeros([2, 3, 4]), tf.zeros([6, 4])
+        modeling.assert_rank(matrix, 2)
+        modeling.assert_rank(matrix, [2, 3])
+        with pytest.raises(ValueError, match=r"`ids` .*rank 2 .*expected \[1, 3\]"):
+            modeling.assert_rank(matrix, [1, 3], name="ids")
+        with pytest.raises(ValueError, match="rank 3"):
+            modeling.embedding_lookup(tf.zeros([2, 3, 1], tf.int32), 50)
+        with pytest.raises(ValueError, match="use_token_type needs token_type_ids"):
+            modeling.embedding_postprocessor(x, use_token_type=True)
+        with pytest.raises(UserError, match="3 is more than .*max_position_embeddings 2"):
+            modeling.embedding_postprocessor(x, max_position_embeddings=2)
+        with pytest.raises(ValueError, match="from_tensor has rank 3, to_tensor 2"):
+            modeling.attention_layer(x, matrix)
+        with pytest.raises(ValueError, match="need batch_size, from_seq_length"):
+            modeling.attention_layer(matrix, matrix, batch_size=2)
+        with pytest.raises(ValueError, match="hidden_size 10"):
+            modeling.transformer_model(x, hidden_size=10)
+        with pytest.raises(ValueError, match=r"\(3,\) is of no matrix"):
+            modeling.reshape_to_matrix(tf.zeros([3]))
 
 
 def test_tables_of_the_model_have_the_configurations_spread():

@@ -104,14 +104,6 @@ def test_strict_looks_at_neighbors_that_could_be_converted_only():
     assert {found[name] for name in strict} == {STRICT}
 
 
-def test_conditional_does_not_lean_on_a_strict_node_that_stays():
-    graph = chain("product twice same")
-    with graph.as_default():
-        tf.exp(graph.get_tensor_by_name("twice:0"), "exp")
-    found = rules(graph)
-    assert (found["twice"], found["same"]) == (A_NEIGHBOR_STAYS, NO_NEIGHBOR)
-
-
 class TestExceptions:
     @pytest.mark.parametrize(
         ("kept", "forced", "expected"),
