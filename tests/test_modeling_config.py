@@ -83,15 +83,12 @@ def test_json_round_trip_keeps_unknown_keys(write):
     assert config.note == ["ä", None]
 
 
-def test_file_that_is_missing_is_an_error(tmp_path):
+def test_file_without_a_json_object_is_an_error(write, tmp_path):
+    for content in (b"{", b"", b"\xff\xfe", b"[1, 2]", b"null", b'"a"'):
+        with pytest.raises(UserError, match=r"model\.json.*(JSON|UTF-8)"):
+            AlbertConfig.from_json_file(write(content))
     with pytest.raises(UserError, match=r"absent\.json"):
         AlbertConfig.from_json_file(str(tmp_path / "absent.json"))
-
-
-@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b"[1, 2]", b"null", b'"a"'])
-def test_file_without_a_json_object_is_an_error(content, write):
-    with pytest.raises(UserError, match=r"model\.json.*(JSON|UTF-8)"):
-        AlbertConfig.from_json_file(write(content))
 
 
 @pytest.mark.parametrize(

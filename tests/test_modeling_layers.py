@@ -19,12 +19,10 @@ from tests.helpers.encoders import (
 )
 
 
-def spread_of_variables(*ends):
-    """The standard deviations of the initial values, of variables whose names end so."""
+def spread_of_variables(session, *ends):
+    """The standard deviations of the values of variables whose names end so."""
     variables = {v.op.name: v for v in tf.trainable_variables() if v.op.name.endswith(ends)}
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        return {name: value.std() for name, value in session.run(variables).items()}
+    return {name: value.std() for name, value in session.run(variables).items()}
 
 
 def test_one_after_the_other_they_are_the_model():
@@ -70,62 +68,49 @@ def test_one_after_the_other_they_are_the_model():
     assert_close(layers, expected_layers, 1e-4)
 
 
-class TestEmbeddings:
-    def test_names_of_tables_and_one_hot(self):
-        ids = make_inputs()[0]
-        one_hot = {"chars": True, "words": False}
+@pytest.mark.parametrize("types", [True, False])
+@pytest.mark.parametrize("positions", [True, False])
+def test_what_is_added_to_embeddings(types, positions):
+    x = np.random.default_rng(2).normal(size=[3, 5, 8]).astype("f4")
+    segments = make_inputs(3, 5)[2]
+    options = {"token_type_embedding_name": "kinds", "position_embedding_name": "places"}
 
-        def build():
-            return {
-                name: modeling.embedding_lookup(tf.constant(ids), 50, 7, 0.02, name, value)
-                for name, value in one_hot.items()
-            }
-
-        found, values = run_with_random_values(build)
-        assert {name: value.shape for name, value in values.items()} == dict.fromkeys(
-            one_hot, (50, 7)
+    def build():
+        return modeling.embedding_postprocessor(
+            tf.constant(x),
+            use_token_type=types,
+            token_type_ids=tf.constant(segments),
+            use_position_embeddings=positions,
+            dropout_prob=None,
+            **options,
         )
-        for name, (rows, table) in found.items():
-            np.testing.assert_array_equal(table, values[name])
-            assert_close(rows, values[name][ids], 1e-7)
 
-    @pytest.mark.parametrize("types", [True, False])
-    @pytest.mark.parametrize("positions", [True, False])
-    def test_what_is_added(self, types, positions):
-        x = np.random.default_rng(2).normal(size=[3, 5, 8]).astype("f4")
-        segments = make_inputs(3, 5)[2]
+    found, values = run_with_random_values(build)
+    total = x.astype("f8")
+    if types:
+        assert values["kinds"].shape == (16, 8)
+        total = total + values["kinds"][segments]
+    if positions:
+        assert values["places"].shape == (512, 8)
+        total = total + values["places"][:5]
+    assert len(values) == 2 + types + positions
+    assert_close(found, numpy_layer_norm(total, values, "LayerNorm"), 1e-5)
 
-        def build():
-            return modeling.embedding_postprocessor(
-                tf.constant(x),
-                use_token_type=types,
-                token_type_ids=tf.constant(segments),
-                token_type_embedding_name="kinds",
-                use_position_embeddings=positions,
-                position_embedding_name="places",
-                dropout_prob=None,
-            )
 
-        found, values = run_with_random_values(build)
-        total = x.astype("f8")
-        if types:
-            assert values["kinds"].shape == (16, 8)
-            total = total + values["kinds"][segments]
-        if positions:
-            assert values["places"].shape == (512, 8)
-            total = total + values["places"][:5]
-        assert len(values) == 2 + types + positions
-        assert_close(found, numpy_layer_norm(total, values, "LayerNorm"), 1e-5)
-
-    def test_initializer_range(self):
-        with tf.Graph().as_default():
-            ids = tf.zeros([2, 3], tf.int32)
-            words, _ = modeling.embedding_lookup(ids, 100, 50, initializer_range=0.5)
-            modeling.embedding_postprocessor(words, True, ids, initializer_range=0.25)
-            spread = spread_of_variables("embeddings")
-        # A normal distribution cut off at two standard deviations has 0.88 of the spread.
-        tables = {"word_embeddings": 0.44, "token_type_embeddings": 0.22}
-        assert spread == pytest.approx({**tables, "position_embeddings": 0.22}, rel=0.08)
+@pytest.mark.parametrize("one_hot", [True, False])
+def test_tables_have_names_and_spread(one_hot):
+    ids = make_inputs()[0]
+    with tf.Graph().as_default(), tf.Session() as session:
+        words, table = modeling.embedding_lookup(tf.constant(ids), 100, 50, 0.5, "chars", one_hot)
+        modeling.embedding_postprocessor(words, True, tf.zeros_like(ids), initializer_range=0.25)
+        session.run(tf.global_variables_initializer())
+        rows, values = session.run([words, table])
+        spread = spread_of_variables(session, "chars", "embeddings")
+    assert values.shape == (100, 50)
+    assert_close(rows, values[ids], 1e-7)
+    # A normal distribution cut off at two standard deviations has 0.88 of the spread.
+    others = dict.fromkeys(("token_type_embeddings", "position_embeddings"), 0.22)
+    assert spread == pytest.approx({"chars": 0.44, **others}, rel=0.08)
 
 
 class TestAttentionLayer:
@@ -266,11 +251,12 @@ def test_errors():
 def test_tables_of_the_model_have_the_configurations_spread():
     """The tables' initializers follow `initializer_range`, as do the kernels'."""
     sizes = {"embedding_size": 60, "max_position_embeddings": 100, "num_hidden_layers": 1}
-    with tf.Graph().as_default():
+    with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         config = albert(initializer_range=0.3, **sizes)
         modeling.AlbertModel(config, False, tf.zeros([2, 5], tf.int32))
-        spread = spread_of_variables("embeddings", "kernel")
+        session.run(tf.global_variables_initializer())
+        spread = spread_of_variables(session, "embeddings", "kernel")
     assert len([name for name in spread if name.endswith("embeddings")]) == 3
     assert len(spread) > 6
     # A normal distribution cut off at two standard deviations has 0.88 of the spread.

@@ -70,6 +70,8 @@ def groups(tokens):
 
 @hypothesis.given(text=TEXTS, lower=st.booleans())
 @hypothesis.example("19, and 9,", True)
+@hypothesis.example("", True)
+@hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", True)
 @SETTINGS
 def test_tokens_and_their_places(model, align, text, lower):
     """Ids are the tokenizer's; places lie in the text and in order; what is there spells the tokens
@@ -120,12 +122,6 @@ def test_ascii_text_is_aligned_as_any_other(align, text, lower):
     count = len(short.ids)
     for column in ("ids", "starts", "ends"):
         assert getattr(long, column)[:count].tolist() == getattr(short, column).tolist()
-
-
-def test_text_without_tokens(align):
-    for text in ("", " ", "\n\t ", "\u0301", "\u200b\u200b", "\ufeff", "\u3000"):
-        tokens = align(text)
-        assert [len(c) for c in (tokens.ids, tokens.starts, tokens.ends)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +256,7 @@ class TestWordPiece:
         return places
 
     @hypothesis.given(text=TEXTS, lower=st.booleans())
+    @hypothesis.example(" \n\u0301\u200b", True)
     @hypothesis.example("The\u0301  of\u200b, caf\u00e9\x00 1995 각중文 \u2028that", True)
     @SETTINGS
     def test_tokens_and_their_places(self, aligner, vocab, text, lower):
@@ -274,11 +271,6 @@ class TestWordPiece:
         assert found == list(zip(tokens.ids, tokens.starts, tokens.ends, strict=True))
         assert tokens.ids.tolist() == aligner.ids(text, lower)
         assert tokens.first_word == 0
-
-    def test_nothing(self, aligner):
-        for text in ("", " ", "\u200b", " \n\u0301 "):
-            tokens = aligner.tokenize(text, True)
-            assert len(tokens.ids) == len(tokens.starts) == len(tokens.ends) == 0
 
     def test_more_words_than_are_remembered(self, vocab, monkeypatch):
         monkeypatch.setattr("token_offsets._REMEMBERED_WORDS", 3)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tokenization
 from runtime.errors import UserError
-from sentencepiece_text import ends_in_digit_comma
+from tests.helpers.texts import TEXTS
 from tokenization import FullTokenizer
 
 WORDS = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "##n", "Un"]
@@ -256,11 +256,6 @@ def test_other_pieces_stay_whole(sp):
         assert tokenization.encode_ids(sp, text) == sp.encode(text, out_type=int)
 
 
-def test_which_pieces_end_in_digit_and_comma():
-    assert all(map(ends_in_digit_comma, ("\u25811995,", "1,", "\u0663,")))
-    assert not any(map(ends_in_digit_comma, (",", "a,", "1", "1,0", "\u2581,", "")))
-
-
 def test_sampled_pieces_spell_the_text(sp):
     text = "the norman conquest of england"
     draws = {tuple(tokenization.encode_pieces(sp, text, sample=True)) for _ in range(20)}
@@ -303,6 +298,9 @@ def test_files_that_cannot_be_read_are_errors_with_their_paths(tmp_path):
             message = "pipe is not a regular file" if name == "pipe" else name
             with pytest.raises(UserError, match=message):
                 FullTokenizer(*arguments)
+    for nothing in (None, ""):
+        with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
+            FullTokenizer(nothing, spm_model_file=nothing)
 
 
 def test_file_that_is_no_model_is_an_error_with_its_path(model_file, tmp_path):
@@ -314,25 +312,7 @@ def test_file_that_is_no_model_is_an_error_with_its_path(model_file, tmp_path):
             FullTokenizer(None, spm_model_file=str(tmp_path / "other.model"))
 
 
-@pytest.mark.parametrize("nothing", [None, ""])
-def test_neither_file_is_an_error(nothing):
-    with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
-        FullTokenizer(nothing, spm_model_file=nothing)
-
-
 # One object for the tasks.
-
-
-TEXTS = st.lists(
-    st.one_of(
-        st.text(st.characters(exclude_categories=()), max_size=12),
-        st.lists(
-            st.sampled_from(["the", " King", "1,", "9, ", "1995,", " [CLS]", "é", "¨", "un"]),
-            max_size=8,
-        ).map("".join),
-    ),
-    max_size=6,
-)
 
 
 @pytest.fixture(scope="module", params=["en8k", "tiny", "wordpiece"])
@@ -350,7 +330,7 @@ def tokenizers(request, tmp_path_factory):
     return [FullTokenizer(str(path), lower) for lower in (True, False)]
 
 
-@hypothesis.given(texts=TEXTS)
+@hypothesis.given(texts=st.lists(TEXTS, max_size=6))
 @hypothesis.example(["x [CLS] y", "the [SEP], 1, 9,", ""])
 @many
 def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):

@@ -208,9 +208,6 @@ def numpy_encode(config, values, ids, mask, segments):
             scope = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
             state = numpy_block(state, mask, w, scope, config)
             layers.append(state)
-    # Without the pooler's weights, the function of the encoder alone is tested.
-    if "bert/pooler/dense/kernel" not in w:
-        return embedding, layers, None
     return embedding, layers, np.tanh(numpy_dense(state[:, 0], w, "bert/pooler/dense"))
 
 

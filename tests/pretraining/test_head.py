@@ -20,13 +20,13 @@ TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 SIZES = {
     "vocab_size": 211,
     "hidden_size": 12,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 16,
     "max_position_embeddings": 16,
     "type_vocab_size": 2,
 }
-TINY = modeling.AlbertConfig(**SIZES, embedding_size=8, num_hidden_groups=2)
+TINY = modeling.AlbertConfig(**SIZES, embedding_size=8)
 
 
 def build(config, features, mode, init_checkpoint=None, num_groups=0):
@@ -191,14 +191,15 @@ def test_scores_over_the_vocabulary_are_of_masked_places_only(mode):
 
 def test_all_groups_start_from_the_first(tmp_path):
     """A checkpoint of one group serves both, with `num_groups`."""
-    single = modeling.AlbertConfig.from_dict({**TINY.to_dict(), "num_hidden_groups": 1})
+    groups = {"num_hidden_layers": 2, "num_hidden_groups": 2}
+    config = modeling.AlbertConfig.from_dict({**TINY.to_dict(), **groups})
     with tf.Graph().as_default(), tf.Session() as session:
-        build(single, tiny_features(), PREDICT)
+        build(TINY, tiny_features(), PREDICT)
         session.run(tf.global_variables_initializer())
         path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
     reader = tf.train.load_checkpoint(path)
     with tf.Graph().as_default(), tf.Session() as session:
-        build(TINY, tiny_features(), TRAIN, path, num_groups=2)
+        build(config, tiny_features(), TRAIN, path, num_groups=2)
         session.run(tf.global_variables_initializer())
         for name, value in session.run({v.op.name: v for v in tf.trainable_variables()}).items():
             source = name.replace("group_1/inner", "group_0/inner")

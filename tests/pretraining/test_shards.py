@@ -126,13 +126,17 @@ def test_small_text_is_shared_out_as_well(corpus, tokenizer, tmp_path, count):
     assert sum(sizes) == (corpus / "dev.txt").stat().st_size
 
 
-def test_text_that_is_too_short(corpus, tokenizer, tmp_path):
+def test_text_that_is_too_short_and_a_file_of_others(corpus, tokenizer, tmp_path):
     with pytest.raises(UserError, match="too short for 61 output files: .* 60 documents"):
         make([corpus / "dev.txt"], [tmp_path / str(k) for k in range(61)], tokenizer)
     (tmp_path / "text.txt").write_text("axono ayono")
     with pytest.raises(UserError, match="shard: no pair of sentences"):
         make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer)
     assert os.listdir(tmp_path) == ["text.txt"]
+    (tmp_path / "shard").write_text("mine")
+    with pytest.raises(UserError, match="not written by this program"):
+        make([corpus / "dev.txt"], [tmp_path / "shard"], tokenizer)
+    assert (tmp_path / "shard").read_text() == "mine"
 
 
 def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, small_blocks):

@@ -26,7 +26,7 @@ TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 SIZES = {
     "vocab_size": 60,
     "hidden_size": 16,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 32,
     "max_position_embeddings": 32,
@@ -53,7 +53,7 @@ def rewritten(graph, outputs=(), **lists):
 
 
 def nodes_of_gelu(graph):
-    """Of the forward pass of the first block."""
+    """Of the forward pass."""
     scope = "bert/encoder/transformer/group_0/layer_0/inner_group_0/ffn_1/intermediate/"
     kinds = ("AddV2", "Mul", "Tanh")
     return [
@@ -198,6 +198,7 @@ class TestModel:
     @pytest.mark.parametrize(
         ("value", "options"),
         [("1", {}), ("1", {"use_einsum": True}), ("basic", {}), (BERT_LIST, {})],
+        ids=["1", "1, einsum", "basic", "bert.json"],
     )
     def test_matrix_products(self, value, options):
         """Of the encoder, and with the other lists of the head too."""
@@ -205,9 +206,9 @@ class TestModel:
         operations = build(value, **options)[0].get_operations()
         products = [o for o in operations if o.type in PRODUCTS and scope.match(o.name)]
         assert {o.get_attr("T") for o in products} == {tf.bfloat16}
-        # Per layer 6 dense layers and 2 of attention, before them one dense layer; forward, and
-        # two backward each.
-        assert sum(bool(IN_ENCODER.match(o.name)) for o in products) == 3 * (2 * 8 + 1)
+        # 6 dense layers and 2 of attention, before them one dense layer; forward, and two backward
+        # each.
+        assert sum(bool(IN_ENCODER.match(o.name)) for o in products) == 3 * (8 + 1)
 
     def test_what_must_be_precise_is_float32(self):
         graph, spec = build("1")
@@ -256,7 +257,7 @@ class TestModel:
         config = configuration.load("1")
         graphs = build()[0], _build.__wrapped__(None, TRAIN, 1)[0]
         first, second = (plan(graph.as_graph_def(), config) for graph in graphs)
-        assert first == second and sum(d.is_converted for d in first.decisions) > 100
+        assert first == second and sum(d.is_converted for d in first.decisions) > 50
 
     @pytest.mark.parametrize(
         ("value", "mode", "is_converted"),
@@ -325,7 +326,7 @@ class TestModel:
 def test_bert_json_converts_a_bert_as_it_converts_an_albert():
     """Operation by operation of the encoder; the names of its parts differ."""
     config, converted = configuration.load(BERT_LIST), []
-    albert = AlbertConfig(**SIZES, **DROPOUT, embedding_size=16, num_hidden_groups=2)
+    albert = AlbertConfig(**SIZES, **DROPOUT, embedding_size=16)
     for sizes in (albert, BertConfig(**SIZES, **DROPOUT, type_vocab_size=2)):
         decisions = plan(build(config=sizes)[0].as_graph_def(), config).decisions
         converted.append(
@@ -333,7 +334,7 @@ def test_bert_json_converts_a_bert_as_it_converts_an_albert():
         )
     assert converted[0] == converted[1]
     # Scaling a query, forward and backward, and GELU forward.
-    assert converted[1]["Mul", rules.FORCED] == 2 * (2 + 6)
+    assert converted[1]["Mul", rules.FORCED] == 2 + 6
 
 
 @pytest.mark.parametrize("mode", [TRAIN, PREDICT])
@@ -404,7 +405,7 @@ def input_fn():
 
 def train(folder, value, steps, **options):
     """Trains up to a step, without dropout; the losses on the way."""
-    config, losses = AlbertConfig(**{**SIZES, "num_hidden_layers": 1}, embedding_size=8), Losses()
+    config, losses = AlbertConfig(**SIZES, embedding_size=8), Losses()
     estimators.Estimator(
         make_model_fn(value, config, **options),
         config=estimators.RunConfig(
