@@ -10,20 +10,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import modeling
-from tests.helpers.encoders import load_random_values
+from tests.helpers.encoders import albert, load_random_values
 from token_rows import PackedRows
 
-CONFIG = modeling.AlbertConfig(
-    vocab_size=50,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=80,
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
+CONFIG = albert(num_hidden_layers=2, max_position_embeddings=80)
 
 
 def make_mask(lengths, width, holes=()):
@@ -92,11 +82,11 @@ RECOMPUTED = pytest.mark.parametrize("recomputes", [False, True], ids=["", "reco
 @RECOMPUTED
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_equals_the_padded_form(mask, recomputes):
-    factors = np.random.RandomState(5).randn(*mask.shape, 16) * mask[..., np.newaxis]
+    real = mask == 1
+    factors = np.random.RandomState(5).randn(*mask.shape, CONFIG.hidden_size) * real[..., None]
     options = {"remove_padding": True, "gradient_checkpointing": recomputes}
     states, gradients = run(mask, factors, **options)
     expected, expected_gradients = run(mask, factors)
-    real = mask == 1
     np.testing.assert_allclose(states[real], expected[real], atol=1e-5)
     assert not states[~real].any()
     assert_same_gradients(gradients, expected_gradients)
@@ -109,10 +99,10 @@ def test_the_last_layer_at_some_positions_alone(remove_padding, recomputes):
     mask, options = MASKS["lengths and holes"], {"gradient_checkpointing": recomputes}
     rows = np.arange(len(mask))[:, np.newaxis]
     for positions in ([(0,)] * 5, [(0, 4), (0, 0), (0, 3), (0, 4), (0, 0)]):
-        factors = np.random.RandomState(5).randn(*np.shape(positions), 16)
+        factors = np.random.RandomState(5).randn(*np.shape(positions), CONFIG.hidden_size)
         options |= {"at_positions": True, "remove_padding": remove_padding}
         states, gradients = run(mask, factors, positions, **options)
-        of_all = np.zeros([*mask.shape, 16])
+        of_all = np.zeros([*mask.shape, CONFIG.hidden_size])
         np.add.at(of_all, (rows, positions), factors)
         expected, expected_gradients = run(mask, of_all)
         np.testing.assert_allclose(states, expected[rows, positions], atol=1e-5)
@@ -126,7 +116,7 @@ def test_one_position_of_all_sequences():
         model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
         products = [o for o in graph.get_operations() if o.type == "Einsum"]
         rows = [o.outputs[0].shape[0] for o in products if "/layer_1/" in o.name]
-    assert model.get_sequence_output().shape == (6, 1, 16)
+    assert model.get_sequence_output().shape == (6, 1, CONFIG.hidden_size)
     assert sorted(rows) == [6] * 3 + [6 * 20] * 3
 
 
@@ -142,7 +132,7 @@ def test_the_number_of_rows_follows_the_tokens():
 
 def test_dropout_reaches_real_tokens_alone():
     """And draws one mask, forward and backward, so that gradients are finite and repeat."""
-    config = modeling.AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": 0.5})
+    config = albert(num_hidden_layers=2, max_position_embeddings=80, hidden_dropout_prob=0.5)
     mask = MASKS["lengths and holes"]
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(3)

@@ -17,16 +17,9 @@ from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
 from runtime.training.run_flags import define_flags
+from tests.helpers.models import CONFIGS
 
-CONFIG = {
-    "embedding_size": 8,
-    "hidden_size": 12,
-    "num_hidden_layers": 2,
-    "num_hidden_groups": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 32,
-}
+CONFIG = {**CONFIGS["albert"], "max_position_embeddings": 32}
 
 
 @pytest.fixture
