@@ -34,9 +34,8 @@ def choose_in_a_loop(sizes_of_words, order, sizes, budget, taken):
 @given(st.data())
 def test_words_are_chosen_as_in_a_loop(data):
     ngram = data.draw(st.integers(1, 4))
-    texts = data.draw(
-        st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=12), min_size=1, max_size=5)
-    )
+    row = st.lists(st.integers(1, 5), min_size=1, max_size=12)
+    texts = data.draw(st.lists(row, min_size=1, max_size=5))
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     width = max(map(len, texts))
     begins = np.zeros((len(texts), width + ngram), int)
@@ -52,12 +51,9 @@ def test_words_are_chosen_as_in_a_loop(data):
     before = taken.copy()
     chosen = choose_ngrams(words, order, sizes, budget, taken)
     for row, text in enumerate(texts):
+        own_order, own_taken = order[row, : len(text)].tolist(), np.flatnonzero(before[row])
         expected = choose_in_a_loop(
-            text,
-            order[row, : len(text)].tolist(),
-            sizes[row].tolist(),
-            budget[row],
-            set(np.flatnonzero(before[row]).tolist()),
+            text, own_order, sizes[row].tolist(), budget[row], set(own_taken.tolist())
         )
         assert set(np.flatnonzero(chosen[row]).tolist()) == expected
     np.testing.assert_array_equal(taken, before | chosen)
@@ -72,9 +68,18 @@ def rows_of(count, length_a, length_b, seq_length):
     return ids, layout, rng.random((count, seq_length)) < 0.35
 
 
-def mask(options, ids, layout, begins_word, seed=0):
-    masker = Masker(options, MASK, VOCAB_SIZE)
-    return masker.mask(ids, layout, begins_word, np.random.default_rng(seed))
+def mask(options, ids, layout, begins_word=None, vocab_size=VOCAB_SIZE):
+    """What is masked; without `begins_word`, every token is a word."""
+    if begins_word is None:
+        begins_word = np.ones(ids.shape, bool)
+    masker = Masker(options, MASK, vocab_size)
+    return masker.mask(ids, layout, begins_word, np.random.default_rng(0))
+
+
+def changes_of(masked, ids):
+    """What there was in the masked places of all rows, and what there is now."""
+    used = np.arange(masked.positions.shape[1]) < masked.counts[:, np.newaxis]
+    return (np.take_along_axis(i, masked.positions, axis=1)[used] for i in (ids, masked.ids))
 
 
 @pytest.mark.parametrize("permutation", [False, True])
@@ -86,8 +91,8 @@ def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words)
     starts = layout.word_starts(begins_word) if whole_words else layout.in_text
     word_numbers = np.cumsum(starts, axis=1)
     assert masked.positions.shape == masked.labels.shape == (300, 12 if permutation else 6)
-    for row in range(300):
-        count = masked.counts[row]
+    moved = 0
+    for row, count in enumerate(masked.counts):
         places = masked.positions[row, :count]
         assert (np.diff(places) > 0).all() and layout.in_text[row, places].all()
         np.testing.assert_array_equal(masked.labels[row, :count], ids[row, places])
@@ -97,38 +102,31 @@ def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words)
         numbers = set(word_numbers[row, places].tolist())
         of_words = np.isin(word_numbers[row], list(numbers)) & layout.in_text[row]
         np.testing.assert_array_equal(np.flatnonzero(of_words), places)
+        # Permuted tokens are those of other places; [MASK] and any token are in six at most.
+        now, before = masked.ids[row, places], ids[row, places]
+        foreign = ~np.isin(now, before)
+        assert foreign.sum() <= 6
+        moved += ((now != before) & ~foreign).sum()
+    assert moved > 1000 or not permutation
     # 53 tokens: 8 of them would be more than the 6 that are allowed.
     assert masked.counts.max() == (12 if permutation else 6)
 
 
-def test_permuted_tokens_are_those_of_other_places():
-    """Without masks' own replacements, a row has the same tokens as before."""
-    ids, layout, begins_word = rows_of(300, 20, 30, 64)
-    masked = mask(MaskingOptions(6, 0.15, do_permutation=True), ids, layout, begins_word)
-    moved = 0
-    for row in range(300):
-        places = masked.positions[row, : masked.counts[row]]
-        now, before = masked.ids[row, places], ids[row, places]
-        foreign = ~np.isin(now, before)
-        # [MASK] and any token stand in the place of at most six.
-        assert foreign.sum() <= 6
-        moved += ((now != before) & ~foreign).sum()
-    assert moved > 1000
-
-
-def test_how_many_are_masked():
-    for length, probability, most, wanted in (
+@pytest.mark.parametrize(
+    ("length", "probability", "most", "wanted"),
+    [
         (13, 0.15, 20, 2),
         (7, 0.0, 20, 0),
         (4, 0.01, 20, 1),
         (67, 0.15, 20, 10),
         (67, 0.15, 5, 5),
         (20, 0.125, 20, 2),
-    ):
-        ids, layout, _ = rows_of(10, 1, length - 4, 70)
-        begins_word = np.ones(ids.shape, bool)
-        masked = mask(MaskingOptions(most, probability), ids, layout, begins_word)
-        assert masked.counts.tolist() == [wanted] * 10
+    ],
+)
+def test_how_many_are_masked(length, probability, most, wanted):
+    ids, layout, _ = rows_of(10, 1, length - 4, 70)
+    masked = mask(MaskingOptions(most, probability), ids, layout)
+    assert masked.counts.tolist() == [wanted] * 10
 
 
 @pytest.mark.parametrize("favor_shorter", [True, False])
@@ -137,7 +135,7 @@ def test_longer_runs_are_rarer(favor_shorter):
     ids, layout, _ = rows_of(6000, 200, 300, 512)
     options = MaskingOptions(6, 0.006, favor_shorter_ngram=favor_shorter)
     assert round(503 * 0.006) == 3
-    masked = mask(options, ids, layout, np.ones(ids.shape, bool))
+    masked = mask(options, ids, layout)
     # Three tokens of three words: alone, two and one, or all together (which three alone seldom
     # are by chance).
     shapes = collections.Counter(
@@ -147,47 +145,31 @@ def test_longer_runs_are_rarer(favor_shorter):
     p = np.array([1, 1 / 2, 1 / 3]) / (11 / 6)
     p = p if favor_shorter else p[::-1]
     # A run of three at once, or what fits: after one, one or two; after two, one.
-    together = p[2]
-    pair = p[1] + p[0] * (p[1] + p[2])
-    alone = p[0] * p[0]
-    found = np.array(
-        [shapes[True, True], shapes[True, False] + shapes[False, True], shapes[False, False]]
-    )
-    np.testing.assert_allclose(found / 6000, [together, pair, alone], atol=0.03)
+    expected = [p[2], p[1] + p[0] * (p[1] + p[2]), p[0] * p[0]]
+    pairs = shapes[True, False] + shapes[False, True]
+    found = np.array([shapes[True, True], pairs, shapes[False, False]])
+    np.testing.assert_allclose(found / 6000, expected, atol=0.03)
 
 
 def test_what_stands_in_the_place_of_masked_tokens():
     """80% [MASK], 10% unchanged, 10% any token: within four standard deviations."""
     ids, layout, begins_word = rows_of(1000, 100, 149, 256)
-    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word)
-    kinds = collections.Counter()
-    drawn = []
-    for row in range(1000):
-        places = masked.positions[row, : masked.counts[row]]
-        for now, before in zip(masked.ids[row, places], ids[row, places], strict=True):
-            kind = "mask" if now == MASK else "same" if now == before else "any"
-            kinds[kind] += 1
-            if kind == "any":
-                drawn.append(int(now))
-    total = sum(kinds.values())
-    for kind, share in (("mask", 0.8), ("same", 0.1), ("any", 0.1)):
-        tolerance = 4 * np.sqrt(share * (1 - share) / total) + 0.1 / VOCAB_SIZE
-        assert abs(kinds[kind] / total - share) < tolerance
+    before, now = changes_of(mask(MaskingOptions(40, 0.15), ids, layout, begins_word), ids)
+    is_mask, is_same = now == MASK, now == before
+    drawn = now[~is_mask & ~is_same]
+    for count, share in ((is_mask.sum(), 0.8), (is_same.sum(), 0.1), (len(drawn), 0.1)):
+        tolerance = 4 * np.sqrt(share * (1 - share) / len(now)) + 0.1 / VOCAB_SIZE
+        assert abs(count / len(now) - share) < tolerance
     assert len(set(drawn)) > 0.9 * VOCAB_SIZE and min(drawn) >= 0 and max(drawn) < VOCAB_SIZE
-
-
-def test_every_id_may_take_the_place_of_a_masked_token():
-    """That one of 20 never does has a chance of exp(-70)."""
-    ids, layout, begins_word = rows_of(1000, 100, 149, 256)
-    masker = Masker(MaskingOptions(40, 0.15), MASK, 20)
-    masked = masker.mask(ids, layout, begins_word, np.random.default_rng(3))
+    # Every id may be drawn; that one of 20 never is has a chance of exp(-70).
+    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word, vocab_size=20)
     assert set(masked.ids[masked.ids != ids]) == set(range(20))
 
 
 def test_every_word_is_masked_equally_often():
     """Within five standard deviations; where words are cut off by the text's ends they are not."""
     ids, layout, _ = rows_of(8000, 10, 10, 24)
-    masked = mask(MaskingOptions(1, 0.01), ids, layout, np.ones(ids.shape, bool))
+    masked = mask(MaskingOptions(1, 0.01), ids, layout)
     counts = np.bincount(masked.positions[:, 0], minlength=24)[layout.in_text[0]]
     assert counts.sum() == 8000
     assert np.abs(counts - 400).max() < 5 * np.sqrt(400)

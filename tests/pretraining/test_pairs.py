@@ -84,9 +84,6 @@ def test_the_only_document_gives_other_sentences_of_its_own():
         for pair in maker(documents, max_seq_length=13, seed=seed).pairs(0):
             assert pair.label == 1
             assert pair.a_end <= pair.b_start or pair.b_end <= pair.a_start
-
-
-def test_a_single_sentence_gives_no_pair():
     assert not list(maker(documents_of([10])).pairs(0))
 
 

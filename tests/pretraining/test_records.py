@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from pretraining.masking import Masked
-from pretraining.records import PairRecordMaker, feature_spec
+from pretraining.records import PairRecordMaker
 from pretraining.sequences import Layout, SequenceBatch
 
 
@@ -46,13 +46,3 @@ def test_records_have_the_reference_keys_and_types(rows):
             assert list(feature[key].int64_list.value) == list(map(int, values)), key
         weights = [1.0] * masked.counts[row] + [0.0] * (8 - masked.counts[row])
         assert list(feature["masked_lm_weights"].float_list.value) == weights
-
-
-@pytest.mark.parametrize("with_masks", [True, False])
-def test_records_are_read_with_the_spec(rows, with_masks):
-    records = list(PairRecordMaker(200, 8, 30000).records(*rows))
-    with tf.Graph().as_default(), tf.Session() as session:
-        parsed = session.run(tf.io.parse_example(records, feature_spec(200, 8, with_masks)))
-    np.testing.assert_array_equal(parsed["input_ids"], rows[0].ids)
-    assert ("token_boundary" in parsed) == (not with_masks)
-    assert ("masked_lm_weights" in parsed) == with_masks

@@ -17,50 +17,25 @@ from runtime.distributed import Worker
 from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
 from runtime.training.run_flags import define_flags
+from tests.helpers.models import CONFIGS
 
-CONFIG = {
-    "embedding_size": 8,
-    "hidden_size": 12,
-    "num_hidden_layers": 2,
-    "num_hidden_groups": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 32,
-}
+CONFIG = {**CONFIGS["albert"], "max_position_embeddings": 32}
 
 
 @pytest.fixture
 def make(set_flags, files, encoder, tmp_path):
     """Makes the task of some flags; it trains on the file with masks."""
+    config = tmp_path / "albert.json"
+    config.write_text(json.dumps({**CONFIG, "vocab_size": encoder.tokenizer.size}))
+    always = [f"--albert_config_file={config}", f"--input_file={files['masked']}"]
+    always += [f"--output_dir={tmp_path / 'out'}", "--max_seq_length=32"]
 
     def make(*flags):
-        config = tmp_path / "albert.json"
-        config.write_text(json.dumps({**CONFIG, "vocab_size": encoder.tokenizer.size}))
-        set_flags(
-            [lambda: define_flags(define_pretraining_flags)],
-            f"--albert_config_file={config}",
-            f"--input_file={files['masked']}",
-            f"--output_dir={tmp_path / 'out'}",
-            "--max_seq_length=32",
-            "--max_predictions_per_seq=4",
-            *flags,
-        )
+        definers = [lambda: define_flags(define_pretraining_flags)]
+        set_flags(definers, *always, "--max_predictions_per_seq=4", *flags)
         return PretrainingTask(Settings())
 
     return make
-
-
-@pytest.fixture
-def looked_at(monkeypatch):
-    """The files that were looked at, from call to call."""
-    found, check = [], task_module.check_files
-
-    def noting(files, options):
-        found.append(files)
-        check(files, options)
-
-    monkeypatch.setattr(task_module, "check_files", noting)
-    return found
 
 
 @pytest.fixture
@@ -70,46 +45,46 @@ def other(files, tmp_path):
 
 
 class TestParts:
-    @pytest.mark.parametrize("way", ["a run", "check_setup.py"])
+    @pytest.mark.parametrize("is_run", [True, False], ids=["a run", "check_setup.py"])
     @pytest.mark.parametrize(
         ("train", "evaluate", "eval_file", "expected"),
         [
-            (True, True, False, [["train"]]),
-            (True, True, True, [["train"], ["other"]]),
-            (False, True, False, [["train"]]),
-            (False, True, True, [["other"]]),
-            (True, False, False, [["train"]]),
+            (True, True, False, ["train"]),
+            (True, True, True, ["train", "other"]),
+            (False, True, False, ["train"]),
+            (False, True, True, ["other"]),
+            (True, False, False, ["train"]),
         ],
     )
     def test_no_file_is_read_twice(
-        self, make, files, other, looked_at, train, evaluate, eval_file, expected, way
+        self, make, files, other, monkeypatch, train, evaluate, eval_file, expected, is_run
     ):
         """It takes minutes for large ones."""
+        looked_at, check = [], task_module.check_files
+        monkeypatch.setattr(
+            task_module, "check_files", lambda f, options: looked_at.append(f) or check(f, options)
+        )
         flags = [f"--eval_file={other}"] if eval_file else []
         task = make(f"--do_train={train}", f"--do_eval={evaluate}", *flags)
-        for name in task.wanted():
-            part = task.part(name)
-            part.prepared() if way == "a run" else dict(part.describe())
+        for part in map(task.part, task.wanted()):
+            part.prepared() if is_run else dict(part.describe())
         paths = {"train": files["masked"], "other": other}
-        assert looked_at == [[paths[name] for name in names] for names in expected]
+        assert looked_at == [[paths[name]] for name in expected]
 
-    def test_what_is_scored_is_cut_to_max_eval_steps(self, make, files):
-        flags = ("--do_eval", "--eval_batch_size=8", "--max_eval_steps=2")
-        task = make(*flags)
+    def test_what_is_scored_is_cut_to_max_eval_steps(self, make):
+        flags = ("--do_eval", "--eval_batch_size=8")
+        task = make(*flags, "--max_eval_steps=2")
         train, dev = (task.part(name).prepared() for name in ("train", "dev"))
         count = train.num_records
         assert count > 16 and train.num_examples == dev.num_examples == count
         assert train.max_batches is None
         assert (dev.num_records, dev.max_batches) == (16, 2)
-        assert make(*flags[:2], "--max_eval_steps=1000").part("dev").prepared().num_records == count
+        assert make(*flags, "--max_eval_steps=1000").part("dev").prepared().num_records == count
 
     def test_masks_are_drawn_where_the_flags_say_so(self, make, files, corpus):
         assert make().part("train").prepared().transform is None
-        drawing = make(
-            "--masked_lm_budget=0.2",
-            f"--spm_model_file={corpus / 'spm.model'}",
-            f"--input_file={files['plain']}",
-        )
+        model = f"--spm_model_file={corpus / 'spm.model'}"
+        drawing = make("--masked_lm_budget=0.2", model, f"--input_file={files['plain']}")
         data = drawing.part("train").prepared()
         assert data.transform is not None
         assert "token_boundary" in data.spec and "masked_lm_ids" not in data.spec
@@ -142,19 +117,19 @@ def test_groups_start_from_the_first_where_the_flags_say_so(make):
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("flag", "words"),
     [
-        (["--do_train=false"], "nothing to do: at least one of --do_train and --do_eval"),
-        (["--input_file="], "--input_file is required"),
-        (["--num_train_epochs=2"], "--num_train_epochs has no use in pretraining"),
-        (["--num_train_steps=0"], "--num_train_steps must be positive, not 0"),
-        (["--masked_lm_budget=0.1"], "--masked_lm_budget needs --spm_model_file or --vocab_file"),
-        (["--max_seq_length=64"], "--max_seq_length 64 is more than the 32 positions of "),
+        ("--do_train=false", "nothing to do: at least one of --do_train and --do_eval"),
+        ("--input_file=", "--input_file is required"),
+        ("--num_train_epochs=2", "--num_train_epochs has no use in pretraining"),
+        ("--num_train_steps=0", "--num_train_steps must be positive, not 0"),
+        ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
+        ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
     ],
 )
-def test_flags_that_do_not_fit(make, flags, words):
+def test_flags_that_do_not_fit(make, flag, words):
     with pytest.raises(FlagError, match=words):
-        make(*flags)
+        make(flag)
 
 
 def test_a_tokenizer_of_another_model(make, squad_dir):

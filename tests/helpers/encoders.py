@@ -1,0 +1,242 @@
+"""Encoders with random weights: what the product, NumPy and `transformers` make of them."""
+
+from __future__ import annotations
+
+import collections
+import math
+import pathlib
+import types
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import modeling
+
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 20,
+    "initializer_range": 0.1,
+}
+
+
+def albert(**changes) -> modeling.AlbertConfig:
+    return modeling.AlbertConfig(**{**SMALL, "embedding_size": 12, **changes})
+
+
+def bert(**changes) -> modeling.BertConfig:
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "type_vocab_size": 2}
+    return modeling.BertConfig(**{**SMALL, **none, **changes})
+
+
+def make_inputs(batch: int = 4, length: int = 15, seed: int = 0) -> list[np.ndarray]:
+    """Ids, mask and segments; the masks have holes in the middle, padding, or neither."""
+    rng = np.random.default_rng(seed)
+    mask = (rng.random([batch, length]) > 0.3).astype("i4")
+    mask[0] = 1
+    mask[1:, 0] = 1
+    mask[2:, length - 4 :] = 0
+    ids = rng.integers(0, SMALL["vocab_size"], [batch, length]).astype("i4")
+    return [ids, mask, rng.integers(0, 2, [batch, length]).astype("i4")]
+
+
+def load_values(session: tf.Session, values: Mapping[str, np.ndarray]) -> None:
+    """Gives the trainable variables values by name, in one run."""
+    variables = tf.trainable_variables()
+    feed = {v.initializer.inputs[1]: values[v.op.name] for v in variables}
+    session.run([v.initializer for v in variables], feed)
+
+
+def load_random_values(
+    session: tf.Session, seed: int = 1, spread: float = 0.1
+) -> dict[str, np.ndarray]:
+    """Gives the trainable variables random values, and returns them by name.
+
+    No bias, beta or gamma is left where a mix-up would not show.
+    """
+    rng, values = np.random.default_rng(seed), {}
+    for variable in tf.trainable_variables():
+        value = rng.normal(0, spread, variable.shape.as_list())
+        values[variable.op.name] = (value + variable.op.name.endswith("gamma")).astype("f4")
+    load_values(session, values)
+    return values
+
+
+def run_with_random_values(build: Callable, save_to: pathlib.Path | None = None) -> tuple:
+    """What `build` makes with random weights, in a graph of its own, and those weights."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        outputs = build()
+        values = load_random_values(session)
+        if save_to:
+            saver = tf.train.Saver(tf.trainable_variables())
+            saver.save(session, str(save_to), write_meta_graph=False, write_state=False)
+        return session.run(outputs), values
+
+
+def outputs_of(model: modeling.Encoder) -> dict[str, tf.Tensor | list[tf.Tensor]]:
+    return {
+        "words": model.get_word_embedding_output(),
+        "embedding": model.get_embedding_output(),
+        "layers": model.get_all_encoder_layers(),
+        "sequence": model.get_sequence_output(),
+        "pooled": model.get_pooled_output(),
+        "table": model.get_embedding_table(),
+    }
+
+
+def run_model(
+    config: modeling.EncoderConfig,
+    inputs: Sequence[np.ndarray],
+    save_to: pathlib.Path | None = None,
+    **options,
+) -> types.SimpleNamespace:
+    """What the model makes of the inputs with random weights, those weights, and its op types."""
+    kinds = collections.Counter()
+
+    def build() -> dict:
+        model = modeling.Encoder(config, False, *map(tf.constant, inputs), **options)
+        kinds.update(operation.type for operation in tf.get_default_graph().get_operations())
+        return outputs_of(model)
+
+    outputs, values = run_with_random_values(build, save_to)
+    return types.SimpleNamespace(values=values, kinds=kinds, **outputs)
+
+
+def run_golden(folder: pathlib.Path) -> types.SimpleNamespace:
+    """The golden figures of a model, the product's outputs, and both sets of variables."""
+    figures = np.load(folder / "encoder.npz")
+    (config_file,) = folder.glob("*bert_config.json")
+    inputs = [figures[name] for name in ("input_ids", "input_mask", "segment_ids")]
+    with tf.Graph().as_default(), tf.Session() as session:
+        config = modeling.read_config(str(config_file))
+        model = modeling.Encoder(config, False, *map(tf.constant, inputs))
+        variables = tf.trainable_variables()
+        summary = modeling.initialize_from_checkpoint(variables, str(folder))
+        session.run(tf.global_variables_initializer())
+        outputs = session.run(outputs_of(model))
+    stored = tf.train.load_checkpoint(summary.checkpoint).get_variable_to_shape_map()
+    return types.SimpleNamespace(
+        figures=figures,
+        summary=summary,
+        shapes={v.op.name: v.shape.as_list() for v in variables},
+        stored=stored,
+        **outputs,
+    )
+
+
+def assert_close(actual, expected, atol: float) -> None:
+    np.testing.assert_allclose(np.asarray(actual, "f8"), expected, rtol=0, atol=atol)
+
+
+# An ALBERT in float64.
+
+
+def numpy_gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+NUMPY_ACTIVATIONS = {
+    "gelu": numpy_gelu,
+    "gelu_erf": np.vectorize(lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2)))),
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "linear": lambda x: x,
+}
+
+
+def numpy_layer_norm(x, w, scope):
+    centered = x - x.mean(-1, keepdims=True)
+    scale = np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-12)
+    return centered / scale * w[f"{scope}/gamma"] + w[f"{scope}/beta"]
+
+
+def numpy_dense(x, w, scope):
+    return x @ w[f"{scope}/kernel"] + w[f"{scope}/bias"]
+
+
+def numpy_softmax(x):
+    exps = np.exp(x - x.max(-1, keepdims=True))
+    return exps / exps.sum(-1, keepdims=True)
+
+
+def numpy_attention(x, y, mask, w, scope, heads, acts=(None, None, None)):
+    """Context [B, F, H] of the states x [B, F, .] that attend to y [B, T, .]."""
+    query, key, value = (
+        (act or (lambda h: h))(numpy_dense(states.astype("f8"), w, f"{scope}{name}")).reshape(
+            *states.shape[:2], heads, -1
+        )
+        for name, states, act in zip(("query", "key", "value"), (x, y, y), acts, strict=True)
+    )
+    scores = np.einsum("bfnd,btnd->bnft", query, key) / np.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = np.where(mask[:, None, None, :] == 1, scores, -np.inf)
+    context = np.einsum("bnft,btnd->bfnd", numpy_softmax(scores), value)
+    return context.reshape(*x.shape[:2], -1)
+
+
+def numpy_block(x, mask, w, scope, config):
+    heads = config.num_attention_heads
+    context = numpy_attention(x, x, mask, w, f"{scope}/attention_1/self/", heads)
+    attention = numpy_dense(context, w, f"{scope}/attention_1/output/dense")
+    x = numpy_layer_norm(x + attention, w, f"{scope}/LayerNorm")
+    wide = numpy_dense(x, w, f"{scope}/ffn_1/intermediate/dense")
+    wide = NUMPY_ACTIVATIONS[config.hidden_act](wide)
+    output = numpy_dense(wide, w, f"{scope}/ffn_1/intermediate/output/dense")
+    return numpy_layer_norm(x + output, w, f"{scope}/LayerNorm_1")
+
+
+def numpy_encode(config, values, ids, mask, segments):
+    """The embedding output, the states after every block, and the pooled output."""
+    w = {name: value.astype("f8") for name, value in values.items()}
+    total = w["bert/embeddings/word_embeddings"][ids]
+    # Segments that the table has no row for add nothing, as with the reference's one-hot product.
+    kinds = w["bert/embeddings/token_type_embeddings"]
+    total = total + np.concatenate([kinds, np.zeros_like(kinds)])[segments]
+    total = total + w["bert/embeddings/position_embeddings"][: ids.shape[1]]
+    embedding = state = numpy_layer_norm(total, w, "bert/embeddings/LayerNorm")
+    if config.embedding_size != config.hidden_size:
+        state = numpy_dense(state, w, "bert/encoder/embedding_hidden_mapping_in")
+    layers = []
+    for layer in range(config.num_hidden_layers):
+        group = layer // (config.num_hidden_layers // config.num_hidden_groups)
+        for inner in range(config.inner_group_num):
+            scope = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
+            state = numpy_block(state, mask, w, scope, config)
+            layers.append(state)
+    return embedding, layers, np.tanh(numpy_dense(state[:, 0], w, "bert/pooler/dense"))
+
+
+# The models of `transformers`.
+
+
+def transformers_model(config: modeling.EncoderConfig, checkpoint: pathlib.Path):
+    """A model of `transformers`, of BERT with the pretraining heads, with the weights of a file."""
+    pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    values = {**config.to_dict(), "hidden_act": "gelu_new"}
+    if isinstance(config, modeling.AlbertConfig):
+        from transformers.models.albert.modeling_albert import load_tf_weights_in_albert as load
+
+        model = transformers.AlbertModel(transformers.AlbertConfig(**values))
+    else:
+        from transformers.models.bert.modeling_bert import load_tf_weights_in_bert as load
+
+        model = transformers.BertForPreTraining(transformers.BertConfig(**values))
+    return load(model.eval(), model.config, str(checkpoint))
+
+
+def run_transformers(
+    config: modeling.EncoderConfig, checkpoint: pathlib.Path, inputs: Sequence[np.ndarray]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """The states before the first and after every layer, and the pooled output, from PyTorch."""
+    model = transformers_model(config, checkpoint)
+    torch = pytest.importorskip("torch")
+    ids, mask, segments = (torch.from_numpy(array).long() for array in inputs)
+    with torch.no_grad():
+        outputs = model.base_model(ids, mask, segments, output_hidden_states=True)
+    return [state.numpy() for state in outputs.hidden_states], outputs.pooler_output.numpy()
