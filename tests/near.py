@@ -27,7 +27,8 @@ def near(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the module that mirrors a source file, and those that import it by name.
 
     What runs whole programs counts only where nothing else is near: modules directly in `tests/`
-    that run programs, those of several workers, and those with tests that are marked as slow.
+    that run programs, or give the name of this one, those of several workers, and those with tests
+    that are marked as slow.
     """
     path = path.resolve().relative_to(ROOT)
     mirror = ROOT / "tests" / path.parent / f"test_{path.stem}.py"
@@ -42,6 +43,8 @@ def near(path: pathlib.Path) -> list[pathlib.Path]:
             runs = RUNNING in names and module.parent == ROOT / "tests"
             is_whole = runs or f"{RUNNING}.run_as_workers" in names or "mark.slow" in text
             (whole if is_whole else found).append(module)
+        elif path.parent == pathlib.Path() and f'"{path.stem}"' in text:
+            whole.append(module)
     return found or whole
 
 

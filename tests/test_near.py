@@ -14,9 +14,9 @@ from tests.near import near
         ("runtime/files.py", ["runtime/test_files.py"], ["test_run_squad_v1.py"]),
         ("tokenization.py", ["test_tokenization.py"], ["test_workers.py"]),
         # A program, which whole runs alone test.
-        ("run_race.py", ["test_run_race.py"], ["race/test_task.py"]),
+        ("run_race.py", ["test_conformance.py"], ["race/test_task.py"]),
         ("tests/test_docs.py", ["test_docs.py"], ["test_near.py"]),
-        ("tests/helpers/race.py", ["race/test_examples.py"], ["test_run_race.py"]),
+        ("tests/helpers/race.py", ["race/test_examples.py"], ["test_conformance.py"]),
         ("docs/race.md", [], ["race/test_features.py"]),
     ],
 )
