@@ -33,12 +33,15 @@ def near(path: pathlib.Path) -> list[pathlib.Path]:
     path = path.resolve().relative_to(ROOT)
     mirror = ROOT / "tests" / path.parent / f"test_{path.stem}.py"
     name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    programs = {path.stem: path.read_text() for path in (ROOT / "tests/programs").glob("*_*.py")}
     found, whole = [], []
     for module in sorted((ROOT / "tests").rglob("test_*.py")):
         text = module.read_text(encoding="utf-8")
+        # What it starts as several workers is a part of it.
+        parts = [text, *(code for stem, code in programs.items() if stem in text)]
         # Parsing takes a hundred times as long as this.
-        is_likely = module == mirror or name.rpartition(".")[2] in text
-        names = imported(ast.parse(text)) if is_likely else set()
+        is_likely = module == mirror or any(name.rpartition(".")[2] in part for part in parts)
+        names = set().union(*(imported(ast.parse(part)) for part in parts if is_likely))
         if module in (mirror, ROOT / path) or name in names:
             runs = RUNNING in names and module.parent == ROOT / "tests"
             is_whole = runs or f"{RUNNING}.run_as_workers" in names or "mark.slow" in text

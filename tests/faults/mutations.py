@@ -28,6 +28,8 @@ _ARITHMETIC = {
     ast.Mod: ast.FloorDiv,
 }
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+# Without `strict=True`, nothing changes but what a programmer's mistake leads to.
+_STRICT = "strict"
 # Their text is for people: what they say is no behaviour that can be wrong unnoticed.
 _TALK = ("LOG", "logging", "print", "help")
 
@@ -81,11 +83,13 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
         if name in ("annotation", "returns", "decorator_list", "format_spec"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not _is_talk(child):
+            if isinstance(child, ast.AST) and not _is_left_out(child):
                 yield from _changes(child)
 
 
-def _is_talk(node: ast.AST) -> bool:
+def _is_left_out(node: ast.AST) -> bool:
+    if isinstance(node, ast.keyword) and node.arg == _STRICT:
+        return True
     if isinstance(node, ast.JoinedStr | ast.ImportFrom | ast.Import | ast.Raise | ast.Assert):
         return True
     if isinstance(node, ast.Expr):
@@ -143,8 +147,7 @@ def _changed_calls(node: ast.Call, changed) -> Iterator[tuple[ast.AST, str, ast.
     if isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
         yield node, "function", changed(func=ast.Name(_FUNCTIONS[node.func.id]))
     for keyword in node.keywords:
-        # Without `strict`, nothing changes but what a programmer's mistake does.
-        if keyword.arg not in (None, "strict"):
+        if keyword.arg not in (None, _STRICT):
             left = [other for other in node.keywords if other is not keyword]
             yield node, f"argument {keyword.arg}", changed(keywords=left)
 

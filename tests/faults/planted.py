@@ -51,11 +51,17 @@ def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
     all_of = {path: mutations((ROOT / path).read_text()) for of in rooms().values() for path in of}
     lines = {path: len((ROOT / path).read_text().splitlines()) for path in all_of}
 
-    def draw(paths: list[str]) -> tuple[str, Mutation]:
-        path = rng.choices(paths, [lines[path] * bool(all_of[path]) for path in paths])[0]
-        return path, rng.choice(all_of[path])
+    found: list[tuple[str, Mutation]] = []
 
-    found = [draw(paths) for paths in SUBJECTS.values() for _ in range(OF_EACH_SUBJECT)]
+    def draw(paths: list[str], number: int) -> None:
+        wanted = len(found) + number
+        while len(found) < wanted:
+            path = rng.choices(paths, [lines[path] * bool(all_of[path]) for path in paths])[0]
+            one = path, rng.choice(all_of[path])
+            found.extend([one] * (one not in found))
+
+    for paths in SUBJECTS.values():
+        draw(paths, OF_EACH_SUBJECT)
     by_room = rooms()
     sizes = [sum(lines[path] for path in paths) for paths in by_room.values()]
     left = count - len(found)
@@ -66,7 +72,7 @@ def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
     for k in order[: left - sum(numbers)]:
         numbers[k] += 1
     for paths, number in zip(by_room.values(), numbers, strict=True):
-        found += [draw(paths) for _ in range(number)]
+        draw(paths, number)
     return found
 
 
