@@ -12,10 +12,10 @@ from tests.helpers.forking import ROOT
 RUNNING = "tests.helpers.running"
 
 
-def imported(tree: ast.AST) -> set[str]:
+def imported(text: str) -> set[str]:
     """Returns the full names of the modules that a source imports, and of what it takes of them."""
     names = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -26,29 +26,55 @@ def imported(tree: ast.AST) -> set[str]:
 def near(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the module that mirrors a source file, and those that import it by name.
 
-    What runs whole programs counts only where nothing else is near: modules directly in `tests/`
-    that run programs, or give the name of this one, those of several workers, and those with tests
-    that are marked as slow.
+    Where there is none, those near the modules of the product that import it. What runs whole
+    programs counts only where nothing else is near: modules directly in `tests/` that run programs,
+    or give the name of this one, those of several workers, and those with tests that are marked as
+    slow.
     """
-    path = path.resolve().relative_to(ROOT)
-    mirror = ROOT / "tests" / path.parent / f"test_{path.stem}.py"
-    name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-    programs = {path.stem: path.read_text() for path in (ROOT / "tests/programs").glob("*_*.py")}
+    path = path.resolve()
+    by_users = (test for user in users(path) for test in near_directly(user))
+    return near_directly(path) or sorted(set(by_users))
+
+
+def near_directly(path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the test modules that import a source file themselves, or mirror it."""
+    path = path.relative_to(ROOT)
+    mirror, name = ROOT / "tests" / path.parent / f"test_{path.stem}.py", name_of(path)
+    is_program = path.parent == pathlib.Path() and "__main__" in (ROOT / path).read_text()
     found, whole = [], []
     for module in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = module.read_text(encoding="utf-8")
-        # What it starts as several workers is a part of it.
-        parts = [text, *(code for stem, code in programs.items() if stem in text)]
-        # Parsing takes a hundred times as long as this.
-        is_likely = module == mirror or any(name.rpartition(".")[2] in part for part in parts)
-        names = set().union(*(imported(ast.parse(part)) for part in parts if is_likely))
+        text = text_of(module)
+        names = imported(text) if module == mirror or path.stem in text else set()
         if module in (mirror, ROOT / path) or name in names:
             runs = RUNNING in names and module.parent == ROOT / "tests"
             is_whole = runs or f"{RUNNING}.run_as_workers" in names or "mark.slow" in text
             (whole if is_whole else found).append(module)
-        elif path.parent == pathlib.Path() and f'"{path.stem}"' in text:
+        elif is_program and f'"{path.stem}"' in text:
             whole.append(module)
     return found or whole
+
+
+def text_of(module: pathlib.Path) -> str:
+    """Returns the source of a test module, with that of the programs that its workers run."""
+    text = module.read_text(encoding="utf-8")
+    for program in sorted((ROOT / "tests/programs").glob("*_*.py"), reverse=True):
+        if program.stem in text:
+            text += "\n" + program.read_text(encoding="utf-8")
+    return text
+
+
+def users(path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the modules of the product that import a source file."""
+    name = name_of(path.relative_to(ROOT))
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True)
+    modules = [ROOT / file for file in listed.stdout.split() if not file.startswith("tests/")]
+    texts = {module: module.read_text(encoding="utf-8") for module in modules}
+    return [m for m, text in texts.items() if path.stem in text and name in imported(text)]
+
+
+def name_of(path: pathlib.Path) -> str:
+    """Returns the name of the module that a file holds, given from the root on."""
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def main() -> int:

@@ -13,6 +13,9 @@ from tests.near import near
     [
         ("runtime/files.py", ["runtime/test_files.py"], ["test_run_squad_v1.py"]),
         ("tokenization.py", ["test_tokenization.py"], ["test_workers.py"]),
+        ("sharded_optimizer.py", ["test_sharded_optimizer.py"], ["test_workers.py"]),
+        # Nothing imports it but modules of the product.
+        ("sentencepiece_text.py", ["test_tokenization.py"], ["test_docs.py"]),
         # A program, which whole runs alone test.
         ("run_race.py", ["test_conformance.py"], ["race/test_task.py"]),
         ("tests/test_docs.py", ["test_docs.py"], ["test_near.py"]),
