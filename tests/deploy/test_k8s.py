@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 import shlex
 from typing import Any
@@ -36,22 +35,14 @@ def load(name: str) -> dict:
 
 
 def strict(schema: Any) -> Any:
-    """The JSON schema of what an API server takes over whole, made from its OpenAPI schema.
-
-    An API server drops fields that the schema does not name; here they are errors. A quantity may
-    be a number or a string; `null` only what is nullable.
-    """
+    """The schema with fields that it does not name as errors: an API server drops them."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    result = {key: strict(value) for key, value in schema.items() if not key.startswith("x-")}
-    if schema.get("x-kubernetes-int-or-string"):
-        result["type"] = ["integer", "string"]
-    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+    result = {key: strict(value) for key, value in schema.items()}
+    if "properties" in schema:
         result["additionalProperties"] = False
-    if schema.get("nullable"):
-        result["type"] = [result["type"], "null"]
     return result
 
 
@@ -59,9 +50,8 @@ def strict(schema: Any) -> Any:
 def validator(shared) -> jsonschema.Validator:
     """Of MPIJobs; the metadata that all Kubernetes objects have is not in the operator's schema."""
     file = shared / "schema" / "kubeflow.org_mpijobs.yaml"
-    # libyaml's loader, where it is there, takes a tenth of the time.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    definition = yaml.load(file.read_text(encoding="utf-8"), loader)
+    # libyaml's loader takes a tenth of the time.
+    definition = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
     (version,) = definition["spec"]["versions"]
     schema = strict(version["schema"]["openAPIV3Schema"])
     names = {"name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}}
@@ -71,7 +61,6 @@ def validator(shared) -> jsonschema.Validator:
         "metadata": {"type": "object", **strict({"properties": names}), "required": ["name"]},
     }
     schema["required"] = ["apiVersion", "kind", "metadata", "spec"]
-    jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
 
@@ -84,27 +73,12 @@ def test_schema(validator):
     assert {path.name for path in FOLDER.glob("mpijob-*.yaml")} == JOBS.keys()
     errors = {name: [e.message for e in validator.iter_errors(load(name))] for name in JOBS}
     assert errors == {name: [] for name in JOBS}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ("kind", "Job", "'MPIJob' was expected"),
-        ("spec slotsPerWorker", "8", "is not of type 'integer'"),
-        ("spec slots", 8, "'slots' was unexpected"),
-        ("spec mpiImplementation", "OpenMP", "is not one of"),
-        ("spec mpiReplicaSpecs Worker template spec container", [], "unexpected"),
-        ("spec mpiReplicaSpecs Worker template spec containers", None, "not of"),
-        ("spec mpiReplicaSpecs Worker template spec hostIPC", "yes", "'boolean'"),
-        ("spec runPolicy backoffLimit", None, "is not of type 'integer'"),
-    ],
-)
-def test_the_schema_finds_faults(validator, path, value, message):
+    # What an API server would drop is found, at any depth.
     job = load("mpijob-squad-8hpu.yaml")
-    *above, last = path.split()
-    functools.reduce(dict.__getitem__, above, job)[last] = value
-    (error,) = validator.iter_errors(job)
-    assert message in error.message
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["container"] = []
+    job["spec"]["runPolicy"]["backoffLimit"] = None
+    messages = sorted(error.message for error in validator.iter_errors(job))
+    assert "'container' was unexpected" in messages[0] and len(messages) == 2
 
 
 @pytest.mark.parametrize("name", JOBS)
