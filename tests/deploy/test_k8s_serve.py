@@ -6,22 +6,18 @@ import copy
 
 import kubernetes_validate
 import pytest
-import requests
 import yaml
 
 import serve
-from answering import load_model
-from serving.server import HttpServer, hosts_of, listen, url_of
+from serving.server import hosts_of, listen
 from serving.services import service_of
-from serving.web import Api, Limits
 from tests.helpers.forking import ROOT
+from tests.helpers.serving import Served, load_once
 
 FILE = ROOT / "deploy" / "k8s" / "serve.yaml"
 # The oldest and the newest whose schema the package has, of those that are kept up.
 VERSIONS = ("1.30", kubernetes_validate.latest_version())
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-
-
 DEPLOYMENT, SERVICE = yaml.safe_load_all(FILE.read_text(encoding="utf-8"))
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
@@ -59,18 +55,12 @@ def test_the_command_is_one():
 def test_probes_and_the_service_are_answered(exported):
     """Under the names that they have there, by a server of the manifest's arguments."""
     args = serve.parse(["serve.py", "MODEL", *CONTAINER["args"]])
-    model = load_model(str(exported))
     with listen(args.host, 0) as listener:
         hosts = hosts_of(listener, args.allowed_hosts)
-    api = Api(service_of(model), "squad-1.1", Limits(), "secret", hosts)
-    with listen("127.0.0.1", 0) as listener:
-        server = HttpServer(api.app(), listener, 60)
-        url = url_of(listener)
-        for path in (CONTAINER[probe]["httpGet"]["path"] for probe in PROBES):
-            # They need no token.
-            assert requests.get(url + path, headers={"Host": "10.1.2.3:8080"}).status_code == 200
-        headers = {"Host": "albert-serve", "Authorization": "Bearer secret"}
-        body = {"question": "Who?", "context": "Anna."}
-        assert requests.post(f"{url}/v1/answer", json=body, headers=headers).status_code == 200
-        server.stop()
-    api.close()
+    served = Served(service_of(load_once(str(exported))), token="secret", hosts=hosts)
+    for path in (CONTAINER[probe]["httpGet"]["path"] for probe in PROBES):
+        # They need no token.
+        assert served.get(path, headers={"Host": "10.1.2.3:8080"}).status_code == 200
+    headers = {"Host": "albert-serve", "Authorization": "Bearer secret"}
+    assert served.post(headers=headers).status_code == 200
+    served.stop()

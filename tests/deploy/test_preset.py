@@ -1,4 +1,4 @@
-"""deploy/preset.sh: the command that it makes of every preset, for MPIJobs and Slurm."""
+"""deploy/preset.sh: the command that it makes of every preset; and all scripts under shellcheck."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -146,3 +147,17 @@ def test_too_few_arguments():
     help_text = run([str(SCRIPT), "--help"]).stdout.splitlines()
     assert help_text[0].startswith("Runs the program of a preset")
     assert help_text[-1].endswith("everything is there.")
+
+
+# Where requirements/dev.txt installs shellcheck, or the system has it.
+PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck", path=PATH), reason="make install-dev has it")
+def test_shellcheck():
+    found = [ROOT / ".ci/run", *ROOT.glob("*/**/*.sh"), *ROOT.glob("*/**/*.sbatch")]
+    scripts = {str(path.relative_to(ROOT)) for path in found}
+    scripts = sorted(name for name in scripts if not name.startswith(".venv"))
+    assert {"deploy/mpirun.sh", "deploy/preset.sh", "deploy/slurm/squad.sbatch"} <= set(scripts)
+    result = run([shutil.which("shellcheck", path=PATH), *scripts], cwd=ROOT)
+    assert result.returncode == 0, result.stdout

@@ -69,63 +69,53 @@ class Cluster:
         file = Path(f"{self.call}.told")
         return file.read_text().splitlines() if file.exists() else []
 
-    def words(self, *flags: str, **variables: str) -> list[str]:
-        """The launcher's name and arguments."""
-        result = self.submit(*flags, **variables)
-        assert result.returncode == 0, result.stderr
-        return self.call.read_text().splitlines()
-
 
 @pytest.fixture
 def cluster(tmp_path) -> Cluster:
     return Cluster(tmp_path)
 
 
-def test_srun_starts_a_container_a_worker(cluster):
-    words = cluster.words()
-    container, python = words.index("apptainer"), words.index(".venv/bin/python")
-    options = "--mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores --label --cpus-per-task=16"
-    assert words[0] == "srun" and set(words[1:container]) == set(options.split())
-    assert words[container + 1] == "exec"
-    image = words.index(str(cluster.root / "data" / "python.sif"))
-    program = ["setsid", "--wait", "deploy/preset.sh", "squad_v1.1", "albert_base_v2", "/data"]
-    assert words[image + 1 : python] == program
+SRUN = "srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores --label --cpus-per-task=16"
+MPIRUN = "mpirun -np 4 --bind-to core --map-by ppr:2:node:PE=16 --tag-output "
+MPIRUN += "--merge-stderr-to-stdout"
+BINDS = "exec --bind {0}/albert:/albert --bind {0}/data:/data:ro --bind {0}/scratch:/scratch "
+BINDS += "--bind /tmp --pwd /albert"
+INSIDE = "{0}/data/python.sif setsid --wait deploy/preset.sh"
+MOUNT = "--mount=type=bind,source="
+SARUS = f"sarus run {MOUNT}{{0}}/albert,destination=/albert {MOUNT}{{0}}/data,destination=/data,"
+SARUS += f"readonly {MOUNT}{{0}}/scratch,destination=/scratch {MOUNT}/tmp,destination=/tmp "
+SARUS += "--workdir=/albert python:3.11-bookworm deploy/preset.sh"
+SQUAD = "squad_v1.1 albert_base_v2 /data .venv/bin/python --output_dir=/scratch/squad_v1.1 "
+SQUAD += "--use_horovod=true --device="
+MRPC = "glue_mrpc bert_base /data .venv/bin/python --output_dir=/scratch/glue_mrpc "
+MRPC += "--use_horovod=true --device="
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ("SLURM_GPUS_ON_NODE=2", f"{SRUN} apptainer {BINDS} {INSIDE} {SQUAD}cpu"),
+        ("LAUNCHER=mpirun", f"{MPIRUN} apptainer {BINDS} {INSIDE} {SQUAD}cpu"),
+        ("PRESET=glue_mrpc MODEL=bert_base", f"{SRUN} apptainer {BINDS} {INSIDE} {MRPC}cpu"),
+        (
+            "ENGINE=singularity DEVICE=gpu SLURM_GPUS_ON_NODE=2",
+            f"{SRUN} --gres=gpu:2 singularity {BINDS} --nv {INSIDE} {SQUAD}gpu",
+        ),
+        ("ENGINE=sarus IMAGE=python:3.11-bookworm", f"{SRUN} {SARUS} {SQUAD}cpu"),
+    ],
+)
+def test_a_launcher_starts_a_container_a_worker(cluster, variables, expected):
+    """Flags of the submission come last, and the exit code is the launcher's."""
+    cluster.install("sarus", RECORD)
+    flags = "--learning_rate=1e-4", "--output_dir=/scratch/a b"
+    given = dict(variable.split("=") for variable in variables.split())
+    assert cluster.submit(*flags, CODE="9", **given).returncode == 9
+    *command, first, second = cluster.call.read_text().splitlines()
+    assert " ".join(command) == expected.format(cluster.root)
+    assert (first, second) == flags
     variables = Path(f"{cluster.call}.variables").read_text().split()
     # PMIx needs nothing of the host.
     assert {"PMIX_MCA_gds=hash", "PMIX_MCA_psec=native"} <= set(variables)
-
-
-def test_binds_of_apptainer(cluster):
-    words = cluster.words(ENGINE="singularity")
-    image = words.index(str(cluster.root / "data/python.sif"))
-    options = words[words.index("singularity") + 2 : image]
-    binds = ("{}/albert:/albert", "{}/data:/data:ro", "{}/scratch:/scratch", "/tmp")
-    pairs = [("--bind", bind.format(cluster.root)) for bind in binds] + [("--pwd", "/albert")]
-    assert list(zip(options[::2], options[1::2], strict=True)) == pairs
-
-
-def test_mounts_of_sarus(cluster):
-    cluster.install("sarus", RECORD)
-    words = cluster.words(ENGINE="sarus", IMAGE="python:3.11-bookworm")
-    options = words[words.index("sarus") + 1 : words.index("python:3.11-bookworm")]
-    root = cluster.root
-    assert options == [
-        "run",
-        f"--mount=type=bind,source={root}/albert,destination=/albert",
-        f"--mount=type=bind,source={root}/data,destination=/data,readonly",
-        f"--mount=type=bind,source={root}/scratch,destination=/scratch",
-        "--mount=type=bind,source=/tmp,destination=/tmp",
-        "--workdir=/albert",
-    ]
-
-
-def test_gpus_when_they_are_asked_for(cluster):
-    """The container has the driver, and the step the GPUs."""
-    words = cluster.words(DEVICE="gpu", SLURM_GPUS_ON_NODE="2")
-    assert "--gres=gpu:2" in words[: words.index("apptainer")] and "--device=gpu" in words
-    assert words[words.index(str(cluster.root / "data" / "python.sif")) - 1] == "--nv"
-    words = cluster.words(SLURM_GPUS_ON_NODE="2")
-    assert not {"--nv", "--gres=gpu:2"} & set(words) and "--device=cpu" in words
 
 
 class TestStop:
@@ -164,29 +154,6 @@ class TestStop:
         result = cluster.submit(LAUNCHER="mpirun", SIGNAL="USR1", WAIT_FOR="/never")
         assert result.returncode == 143, result.stderr
         assert cluster.told() == ["scontrol requeue 1"]
-
-
-def test_mpirun_of_the_host(cluster):
-    words = cluster.words(LAUNCHER="mpirun")
-    options = " ".join(words[: words.index("apptainer")])
-    assert options.startswith("mpirun ") and " -np 4 " in options
-    assert " --map-by ppr:2:node:PE=16 " in options
-    assert {"--tag-output", "--merge-stderr-to-stdout"} <= set(words)
-
-
-def test_flags_of_the_submission_come_last_and_the_exit_code_is_the_launchers(cluster):
-    words = cluster.words("--learning_rate=1e-4", "--output_dir=/scratch/a b")
-    assert words[-2:] == ["--learning_rate=1e-4", "--output_dir=/scratch/a b"]
-    assert "--use_horovod=true" in words
-    assert "--output_dir=/scratch/squad_v1.1" in words
-    assert cluster.submit(CODE="9").returncode == 9
-
-
-def test_another_preset(cluster):
-    words = cluster.words(PRESET="glue_mrpc", MODEL="bert_base")
-    start = words.index("deploy/preset.sh")
-    assert words[start + 1 : start + 4] == ["glue_mrpc", "bert_base", "/data"]
-    assert "--output_dir=/scratch/glue_mrpc" in words
 
 
 @pytest.mark.parametrize(
