@@ -64,8 +64,7 @@ def test_every_preset_is_a_command_of_its_program(preset, start, data):
     values = {flag.removeprefix("--").split("=")[0]: flag.partition("=")[2] for flag in given}
     of_model = ["albert_config_file", "spm_model_file", "init_checkpoint"]
     assert list(values) == of_model + of_data
-    text = pathlib.Path(flagfile.removeprefix("--flagfile=")).read_text(encoding="utf-8")
-    assert {*values, *re.findall(r"^--(\w+)", text, re.MULTILINE)} <= flags_of(name).keys()
+    assert values.keys() <= flags_of(name).keys()
     for path in filter(None, values.values()):
         assert path.startswith(f"{data}/")
         assert os.path.exists(path) or os.path.exists(f"{path}.index"), path

@@ -26,14 +26,16 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def arguments(server, data):
+def squad(command, publish, server, data):
+    """Runs the command with a mirror, as if its files were those that were published."""
     server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
-    return ["squad", "--data_dir", data, "--base_url", f"{server.url}mirror"]
+    usual = ["squad", "--data_dir", data, "--base_url", f"{server.url}mirror"]
 
+    def squad(*more, published=FILES):
+        publish(published)
+        return command(main, *usual, *more)
 
-@pytest.fixture
-def squad(command, publish, arguments):
-    return lambda *more: publish(FILES) or command(main, *arguments, *more)
+    return squad
 
 
 def content(folder):
@@ -55,18 +57,16 @@ def test_the_files_arrive_and_are_kept(squad, data, server):
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_wrong_file_ends_it_before_anything_is_fetched(squad, data, server):
-    data.mkdir()
-    (data / DEV).write_text("mine")
-    mine = hashlib.sha256(b"mine").hexdigest()
-    assert_fails(squad(), 1, str(data / DEV), mine, "--force")
-    assert content(data) == {DEV: b"mine"} and server.requests == []
-
-
 def test_force_replaces_what_is_wrong_and_nothing_else(squad, data, server):
-    """The old file stays until the new one is whole."""
+    """Without it a wrong file ends it before anything is fetched; it stays until the new one is
+    whole."""
     squad()
     (data / DEV).write_text("mine")
+    (data / TRAIN).rename(data / "train")
+    mine = hashlib.sha256(b"mine").hexdigest()
+    assert_fails(squad(), 1, str(data / DEV), mine, "--force")
+    assert len(server.requests) == 2
+    (data / "train").rename(data / TRAIN)
     del server.files[f"mirror/{DEV}"]
     assert_fails(squad("--force"), 1, "HTTP 404")
     assert (data / DEV).read_text() == "mine"
@@ -84,22 +84,21 @@ def test_another_content_of_the_same_length_is_refused(squad, data, server):
     assert list(content(data)) == [TRAIN]
 
 
-def test_the_real_command_refuses_what_was_not_published(command, arguments, data):
-    assert_fails(command(main, *arguments), 1, "announces 400000 bytes, expected 30288272")
+def test_the_real_command_refuses_what_was_not_published(squad, data):
+    assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
     assert content(data) == {}
-    other = command(main, *arguments, "--version", "2.0")
-    assert_fails(other, 1, "mirror/train-v2.0.json: HTTP 404")
+    assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
 
 
-def test_what_is_in_the_way_is_one_error_line(command, arguments, data):
+def test_what_is_in_the_way_is_one_error_line(squad, data):
     data.touch()
-    assert_fails(command(main, *arguments), 1, "data: File exists; check")
+    assert_fails(squad(), 1, "data: File exists; check")
     data.unlink()
     (data / DEV).mkdir(parents=True)
-    assert_fails(command(main, *arguments), 1, f"{DEV}: Is a directory; check")
+    assert_fails(squad(), 1, f"{DEV}: Is a directory; check")
     (data / DEV).rmdir()
     (data / DEV).symlink_to("unmounted/dev")
-    assert_fails(command(main, *arguments), 1, f"{DEV}: No such file or directory; check")
+    assert_fails(squad(), 1, f"{DEV}: No such file or directory; check")
     assert (data / DEV).is_symlink()
 
 

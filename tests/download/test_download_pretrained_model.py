@@ -1,11 +1,12 @@
 """The command download_pretrained_model.py, run as its users run it."""
 
+import contextlib
 import hashlib
 import json
 import os
 import random
-import shutil
 import signal
+import subprocess
 import sys
 import time
 from unittest import mock
@@ -17,7 +18,7 @@ from download.download_pretrained_model import archive_address, main
 from download.published import MODELS
 from tests.helpers.download import Fault, tar_of, zip_of
 from tests.helpers.forking import ROOT
-from tests.helpers.running import assert_fails, run
+from tests.helpers.running import assert_fails
 
 SCRIPT = ROOT / "download" / "download_pretrained_model.py"
 NAME = "albert_test_v2"
@@ -50,36 +51,38 @@ def arguments(server, out):
 
 
 @pytest.fixture
+def start(arguments, server):
+    """Starts the command as a program."""
+    program = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    with contextlib.ExitStack() as ended:
+        options = {"stderr": subprocess.PIPE, "text": True}
+        yield lambda: ended.enter_context(subprocess.Popen(program, **options))
+        server.release.set()
+
+
+@pytest.fixture
 def download(command, arguments):
     return lambda *more: command(main, *arguments, *more)
 
 
-def visible(folder):
-    """Returns the files that a user sees, by name."""
-    return {p.name: p.read_bytes() for p in folder.iterdir() if not p.name.startswith(".")}
-
-
 def assert_ready(done, out):
     assert done.returncode == 0, done.stderr
-    assert visible(out / NAME) == FILES
+    files = {path.name: path.read_bytes() for path in (out / NAME).iterdir()}
+    assert {name: content for name, content in files.items() if name[0] != "."} == FILES
 
 
-def test_the_archive_becomes_the_folder(download, out, server):
+def test_the_archive_becomes_the_folder_and_that_is_kept(download, out, server):
+    (out / NAME).mkdir(parents=True)
     done = download()
     assert_ready(done, out)
     assert os.listdir(out) == [NAME]
-    assert [r.path for r in server.requests] == [f"albert_models/{NAME}.tar.gz"]
     assert f"{NAME}: ready; SHA-256 of the archive: {SHA256}" in done.stderr
     assert json.loads((out / NAME / ".download.json").read_text())["sha256"] == SHA256
-
-
-def test_the_default_place_is_beside_the_project_files(server, tmp_path):
-    """As in the fork: NAME/ lies in the parent of download/."""
-    shutil.copytree(ROOT / "download", tmp_path / "project/download")
-    (tmp_path / "project/runtime").symlink_to(ROOT / "runtime")
-    server.files[f"{NAME}.tar.gz"] = ARCHIVE
-    script = tmp_path / "project/download" / SCRIPT.name
-    assert_ready(run([sys.executable, str(script), server.url, NAME]), tmp_path / "project")
+    (out / NAME / "albert_config.json").write_text("edited")
+    done = download()
+    assert done.returncode == 0 and f"{out / NAME}: already there" in done.stderr
+    assert (out / NAME / "albert_config.json").read_text() == "edited"
+    assert [r.path for r in server.requests] == [f"albert_models/{NAME}.tar.gz"]
 
 
 def test_the_address():
@@ -101,15 +104,6 @@ def test_a_whole_address_is_taken_as_it_is(command, server, out):
     server.files["small.zip"] = zip_of({f"uncased/{name}": text for name, text in FILES.items()})
     assert_ready(command(main, f"{server.url}small.zip", NAME, "--output_dir", out), out)
     assert os.listdir(out) == [NAME]
-
-
-def test_a_complete_folder_is_kept(download, out, server):
-    download()
-    (out / NAME / "albert_config.json").write_text("edited")
-    done = download()
-    assert done.returncode == 0 and f"{out / NAME}: already there" in done.stderr
-    assert (out / NAME / "albert_config.json").read_text() == "edited"
-    assert len(server.requests) == 1
 
 
 WHOLE = ("m.index", "m.data-00000-of-00002", "bert_config.json", "vocab.txt")
@@ -136,10 +130,8 @@ def test_a_folder_from_elsewhere_stays(download, out, server, present, missing):
     assert sorted(os.listdir(out / NAME)) == sorted(present)
 
 
-def test_an_empty_folder_is_filled_and_a_file_stays(download, out):
-    (out / NAME).mkdir(parents=True)
-    assert_ready(download(), out)
-    shutil.rmtree(out / NAME)
+def test_a_file_in_its_place_stays(download, out):
+    out.mkdir()
     (out / NAME).write_text("mine")
     assert_fails(download(), 1, f"{out / NAME}: Not a directory; check")
     assert (out / NAME).read_text() == "mine"
@@ -203,14 +195,9 @@ def test_what_a_server_says_does_not_act_on_the_terminal(download, server):
     assert all(c.isprintable() for c in done.stderr.replace("\n", ""))
 
 
-def test_a_password_is_not_shown(command):
-    done = command(main, "http://me:secret@127.0.0.1:9/", NAME)
-    assert done.returncode == 2 and "secret" not in done.stdout + done.stderr
-
-
-def test_killed_while_fetching_the_same_command_goes_on(download, start, arguments, out, server):
+def test_killed_while_fetching_the_same_command_goes_on(download, start, out, server):
     server.faults += [Fault(hold_after=300_000)]
-    child, part = start(SCRIPT, *arguments), out / f"{NAME}.tar.gz.part"
+    child, part = start(), out / f"{NAME}.tar.gz.part"
     while not (part.exists() and part.stat().st_size >= 250_000):
         assert child.poll() is None, "nothing has come"
         time.sleep(0.01)
@@ -232,24 +219,26 @@ def test_interrupted_it_says_so_in_one_line(download, out, monkeypatch):
     assert not (out / NAME).exists()
 
 
-def test_two_at_once_make_one_whole_folder(start, arguments, out, server):
+def test_two_at_once_make_one_whole_folder(start, out, server):
     server.faults += [Fault(hold_after=100_000)]
-    children = [start(SCRIPT, *arguments) for _ in range(2)]
+    children = [start(), start()]
     # One of them says that it waits, the other that it fetches.
     while not any("waiting" in child.stderr.readline() for child in children):
         pass
     server.release.set()
     for child in children:
-        _, err = child.communicate(timeout=60)
-        assert child.returncode == 0, err
+        child.stderr.read()
+        child.wait()
+        assert_ready(child, out)
     assert os.listdir(out) == [NAME]
-    assert visible(out / NAME) == FILES
 
 
 def test_arguments(command, out):
-    for wrong in [], ["http://h/"], ["no_address", NAME], ["file:///tmp/", NAME], ["http://", NAME]:
-        done = command(main, *wrong)
+    """A password in an address is not shown."""
+    for url in "no_address", "file:///tmp/", "http://", "http://me:secret@127.0.0.1:9/":
+        done = command(main, url, NAME)
         assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
+        assert "secret" not in done.stdout + done.stderr
     for name in NOT_SIMPLE:
         done = command(main, "http://h/", name)
         assert done.returncode == 2 and "is not a simple name" in done.stderr, name
@@ -257,3 +246,5 @@ def test_arguments(command, out):
     assert_fails(done, 1, "my_albert is not known without a URL")
     done = command(main, "--help")
     assert done.returncode == 0 and f"{SCRIPT.name} albert_base_v2" in done.stdout
+    # As in the fork: NAME/ lies in the parent of download/.
+    assert f"of the new folder NAME (default: {ROOT})" in " ".join(done.stdout.split())
