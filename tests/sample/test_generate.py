@@ -61,13 +61,8 @@ def best_of_all(file: dict):
 
 def test_what_does_not_read_does_not_answer():
     dev = generate(1)[1]
-    ways = {
-        "without the question": best_of_all(dev),
-        "sentence": sentence_of,
-        "new words": new_words,
-    }
-    scores = {name: mean_f1(dev, answer) for name, answer in ways.items()}
-    assert max(scores.values()) < 40, scores
+    for answer in (best_of_all(dev), sentence_of, new_words):
+        assert mean_f1(dev, answer) < 40
 
 
 def test_text_and_questions_share_no_word_but_the_commonest():
