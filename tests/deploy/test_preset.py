@@ -1,4 +1,4 @@
-"""deploy/preset.sh: the command that it makes of every preset, for MPIJobs and Slurm."""
+"""deploy/preset.sh: the command that it makes of every preset; and all scripts under shellcheck."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -63,8 +64,7 @@ def test_every_preset_is_a_command_of_its_program(preset, start, data):
     values = {flag.removeprefix("--").split("=")[0]: flag.partition("=")[2] for flag in given}
     of_model = ["albert_config_file", "spm_model_file", "init_checkpoint"]
     assert list(values) == of_model + of_data
-    text = pathlib.Path(flagfile.removeprefix("--flagfile=")).read_text(encoding="utf-8")
-    assert {*values, *re.findall(r"^--(\w+)", text, re.MULTILINE)} <= flags_of(name).keys()
+    assert values.keys() <= flags_of(name).keys()
     for path in filter(None, values.values()):
         assert path.startswith(f"{data}/")
         assert os.path.exists(path) or os.path.exists(f"{path}.index"), path
@@ -146,3 +146,17 @@ def test_too_few_arguments():
     help_text = run([str(SCRIPT), "--help"]).stdout.splitlines()
     assert help_text[0].startswith("Runs the program of a preset")
     assert help_text[-1].endswith("everything is there.")
+
+
+# Where requirements/dev.txt installs shellcheck, or the system has it.
+PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck", path=PATH), reason="make install-dev has it")
+def test_shellcheck():
+    found = [ROOT / ".ci/run", *ROOT.glob("*/**/*.sh"), *ROOT.glob("*/**/*.sbatch")]
+    scripts = {str(path.relative_to(ROOT)) for path in found}
+    scripts = sorted(name for name in scripts if not name.startswith(".venv"))
+    assert {"deploy/mpirun.sh", "deploy/preset.sh", "deploy/slurm/squad.sbatch"} <= set(scripts)
+    result = run([shutil.which("shellcheck", path=PATH), *scripts], cwd=ROOT)
+    assert result.returncode == 0, result.stdout

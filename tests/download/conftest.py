@@ -65,20 +65,3 @@ def publish(monkeypatch) -> Callable[[dict[str, bytes]], None]:
             monkeypatch.setitem(PUBLISHED, name, file)
 
     return publish
-
-
-@pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts a Python program with its output captured; kills what a failed test leaves."""
-    children = []
-
-    def start(*args: object, **options: object) -> subprocess.Popen:
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        command = [sys.executable, *map(str, args)]
-        children.append(subprocess.Popen(command, **pipes | options))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.kill()
-        child.communicate()

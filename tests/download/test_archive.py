@@ -95,6 +95,7 @@ GOOD = member("t/good", data=b"1")
 SPARSE = member("t/holes", data=b"0\n".ljust(512, b"\0"))
 SPARSE[0].pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
 SPARSE[0].pax_headers |= {"GNU.sparse.name": "t/holes", "GNU.sparse.realsize": str(2**20)}
+OUTSIDE = "evil' would be extracted to .* outside"
 SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, b"?")
 
 
@@ -102,36 +103,23 @@ SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, 
     ("members", "message"),
     [
         *(
-            ([GOOD, bad], "evil' would be extracted to .* outside")
-            for bad in (
-                member("../evil", data=b"1"),
-                member("t/../../evil", data=b"1"),
-                member("t/x/../../../evil", data=b"1"),
-                folder("../evil"),
-            )
+            ([GOOD, member(f"{above}evil", data=b"1")], OUTSIDE)
+            for above in ("../", "t/../../", "t/x/../../../")
         ),
+        ([GOOD, folder("../evil")], OUTSIDE),
         *(
-            ([GOOD, member(name, kind, link="t/good")], "special' is neither a usual file nor a")
+            ([GOOD, member(f"{folder}special", kind, link="t/good")], "is neither a usual file nor")
             for kind in SPECIAL
-            for name in ("t/special", "special")
+            for folder in ("t/", "")
         ),
         ([GOOD, SPARSE], "'t/holes' is neither a usual file"),
         ([GOOD, *[member("t/long", tarfile.XHDTYPE)] * 3000], "damaged"),
-        *(
-            (members, "folders at its top, one is needed")
-            for members in ([], [folder("t"), folder("u")], [member("file", data=b"1")])
-        ),
+        ([member("file", data=b"1")], "0 folders at its top, one is needed"),
+        ([folder("t"), folder("u")], "2 folders at its top, one is needed"),
     ],
 )
 def test_what_is_refused(make, place, members, message):
     refused(make(*members, mode="w"), place, message)
-
-
-def test_nothing_is_written_through_a_link(make, place, tmp_path):
-    (tmp_path / "victim").mkdir()
-    link = member("t/d", tarfile.SYMTYPE, link="../../../victim")
-    refused(make(GOOD, link, member("t/d/evil", data=b"1")), place, "'t/d' is neither")
-    assert os.listdir(tmp_path / "victim") == []
 
 
 def too_large(archive, place, **options):
@@ -143,8 +131,6 @@ def too_large(archive, place, **options):
 
 
 class TestSize:
-    """What an archive may unpack to."""
-
     def test_a_bomb_is_refused(self, make, place):
         """Zeros shrink 1000 times."""
         archive = make(member("t/zeros", data=bytes(110_000_000)))
@@ -152,12 +138,11 @@ class TestSize:
         unpack(archive, place / "model", max_bytes=111_000_000)
         assert (place / "model" / "zeros").stat().st_size == 110_000_000
 
-    @pytest.mark.parametrize("name", ["t/a", "left_out"])
-    def test_all_counts(self, make, place, name):
-        archive = make(*(member(f"{name}{k}", data=bytes(5000)) for k in range(4)))
-        too_large(archive, place, max_bytes=20_000)
-
-    def test_what_comes_after_the_end_counts(self, make, place):
+    def test_all_counts(self, make, place):
+        """Also what is left out, and what comes after the end."""
+        for name in ("t/a", "left_out"):
+            archive = make(*(member(f"{name}{k}", data=bytes(5000)) for k in range(4)))
+            too_large(archive, place, max_bytes=20_000)
         archive = make(GOOD, mode="w")
         archive.write_bytes(gzip.compress(archive.read_bytes() + bytes(10_000_000)))
         too_large(archive, place, max_bytes=5_000_000)
@@ -173,24 +158,19 @@ class TestSize:
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
 def test_damage(make, place, mode):
-    """Cut off anywhere, overwritten, or with another checksum."""
+    """Cut off anywhere, overwritten, a page instead, or with another checksum."""
     numbers = b" ".join(b"%d" % i for i in range(50_000))
     archive = make(member("t/a", data=numbers), member("t/b", data=DATA), mode=mode)
     whole = archive.read_bytes()
     content, middle = whole.rstrip(b"\0"), len(whole) // 3
     damaged = [content[: int(len(content) * kept)] for kept in (0.999, 0.5, 0.02, 0.0)]
-    for bad in [*damaged, content[:middle] + b"\xff" * 100 + content[middle + 100 :]]:
+    damaged += [b"<html>log in</html>", content[:middle] + b"\xff" * 100 + content[middle + 100 :]]
+    for bad in damaged:
         archive.write_bytes(bad)
-        refused(archive, place, "damaged")
+        refused(archive, place, "damaged, unsafe, or no archive")
     if mode == "w:gz":
         archive.write_bytes(whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:])
         refused(archive, place, "CRC")
-
-
-@pytest.mark.parametrize("content", [b"", b"<html>please log in</html>", bytes(10_000)])
-def test_what_is_no_archive_is_refused(place, tmp_path, content):
-    (tmp_path / "archive").write_bytes(content)
-    refused(tmp_path / "archive", place, "no archive|0 folders")
 
 
 def with_header(archive, header):
@@ -243,38 +223,19 @@ def test_no_damaged_byte_makes_a_traceback(make, tmp_path, place):
     assert len(os.listdir(place)) == 100 - refusals
 
 
-def test_a_folder_with_something_in_it_is_left_alone(make, place):
-    (place / "model").mkdir()
-    (place / "model" / "mine").touch()
-    with pytest.raises(OSError, match="not empty"):
-        unpack(make(GOOD), place / "model")
-    assert [p.name for p in place.rglob("*")] == ["model", "mine"]
-
-
-@pytest.mark.parametrize("name", ["{}/evil", "/t/../../../evil"])
-def test_an_absolute_name_stays_inside(make, place, tmp_path, name):
-    """Or is refused."""
-    with contextlib.suppress(ArchiveError):
-        unpack(make(GOOD, member(name.format(tmp_path), data=b"1")), place / "model")
-    assert sorted(os.listdir(tmp_path)) == ["archive", "out"]
-
-
 class TestZip:
-    @pytest.mark.parametrize("name", ["../evil", "t/../../evil", "{}/evil", "/../evil"])
+    @pytest.mark.parametrize("name", ["../evil", "t/../../evil", "{}/evil", "/../evil", None])
     def test_nothing_lands_outside(self, make_zip, place, tmp_path, name):
-        with contextlib.suppress(ArchiveError):
-            unpack(make_zip(("t/good", b"1"), (name.format(tmp_path), b"2")), place / "model")
-        assert sorted(os.listdir(tmp_path)) == ["archive", "out"]
-        assert not (place / "evil").exists()
-
-    def test_nothing_is_written_through_a_link(self, make_zip, place, tmp_path):
+        """Nor is anything written through a link."""
         (tmp_path / "victim").mkdir()
         link = zipfile.ZipInfo("t/d")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
-        with contextlib.suppress(OSError):
-            archive = make_zip((link, str(tmp_path / "victim")), ("t/d/evil", b"2"))
-            unpack(archive, place / "model")
-        assert os.listdir(tmp_path / "victim") == [] == os.listdir(place)
+        through_it = [(link, str(tmp_path / "victim")), ("t/d/evil", b"2")]
+        members = [(name.format(tmp_path), b"2")] if name else through_it
+        with contextlib.suppress(ArchiveError, OSError):
+            unpack(make_zip(("t/good", b"1"), *members), place / "model")
+        assert sorted(os.listdir(tmp_path)) == ["archive", "out", "victim"]
+        assert not os.listdir(tmp_path / "victim") and not (place / "evil").exists()
 
     def test_a_bomb_and_damage(self, make_zip, place):
         archive = make_zip(*((f"t/zeros{k}", bytes(3_000)) for k in range(4)))

@@ -10,8 +10,7 @@ import pytest
 
 from download.download_dataset import main
 from race.examples import RaceProcessor
-from tests.helpers.download import Fault, run_python, tar_of
-from tests.helpers.forking import ROOT
+from tests.helpers.download import Fault, tar_of
 from tests.helpers.race import passage
 from tests.helpers.running import assert_fails
 
@@ -27,14 +26,16 @@ def data(tmp_path):
 
 
 @pytest.fixture
-def arguments(server, data):
+def squad(command, publish, server, data):
+    """Runs the command with a mirror, as if its files were those that were published."""
     server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
-    return ["squad", "--data_dir", data, "--base_url", f"{server.url}mirror"]
+    usual = ["squad", "--data_dir", data, "--base_url", f"{server.url}mirror"]
 
+    def squad(*more, published=FILES):
+        publish(published)
+        return command(main, *usual, *more)
 
-@pytest.fixture
-def squad(command, publish, arguments):
-    return lambda *more: publish(FILES) or command(main, *arguments, *more)
+    return squad
 
 
 def content(folder):
@@ -56,18 +57,16 @@ def test_the_files_arrive_and_are_kept(squad, data, server):
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_wrong_file_ends_it_before_anything_is_fetched(squad, data, server):
-    data.mkdir()
-    (data / DEV).write_text("mine")
-    mine = hashlib.sha256(b"mine").hexdigest()
-    assert_fails(squad(), 1, str(data / DEV), mine, "--force")
-    assert content(data) == {DEV: b"mine"} and server.requests == []
-
-
 def test_force_replaces_what_is_wrong_and_nothing_else(squad, data, server):
-    """The old file stays until the new one is whole."""
+    """Without it a wrong file ends it before anything is fetched; it stays until the new one is
+    whole."""
     squad()
     (data / DEV).write_text("mine")
+    (data / TRAIN).rename(data / "train")
+    mine = hashlib.sha256(b"mine").hexdigest()
+    assert_fails(squad(), 1, str(data / DEV), mine, "--force")
+    assert len(server.requests) == 2
+    (data / "train").rename(data / TRAIN)
     del server.files[f"mirror/{DEV}"]
     assert_fails(squad("--force"), 1, "HTTP 404")
     assert (data / DEV).read_text() == "mine"
@@ -85,29 +84,22 @@ def test_another_content_of_the_same_length_is_refused(squad, data, server):
     assert list(content(data)) == [TRAIN]
 
 
-def test_the_real_command_refuses_what_was_not_published(command, arguments, data):
-    assert_fails(command(main, *arguments), 1, "announces 400000 bytes, expected 30288272")
+def test_the_real_command_refuses_what_was_not_published(squad, data):
+    assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
     assert content(data) == {}
-    other = command(main, *arguments, "--version", "2.0")
-    assert_fails(other, 1, "mirror/train-v2.0.json: HTTP 404")
+    assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda data: data.touch(), "data: File exists; check"),
-        (lambda data: (data / DEV).mkdir(parents=True), f"{DEV}: Is a directory; check"),
-        (
-            lambda data: (data.mkdir(), (data / DEV).symlink_to("unmounted/dev")),
-            f"{DEV}: No such file or directory; check",
-        ),
-    ],
-    ids=["a file", "a folder", "a link to nothing"],
-)
-def test_what_is_in_the_way_is_one_error_line(command, arguments, data, spoil, message):
-    spoil(data)
-    assert_fails(command(main, *arguments), 1, message)
-    assert data.is_file() or (data / DEV).is_dir() or (data / DEV).is_symlink()
+def test_what_is_in_the_way_is_one_error_line(squad, data):
+    data.touch()
+    assert_fails(squad(), 1, "data: File exists; check")
+    data.unlink()
+    (data / DEV).mkdir(parents=True)
+    assert_fails(squad(), 1, f"{DEV}: Is a directory; check")
+    (data / DEV).rmdir()
+    (data / DEV).symlink_to("unmounted/dev")
+    assert_fails(squad(), 1, f"{DEV}: No such file or directory; check")
+    assert (data / DEV).is_symlink()
 
 
 def test_wrong_arguments_end_with_code_2(command):
@@ -116,17 +108,9 @@ def test_wrong_arguments_end_with_code_2(command):
     for wrong in "", "squad", "glue --data_dir x", *(f"{usual} {text}" for text in more):
         done = command(main, *wrong.split())
         assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]
-
-
-def test_the_script_passes_on_code_2(tmp_path):
-    done = run_python(ROOT / "download/download_dataset.py", "squad", cwd=tmp_path)
-    assert done.returncode == 2 and "--data_dir" in done.stderr.splitlines()[-1]
-    assert os.listdir(tmp_path) == []
-
-
-def test_help_has_an_example(command):
-    for arguments in ["--help"], ["squad", "--help"], ["race", "--help"]:
-        assert "download_dataset.py squad --version 1.1" in command(main, *arguments).stdout
+    for wanted in "--help", "squad --help", "race --help":
+        done = command(main, *wanted.split())
+        assert "download_dataset.py squad --version 1.1" in done.stdout, "an example"
 
 
 def race_archive(leave_out: str = "none") -> bytes:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import tarfile
 import threading
 import zipfile
@@ -12,8 +10,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
-
-from tests.helpers.forking import ROOT
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:
@@ -34,13 +30,6 @@ def zip_of(files: dict[str, bytes]) -> bytes:
         for name, content in files.items():
             archive.writestr(name, content)
     return stream.getvalue()
-
-
-def run_python(*args: object, **options: object) -> subprocess.CompletedProcess:
-    """Runs a Python program to its end, from the project's root unless told otherwise."""
-    command = [sys.executable, *map(str, args)]
-    pipes = {"capture_output": True, "text": True, "timeout": 60}
-    return subprocess.run(command, **{"cwd": ROOT, **pipes, **options})
 
 
 @dataclass

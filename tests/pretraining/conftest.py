@@ -5,13 +5,13 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-import sentencepiece as spm
 
 import tokenization
 from pretraining.blocks import DataOptions
 from pretraining.documents import Encoder
 from pretraining.masking import MaskingOptions
 from pretraining.pairs import PairOptions
+from pretraining.sentencepiece_trainer import PieceOptions, train_model
 from pretraining.shards import ShardMaker, plan_shards
 from tests.helpers.pretraining import write_topics
 
@@ -22,19 +22,9 @@ def corpus(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("corpus")
     write_topics(folder / "train.txt", 1, 700)
     write_topics(folder / "dev.txt", 2, 60)
-    spm.SentencePieceTrainer.train(
-        input=str(folder / "train.txt"),
-        model_prefix=str(folder / "spm"),
-        vocab_size=120,
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        hard_vocab_limit=False,
-        num_threads=1,
-        minloglevel=2,
-    )
+    # As many pieces as can be made of it.
+    model = train_model([str(folder / "train.txt")], PieceOptions(71, num_threads=1))
+    (folder / "spm.model").write_bytes(model)
     return folder
 
 

@@ -11,14 +11,10 @@ from runtime.errors import FlagError, UserError
 SPECIAL = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", ".", "–", "£", "€"]
 
 
-@pytest.fixture
-def text(tmp_path):
+def test_special_pieces_have_the_ids_of_the_published_models(tmp_path):
     lines = [f"The {w} House (no. {k}) – “{w}”" for k, w in enumerate(["old", "café"] * 60)]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
-    return str(tmp_path / "text.txt")
-
-
-def test_special_pieces_have_the_ids_of_the_published_models(text):
+    text = str(tmp_path / "text.txt")
     content = train_model([text], PieceOptions(45, num_threads=2))
     model = spm.SentencePieceProcessor(model_proto=content)
     pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
@@ -31,20 +27,16 @@ def test_special_pieces_have_the_ids_of_the_published_models(text):
 
 
 @pytest.mark.parametrize(
-    ("content", "error", "words"),
+    ("content", "size", "error", "words"),
     [
-        (b"one\nzw\xf6lf\n", UserError, r"text\.txt, line 2: .*not UTF-8"),
-        (b"\n \n", UserError, r"text\.txt: no text"),
-        (b"", UserError, r"text\.txt is empty"),
-        (b"ab ab\n" * 50, FlagError, "--vocab_size 5000 is more than the"),
+        (b"one\nzw\xf6lf\n", 5000, UserError, r"text\.txt, line 2: .*not UTF-8"),
+        (b"\n \n", 5000, UserError, r"text\.txt: no text"),
+        (b"", 5000, UserError, r"text\.txt is empty"),
+        (b"ab ab\n" * 50, 5000, FlagError, "--vocab_size 5000 is more than the"),
+        (b"ab ab\n" * 50, 14, FlagError, "--vocab_size 14 is less than"),
     ],
 )
-def test_what_goes_wrong(tmp_path, content, error, words):
+def test_what_goes_wrong(tmp_path, content, size, error, words):
     (tmp_path / "text.txt").write_bytes(content)
     with pytest.raises(error, match=words):
-        train_model([str(tmp_path / "text.txt")], PieceOptions(5000))
-
-
-def test_too_few_pieces_for_the_characters(text):
-    with pytest.raises(FlagError, match="--vocab_size 14 is less than"):
-        train_model([text], PieceOptions(14))
+        train_model([str(tmp_path / "text.txt")], PieceOptions(size))

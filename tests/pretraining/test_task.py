@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from unittest import mock
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from pretraining import task as task_module
 from pretraining.flags import define_pretraining_flags
+from pretraining.input_pipeline import check_files
 from pretraining.task import PretrainingTask
 from runtime import distributed
 from runtime.distributed import Worker
@@ -45,7 +46,6 @@ def other(files, tmp_path):
 
 
 class TestParts:
-    @pytest.mark.parametrize("is_run", [True, False], ids=["a run", "check_setup.py"])
     @pytest.mark.parametrize(
         ("train", "evaluate", "eval_file", "expected"),
         [
@@ -56,20 +56,16 @@ class TestParts:
             (True, False, False, ["train"]),
         ],
     )
-    def test_no_file_is_read_twice(
-        self, make, files, other, monkeypatch, train, evaluate, eval_file, expected, is_run
-    ):
-        """It takes minutes for large ones."""
-        looked_at, check = [], task_module.check_files
-        monkeypatch.setattr(
-            task_module, "check_files", lambda f, options: looked_at.append(f) or check(f, options)
-        )
+    def test_no_file_is_read_twice(self, make, files, other, train, evaluate, eval_file, expected):
+        """It takes minutes for large ones; neither in a run nor by `check_setup.py`."""
         flags = [f"--eval_file={other}"] if eval_file else []
         task = make(f"--do_train={train}", f"--do_eval={evaluate}", *flags)
-        for part in map(task.part, task.wanted()):
-            part.prepared() if is_run else dict(part.describe())
         paths = {"train": files["masked"], "other": other}
-        assert looked_at == [[paths[name]] for name in expected]
+        for look in (lambda part: part.prepared(), lambda part: dict(part.describe())):
+            with mock.patch.object(task_module, "check_files", wraps=check_files) as check:
+                list(map(look, map(task.part, task.wanted())))
+            looked_at = [call.args[0] for call in check.call_args_list]
+            assert looked_at == [[paths[name]] for name in expected]
 
     def test_what_is_scored_is_cut_to_max_eval_steps(self, make):
         flags = ("--do_eval", "--eval_batch_size=8")
@@ -81,39 +77,26 @@ class TestParts:
         assert (dev.num_records, dev.max_batches) == (16, 2)
         assert make(*flags, "--max_eval_steps=1000").part("dev").prepared().num_records == count
 
-    def test_masks_are_drawn_where_the_flags_say_so(self, make, files, corpus):
-        assert make().part("train").prepared().transform is None
-        model = f"--spm_model_file={corpus / 'spm.model'}"
-        drawing = make("--masked_lm_budget=0.2", model, f"--input_file={files['plain']}")
-        data = drawing.part("train").prepared()
-        assert data.transform is not None
-        assert "token_boundary" in data.spec and "masked_lm_ids" not in data.spec
-        assert "masked_lm_ids" in drawing.model_inputs()
-
-    def test_trained_on_and_scored_on(self, make, files, other, caplog, monkeypatch):
+    def test_trained_on_and_scored_on(self, make, files, other, log):
         """The scores are not of text that the model has not seen."""
-        monkeypatch.setattr(tf.get_logger(), "propagate", True)
-        caplog.set_level(logging.WARNING, tf.get_logger().name)
-        make("--do_eval", f"--eval_file={other}").part("dev").prepared()
-        assert not caplog.records
-        make("--do_eval", f"--eval_file={other},{files['masked']}").part("dev").prepared()
-        (record,) = caplog.records
-        assert record.getMessage() == f"trained on and scored on: {files['masked']}"
+        for more, warnings in (
+            ("", []),
+            (f",{files['masked']}", [f"trained on and scored on: {files['masked']}"]),
+        ):
+            make("--do_eval", f"--eval_file={other}{more}").part("dev").prepared()
+            assert log(logging.WARNING) == warnings
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, (100, 30)), (8, (12, 3)), (200, (1, 0))])
-def test_each_worker_does_its_part_of_the_steps(make, monkeypatch, workers, expected):
+def test_the_flags_of_a_run(make, monkeypatch, workers, expected):
+    """Each worker does its part of the steps; groups start from the first where flags say so."""
     task = make("--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16")
     monkeypatch.setattr(distributed, "_worker", Worker(0, workers))
     assert task.steps(num_examples=12345) == expected
     options = task.optimizer_options(*expected)
     assert (options.num_train_steps, options.num_warmup_steps) == expected
     assert options.start_warmup_step == 16 // workers
-
-
-def test_groups_start_from_the_first_where_the_flags_say_so(make):
-    assert make().num_groups() == 0
-    assert make("--init_from_group0").num_groups() == 2
+    assert task.num_groups() == 0 and make("--init_from_group0").num_groups() == 2
 
 
 @pytest.mark.parametrize(
