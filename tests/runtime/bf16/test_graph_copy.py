@@ -39,10 +39,6 @@ def test_copy_has_nodes_collections_and_seeds(graph):
     assert [op.get_attr("seed") for op in ops] == [5, 5]
 
 
-def test_graph_without_a_seed_has_a_copy_without():
-    assert copy_of(tf.Graph()).seed is None
-
-
 def test_new_nodes_take_tensors_of_the_graph(graph):
     """Among them a function, and a node that waits for an operation without outputs."""
     copy = copy_of(graph)
