@@ -15,17 +15,9 @@ from tests.helpers.encoders import load_random_values
 from tests.helpers.tracing import traced_peak
 
 SHAPE = (4, 32)
-CONFIG = {
-    "vocab_size": 60,
-    "embedding_size": 16,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-    "max_position_embeddings": 32,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-}
+CONFIG = {"vocab_size": 60, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2}
+CONFIG |= {"num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 32}
+CONFIG |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 
 def build_loss(recomputes: bool, **changes) -> tf.Tensor:

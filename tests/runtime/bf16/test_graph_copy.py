@@ -71,10 +71,3 @@ def test_new_items_of_collections(graph):
     assert graph.get_collection("other") == [variable]
     names = [item if isinstance(item, str) else item.name for item in graph.get_collection("mine")]
     assert names == ["y:0", "text", "b:0", "b:0"]
-
-
-def test_counterparts_in_structures(graph):
-    copy = copy_of(graph)
-    structure = {"y": graph.get_tensor_by_name("y:0"), "rest": [None, 3]}
-    found = counterpart(structure, copy, {"y:0": "x:0"})
-    assert found == {"y": copy.get_tensor_by_name("x:0"), "rest": [None, 3]}
