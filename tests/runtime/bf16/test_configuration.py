@@ -62,11 +62,8 @@ class TestValue:
         assert_named_nodes_are_excepted(config)
 
     def test_path(self, write, warnings):
-        lists = {
-            "allowlist": ["MatMul"],
-            "conditional_list": ["Identity", "Reshape"],
-            "strict_conditional_list": ["AddN"],
-        }
+        lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity", "Reshape"]}
+        lists |= {"strict_conditional_list": ["AddN"]}
         kept, forced = [["a/.*", ""]], [["b[0-9]", "Mul"]]
         path = write({**lists, KEPT: kept, CONVERTIBLE: forced})
         config = configuration.load(path)

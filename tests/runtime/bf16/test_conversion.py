@@ -105,11 +105,8 @@ class TestRewrite:
             product = tf.matmul(x, x, name="product")
             # The name that a cast would have.
             tf.exp(tf.identity(tf.add(product, x), "x/to_bfloat16"), name="exp")
-        lists = {
-            "allowlist": ["MatMul"],
-            "conditional_list": ["Identity"],
-            "strict_conditional_list": ["AddV2"],
-        }
+        lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity"]}
+        lists |= {"strict_conditional_list": ["AddV2"]}
         once, names = rewritten(graph, ["exp:0", "product:0"], **lists)
         assert names["exp:0"] == "exp:0" and names["product:0"] != "product:0"
         assert {once.get_tensor_by_name(n).dtype for n in names.values()} == {tf.float32}

@@ -31,11 +31,8 @@ STEPS = {
     "exp": tf.exp,
     "sqrt": tf.sqrt,
 }
-LISTS = {
-    "allowlist": ["MatMul"],
-    "conditional_list": ["Identity"],
-    "strict_conditional_list": ["AddV2"],
-}
+LISTS = {"allowlist": ["MatMul"], "conditional_list": ["Identity"]}
+LISTS |= {"strict_conditional_list": ["AddV2"]}
 
 
 def chain(names, **others):
