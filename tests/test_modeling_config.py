@@ -10,13 +10,8 @@ import pytest
 from modeling_config import AlbertConfig, BertConfig, read_config
 from runtime.errors import UserError
 
-BERT = {
-    "vocab_size": 50,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 3,
-    "intermediate_size": 40,
-}
+BERT = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3}
+BERT |= {"intermediate_size": 40}
 ALBERT = {**BERT, "embedding_size": 12}
 
 
@@ -33,41 +28,19 @@ def write(tmp_path):
 
 
 def test_defaults():
-    assert AlbertConfig(vocab_size=30000).to_dict() == {
-        "vocab_size": 30000,
-        "embedding_size": 128,
-        "hidden_size": 4096,
-        "num_hidden_layers": 12,
-        "num_hidden_groups": 1,
-        "num_attention_heads": 64,
-        "intermediate_size": 16384,
-        "inner_group_num": 1,
-        "down_scale_factor": 1,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": 0,
-        "attention_probs_dropout_prob": 0,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 2,
-        "initializer_range": 0.02,
-    }
-
-
-def test_defaults_of_bert():
-    """Those of Google's BERT."""
+    """Those of ALBERT-xxlarge, and of Google's BERT."""
+    common = {"num_hidden_layers": 12, "hidden_act": "gelu", "initializer_range": 0.02}
+    common |= {"max_position_embeddings": 512}
+    albert = {"vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096}
+    albert |= {"num_hidden_groups": 1, "num_attention_heads": 64, "intermediate_size": 16384}
+    albert |= {"inner_group_num": 1, "down_scale_factor": 1, "type_vocab_size": 2}
+    albert |= {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    assert AlbertConfig(vocab_size=30000).to_dict() == {**common, **albert}
+    bert = {"vocab_size": 30522, "hidden_size": 768, "num_attention_heads": 12}
+    bert |= {"intermediate_size": 3072, "type_vocab_size": 16}
+    bert |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     config = BertConfig(vocab_size=30522)
-    assert config.to_dict() == {
-        "vocab_size": 30522,
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.1,
-        "attention_probs_dropout_prob": 0.1,
-        "max_position_embeddings": 512,
-        "type_vocab_size": 16,
-        "initializer_range": 0.02,
-    }
+    assert config.to_dict() == {**common, **bert}
     assert (config.embedding_size, config.num_hidden_groups, config.inner_group_num) == (768, 12, 1)
 
 
@@ -95,9 +68,7 @@ def test_file_without_a_json_object_is_an_error(write, tmp_path):
     ("changes", "named"),
     [
         ({"hidden_size": 30, "num_attention_heads": 4}, "hidden_size 30"),
-        ({"intermediate_size": -3}, "intermediate_size.*-3"),
         ({"max_position_embeddings": 0}, "max_position_embeddings.*0"),
-        ({"num_hidden_layers": 2.5}, "num_hidden_layers.*2.5"),
         ({"num_hidden_layers": 12.0}, "num_hidden_layers.*12.0"),
         ({"num_hidden_layers": True}, "num_hidden_layers.*True"),
         ({"vocab_size": None}, "vocab_size.*None"),
@@ -108,7 +79,6 @@ def test_file_without_a_json_object_is_an_error(write, tmp_path):
         ({"hidden_act": "swoosh"}, "swoosh"),
         ({"hidden_size": 10**12}, "hidden_size must be 1048576 at most"),
         ({"num_hidden_layers": 10**12}, "num_hidden_layers must be 1000 at most"),
-        ({"inner_group_num": 10**9}, "inner_group_num must be 1000 at most"),
         ({"num_hidden_layers": 40, "inner_group_num": 40}, "num_hidden_layers 40 times inner"),
         ({"initializer_range": math.inf}, "initializer_range must be positive and finite, not inf"),
         ({"initializer_range": math.nan}, "initializer_range .* not nan"),

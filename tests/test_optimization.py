@@ -1,14 +1,11 @@
 """The optimizers against golden training runs and against NumPy in float64."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 import modeling
 import optimization
-import squad_utils
 from encoder_task import ModelOptions, make_model_fn
 from optimization import OptimizerOptions, training_op
 from runtime import estimators
@@ -20,105 +17,48 @@ BATCH = 8
 FEATURES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
 
 
-# Golden runs: 20 steps of the SQuAD head.
-
-
-def build(folder, config, features, optimizer, rate, steps, warmup):
-    """Loss, logits and training op; of AdamW from the reference's function, which has no other."""
-    if optimizer == "adamw":
-        options = dict.fromkeys(("use_tpu", "use_one_hot_embeddings", "use_einsum"), False)
-        model_fn = squad_utils.v1_model_fn_builder(
-            config, str(folder), rate, steps, warmup, hub_module=None, **options
-        )
-    else:
-        options = ModelOptions(OptimizerOptions(rate, steps, warmup, optimizer), str(folder))
-        model_fn = make_model_fn(config, make_v1_head(False), options)
-    spec = model_fn(features=features, labels=None, mode=estimators.ModeKeys.TRAIN, params={})
-    graph = tf.get_default_graph()
-    logits = [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
-    return spec.loss, tf.stack(logits), spec.train_op
-
-
-def replay(fetches, features, curve):
-    """One session through all the steps: losses, rates, first logits, and variables at the end."""
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        weights = next(v for v in tf.trainable_variables() if v.op.name.endswith("output_weights"))
-        weights.load(curve["output_weights"], session)
-        steps = []
-        for k in range(int(curve["num_train_steps"])):
-            batch = slice(k * BATCH, (k + 1) * BATCH)
-            steps.append(session.run(fetches, {t: curve[n][batch] for n, t in features.items()}))
-        return types.SimpleNamespace(
-            losses=[step["loss"] for step in steps],
-            rates=[step["rate"] for step in steps],
-            logits=steps[0]["logits"],
-            final=session.run({v.op.name: v for v in tf.trainable_variables()}),
-            global_step=session.run(tf.train.get_global_step()),
-        )
-
-
-def golden_runs(shared, optimizer, times=1, model="albert"):
-    """The golden figures, and as many runs of the product."""
+@pytest.mark.each_python
+@pytest.mark.parametrize(
+    ("model", "optimizer"), [("albert", "adamw"), ("albert", "lamb"), ("bert", "adamw")]
+)
+def test_golden_steps_of_squad(shared, model, optimizer):
+    """Losses, learning rates, first logits and final norms are the reference's. In a BERT, among
+    others, the segments count in the clipping norm as they do in Google's code."""
     folder = shared / "golden" / f"{model}_tiny"
     curve = dict(np.load(folder / f"squad_v1_{optimizer}.npz"))
-    config = modeling.read_config(str(folder / f"{model}_config.json"))
     names = ("learning_rate", "num_train_steps", "num_warmup_steps")
-    with tf.Graph().as_default():
-        features = {
-            name: tf.placeholder(tf.int32, [BATCH, *curve[name].shape[1:]]) for name in FEATURES
-        }
-        numbers = (curve[name].item() for name in names)
-        loss, logits, train_op = build(folder, config, features, optimizer, *numbers)
+    options = OptimizerOptions(*(curve[name].item() for name in names), optimizer)
+    config = modeling.read_config(str(folder / f"{model}_config.json"))
+    model_fn = make_model_fn(config, make_v1_head(False), ModelOptions(options, str(folder)))
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        features = {n: tf.placeholder(tf.int32, [BATCH, *curve[n].shape[1:]]) for n in FEATURES}
+        spec = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
         (rate,) = tf.get_collection(graph_keys.LEARNING_RATE)
-        fetches = {"loss": loss, "logits": logits, "rate": rate, "train": train_op}
-        return curve, [replay(fetches, features, curve) for _ in range(times)]
-
-
-def assert_golden(curve, run):
-    """Losses, learning rates, first logits and final norms are the reference's."""
-    assert run.global_step == curve["num_train_steps"] == len(run.losses)
-    np.testing.assert_allclose(run.losses, curve["losses"], rtol=0, atol=1e-4)
-    if "learning_rates" in curve:
-        np.testing.assert_allclose(run.rates, curve["learning_rates"], rtol=1e-5, atol=0)
+        logits = [graph.get_tensor_by_name(f"{kind}_logits:0") for kind in ("start", "end")]
+        variables = {v.op.name: v for v in tf.trainable_variables()}
+        session.run(tf.global_variables_initializer())
+        variables["cls/squad/output_weights"].load(curve["output_weights"], session)
+        steps = []
+        for first in range(0, len(curve["input_ids"]), BATCH):
+            batch = {t: curve[name][first : first + BATCH] for name, t in features.items()}
+            steps.append(session.run([spec.loss, rate, logits, spec.train_op], batch))
+        final = session.run(variables)
+        assert session.run(tf.train.get_global_step()) == options.num_train_steps == len(steps)
+    losses, rates, logits, _ = zip(*steps, strict=True)
+    np.testing.assert_allclose(losses, curve["losses"], rtol=0, atol=1e-4)
+    if model == "albert":
+        np.testing.assert_allclose(rates, curve["learning_rates"], rtol=1e-5, atol=0)
+        # The rate is read before the counter moves: 0, not a fourth of the highest.
+        assert rates[0] == 0 < rates[1]
+        expected = [curve[f"{kind}_logits_step0"] for kind in ("start", "end")]
+        np.testing.assert_allclose(logits[0], expected, rtol=0, atol=1e-5)
     expected = dict(zip(curve["final_norm_names"], curve["final_norms"], strict=True))
-    norms = {name: np.linalg.norm(value.astype("f8")) for name, value in run.final.items()}
+    norms = {name: np.linalg.norm(value.astype("f8")) for name, value in final.items()}
     assert set(norms) == set(expected)
-    small = [name for name, norm in expected.items() if norm <= 1e-3]
-    assert small == ["cls/squad/output_bias"]
-    assert norms.pop(small[0]) < 1e-4
+    # The loss does not depend on this one.
+    assert norms.pop("cls/squad/output_bias") < 1e-4
     for name, norm in norms.items():
         np.testing.assert_allclose(norm, expected[name], rtol=1e-4, err_msg=name)
-    for kind, logits in zip(("start", "end"), run.logits, strict=True):
-        if f"{kind}_logits_step0" in curve:
-            np.testing.assert_allclose(logits, curve[f"{kind}_logits_step0"], rtol=0, atol=1e-5)
-
-
-@pytest.mark.each_python
-def test_golden_adamw_twice_with_the_same_bits(shared):
-    curve, (first, second) = golden_runs(shared, "adamw", times=2)
-    assert "start_logits_step0" in curve
-    assert_golden(curve, first)
-    # The rate is read before the counter moves: 0, not a fourth of the highest.
-    assert first.rates[0] == 0 < first.rates[1]
-    assert first.losses == second.losses
-    assert first.final.keys() == second.final.keys()
-    for name, value in first.final.items():
-        np.testing.assert_array_equal(value, second.final[name], err_msg=name)
-
-
-@pytest.mark.each_python
-def test_golden_lamb(shared):
-    curve, (run,) = golden_runs(shared, "lamb")
-    assert "start_logits_step0" in curve
-    assert_golden(curve, run)
-
-
-@pytest.mark.each_python
-def test_golden_adamw_of_bert(shared):
-    """Among others the segments count in the clipping norm as they do in Google's code."""
-    curve, (run,) = golden_runs(shared, "adamw", model="bert")
-    assert_golden(curve, run)
 
 
 # Small problems.
@@ -161,47 +101,30 @@ def quadratic_problem(scale=1.0):
     return variables, 0.5 * scale * loss
 
 
-def adam_update(m, v, step, epsilon):
-    return m / (np.sqrt(v) + epsilon)
-
-
-def radam_update(m, v, step, epsilon):
-    """Step 5, counted from 0, is the first with a rho above 5."""
-    t = step + 1
-    m = m / (1 - 0.9**t)
-    if step < 5:
-        return m
-    rho = 1999 - 2 * t * 0.999**t / (1 - 0.999**t)
-    rectified = np.sqrt((rho - 4) * (rho - 2) * 1999 / (1995 * 1997 * rho))
-    return m * rectified * np.sqrt(1 - 0.999**t) / (np.sqrt(v) + epsilon)
-
-
 def numpy_steps(
     rates,
-    name="adamw",
+    name,
     scale=1.0,
     decay=0.0,
     not_decayed=NOT_DECAYED,
     not_adapted=NOT_DECAYED,
-    clip=np.inf,
     epsilon=1e-6,
 ):
     """The variables after every step of an optimizer on the quadratic problem, in float64.
 
     `not_decayed` and `not_adapted` are the names of variables, not patterns.
     """
-    rule = radam_update if name == "radam" else adam_update
     x = {name: value.copy() for name, value in INITIAL.items()}
     m, v = ({name: np.zeros_like(value) for name, value in INITIAL.items()} for _ in range(2))
     history = []
-    for step, rate in enumerate(rates):
+    for rate in rates:
         gradients = {n: scale * CURVATURE[n] * (x[n] - TARGET[n]) for n in x}
         norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
         for key, gradient in gradients.items():
-            gradient = gradient * min(1, clip / norm)
+            gradient = gradient * min(1, 1 / norm)
             m[key] = 0.9 * m[key] + 0.1 * gradient
             v[key] = 0.999 * v[key] + 0.001 * gradient**2
-            update = rule(m[key], v[key], step, epsilon)
+            update = m[key] / (np.sqrt(v[key]) + epsilon)
             if key not in not_decayed:
                 update = update + decay * x[key]
             trust = 1.0
@@ -217,7 +140,7 @@ def run_steps(variables, train_op, count):
     """The variables after every step of the product."""
     history = []
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         for _ in range(count):
             session.run(train_op)
             history.append(session.run(variables))
@@ -237,89 +160,68 @@ def apply_gradients(optimizer, loss):
     return optimizer.apply_gradients(zip(tf.gradients(loss, variables), variables, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("patterns", "not_adapted"),
-    [
-        (None, ["LayerNorm/gamma", "dense/bias"]),
-        (["scale", "kernel"], ["layer_norm/scale", "dense/kernel"]),
-    ],
-    ids=["as weight decay", "own"],
-)
-def test_lamb_equals_numpy(graph, patterns, not_adapted):
-    """`exclude_from_weight_decay` serves for the trust ratio too, unless that has its own list."""
-    variables, loss = quadratic_problem()
+def test_lamb_with_layers_that_are_not_adapted(graph):
+    """The trust ratio has a list of its own; else `exclude_from_weight_decay` serves for it too."""
+    variables, loss = quadratic_problem(0.05)
     optimizer = optimization.LAMBOptimizer(
         0.01,
         weight_decay_rate=0.1,
         exclude_from_weight_decay=["LayerNorm", "^dense/b"],
-        exclude_from_layer_adaptation=patterns,
+        exclude_from_layer_adaptation=["scale", "kernel"],
     )
-    ours = run_steps(variables, apply_gradients(optimizer, loss), 6)
-    names = {"not_decayed": ["LayerNorm/gamma", "dense/bias"], "not_adapted": not_adapted}
-    assert_same_history(ours, numpy_steps([0.01] * 6, "lamb", decay=0.1, **names))
+    names = {"not_decayed": ["LayerNorm/gamma", "dense/bias"]}
+    names["not_adapted"] = ["layer_norm/scale", "dense/kernel"]
+    theirs = numpy_steps([0.01] * 6, "lamb", 0.05, decay=0.1, **names)
+    assert_same_history(run_steps(variables, apply_gradients(optimizer, loss), 6), theirs)
 
 
 @pytest.mark.parametrize(
-    ("graph", "scale", "options"),
-    [(True, 5.0, {}), (False, 0.05, {"epsilon": 0.03, "weight_decay": 0.2})],
+    ("graph", "name", "scale", "options"),
+    [
+        (True, "lamb", 5.0, {}),
+        (False, "adamw", 0.05, {"epsilon": 0.03, "weight_decay": 0.2}),
+    ],
     ids=["resource variables, clipped", "reference variables, norm below 1, options"],
     indirect=["graph"],
 )
-@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
 def test_training_op_equals_numpy(graph, name, scale, options):
     """Schedule, clipping, decay by name and update together, over warmup and decay; its slots."""
     variables, loss = quadratic_problem(scale)
     train_op = training_op(loss, OptimizerOptions(0.02, 8, 3, name, **options))
     rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]
     decay, epsilon = options.get("weight_decay", 0.01), options.get("epsilon", 1e-6)
-    theirs = numpy_steps(rates, name, scale, decay, clip=1.0, epsilon=epsilon)
+    theirs = numpy_steps(rates, name, scale, decay, epsilon=epsilon)
     assert_same_history(run_steps(variables, train_op, 9), theirs)
     slots = {f"{v}/{slot}" for v in INITIAL for slot in ("adam_m", "adam_v")}
     assert {v.op.name for v in tf.global_variables()} == {*INITIAL, *slots, "global_step"}
     assert {v.op.name for v in tf.trainable_variables()} == set(INITIAL)
 
 
-def test_radam_equals_pytorch(graph):
-    """Over the first rectified step, the 6th, and far beyond, in another implementation."""
+def test_radam_of_several_batches_equals_pytorch(graph):
+    """Over the first rectified step, the 6th, and far beyond. A step's batches are the same, so
+    that their mean is each of them; in the run that only adds up nothing changes."""
     torch = pytest.importorskip("torch")
-    rates = [0.02 / (1 + 0.1 * k) for k in range(200)]
+    scale, num_steps = 0.05, 60
     theirs = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in INITIAL.items()}
-    optimizer = torch.optim.RAdam(
-        theirs.values(), eps=1e-8, weight_decay=0.1, decoupled_weight_decay=True
-    )
-    expected = []
-    for rate in rates:
-        optimizer.param_groups[0]["lr"] = rate
-        for name, value in theirs.items():
-            gradient = CURVATURE[name] * (value.detach().numpy() - TARGET[name])
+    decayed = [
+        {"params": [v], "weight_decay": 0.1 * (n not in NOT_DECAYED)} for n, v in theirs.items()
+    ]
+    optimizer = torch.optim.RAdam(decayed, eps=1e-8, decoupled_weight_decay=True)
+    expected = [INITIAL]
+    for step in range(num_steps):
+        for group, (name, value) in zip(optimizer.param_groups, theirs.items(), strict=True):
+            group["lr"] = numpy_rate(step, 0.02, 80, 0)
+            gradient = scale * CURVATURE[name] * (value.detach().numpy() - TARGET[name])
             value.grad = torch.from_numpy(gradient)
         optimizer.step()
-        expected.append({name: value.detach().numpy().copy() for name, value in theirs.items()})
-    variables, loss = quadratic_problem()
-    step = tf.train.get_or_create_global_step()
-    rate = tf.gather(tf.constant(rates), step)
-    ours = optimization.RAdamOptimizer(rate, weight_decay_rate=0.1, epsilon=1e-8)
-    gradients = tf.gradients(loss, list(variables.values()))
-    update = ours.apply_gradients(zip(gradients, variables.values(), strict=True), step)
-    with tf.control_dependencies([update]):
-        train_op = tf.assign_add(step, 1)
-    assert_same_history(run_steps(variables, train_op, len(rates)), expected)
-
-
-@pytest.mark.parametrize("by_name", [True, False])
-def test_excluded_variables_stay_and_do_not_count_in_the_norm(graph, by_name):
-    weights = tf.get_variable("w", initializer=[0.0])
-    frozen = tf.get_variable("frozen", initializer=[2.0])
-    loss = tf.reduce_sum(0.5 * weights + 100.0 * frozen)
-    train_op = optimization.create_optimizer(
-        loss, 0.1, 10, 0, False, excluded_tvars=["frozen:0" if by_name else frozen]
+        new = {name: value.detach().numpy().copy() for name, value in theirs.items()}
+        expected += [new, new]
+    variables, loss = quadratic_problem(scale)
+    options = OptimizerOptions(0.02, 80, 0, "radam", gradient_accumulation_steps=2)
+    options = options._replace(epsilon=1e-8, weight_decay=0.1)
+    assert_same_history(
+        run_steps(variables, training_op(loss, options), 2 * num_steps), expected[:-1]
     )
-    variables = {v.op.name: v for v in tf.global_variables()}
-    assert variables.keys() == {"w", "frozen", "w/adam_m", "w/adam_v", "global_step"}
-    result = run_steps(variables, train_op, 1)[0]
-    assert result["frozen"].tolist() == [2.0]
-    # A tenth of the gradient, which is below the norm of 1 without the other's.
-    assert result["w/adam_m"] == pytest.approx(0.05)
 
 
 def test_lamb_with_an_update_of_zero_keeps_the_weights(graph):
@@ -328,42 +230,25 @@ def test_lamb_with_an_update_of_zero_keeps_the_weights(graph):
     assert run_steps({"w": weights}, train_op, 2)[-1]["w"].tolist() == [1, -2]
 
 
-class WritesItsStep(optimization.AdamWeightDecayOptimizer):
-    """Makes every variable the number of the step that it is told."""
-
-    def _assignments(self, gradient, variable, step):
-        return [variable.assign(tf.zeros_like(variable) + tf.cast(step, tf.float32))]
-
-
-@pytest.mark.parametrize(("runs", "expected"), [(1, [0, 1, 2]), (2, [7, 0, 0, 1, 1, 2])])
-def test_an_optimizer_of_the_registry_knows_the_step(monkeypatch, runs, expected):
-    monkeypatch.setitem(optimization.OPTIMIZERS, "steps", WritesItsStep)
-    options = OptimizerOptions(0.1, 10, optimizer="steps", gradient_accumulation_steps=runs)
-    found = []
-    with tf.Graph().as_default(), tf.Session() as session:
-        weights = tf.get_variable("w", initializer=[7.0])
-        train_op = training_op(tf.reduce_sum(weights), options)
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        for _ in range(3 * runs):
-            session.run(train_op)
-            found += session.run(weights).tolist()
-    assert found == expected
-
-
-@pytest.mark.parametrize("graph", [True, False], ids=["resource", "reference"], indirect=True)
-def test_variables_that_the_loss_does_not_need_stay(graph):
-    weights = tf.get_variable("w", initializer=[1.0])
-    tf.get_variable("other", initializer=[3.0])
-    frozen = tf.get_variable("frozen", initializer=[5.0], trainable=False)
-    train_op = optimization.create_optimizer(tf.reduce_sum(weights * frozen), 0.1, 10, 0, False)
+def test_excluded_variables_and_those_that_the_loss_does_not_need_stay(graph):
+    """And do not count in the norm."""
+    weights = tf.get_variable("w", initializer=[0.0])
+    others = [tf.get_variable(name, initializer=[2.0]) for name in ("named", "given", "unused")]
+    fixed = tf.get_variable("fixed", initializer=[1.0], trainable=False)
+    loss = tf.reduce_sum(0.5 * weights * fixed + 100.0 * others[0] + 100.0 * others[1])
+    train_op = optimization.create_optimizer(
+        loss, 0.1, 10, 0, False, excluded_tvars=["named:0", others[1]]
+    )
     variables = {v.op.name: v for v in tf.global_variables()}
-    assert variables.keys() == {"w", "other", "frozen", "w/adam_m", "w/adam_v", "global_step"}
+    assert variables.keys() - {"named", "given", "unused", "fixed"} == {
+        *("w", "w/adam_m", "w/adam_v", "global_step")
+    }
     result = run_steps(variables, train_op, 1)[0]
-    assert result["w"] < 0.95
-    assert (result["other"], result["frozen"]) == (3, 5)
+    assert [result[name] for name in ("named", "given", "unused", "fixed")] == [2, 2, 2, 1]
+    # A tenth of the gradient, which is below the norm of 1 without the others'.
+    assert result["w/adam_m"] == pytest.approx(0.05) and result["w"] < -0.05
 
 
-@pytest.mark.parametrize("graph", [True, False], ids=["resource", "reference"], indirect=True)
 def test_gradients_of_one_row_looked_up_twice_add_up(graph):
     """After one step the first moment is a tenth of the gradient that was applied."""
     table = tf.get_variable("table", initializer=tf.ones([4, 2]))
@@ -376,11 +261,7 @@ def test_gradients_of_one_row_looked_up_twice_add_up(graph):
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("graph", "name"),
-    [*((True, name) for name in optimization.OPTIMIZERS), (False, "adamw")],
-    indirect=["graph"],
-)
+@pytest.mark.parametrize(("graph", "name"), [(True, "lamb"), (False, "radam")], indirect=["graph"])
 def test_gradients_that_are_not_finite_change_nothing(graph, name):
     """2e38 is finite, but the norm is not. The step after can be an ordinary one."""
     bad = tf.get_variable("bad", initializer=[1.0, 2.0])
@@ -419,13 +300,9 @@ def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
 @pytest.mark.parametrize(
     ("init_lr", "train_steps", "warmup", "power", "start"),
     [
-        (5e-5, 20, 4, 1.0, 0),
-        (5e-5, 20, 0, 1.0, 0),
         (5e-5, 20, None, 1.0, 0),
-        (1e-3, 30, 6, 2.0, 0),
         (1e-3, 30, 6, 0.5, 0),
         (2e-3, 40, 10, 1.0, 15),
-        (1e-3, 10, 10, 1.0, 0),
         (1e-3, 5, 8, 1.0, 0),
     ],
 )
@@ -452,12 +329,6 @@ def test_arguments_that_are_an_error(graph):
             optimization.create_optimizer(loss, 0.1, 10, 0, False, optimizer=name)
     with pytest.raises(ValueError, match="no trainable variable is q, v"):
         optimization.create_optimizer(loss, 0.1, 10, 0, False, excluded_tvars=["v", "w", "q:0"])
-    with pytest.raises(ValueError, match="TPU"):
-        optimization.create_optimizer(loss, 0.1, 10, 0, use_tpu=True)
-    with pytest.raises(ValueError, match="TPU"):
-        squad_utils.v1_model_fn_builder(None, None, 0.1, 10, 0, True, False, False, None)
-    with pytest.raises(ValueError, match="needs the global_step"):
-        apply_gradients(optimization.RAdamOptimizer(0.1), loss)
 
 
 # Several batches a step.

@@ -1,7 +1,5 @@
 """Which characters the tokens stand for, held against properties over all kinds of text."""
 
-import itertools
-import json
 import time
 
 import hypothesis
@@ -28,7 +26,7 @@ def english(shared):
     return load(shared / "data" / "spm" / "en8k.model")
 
 
-@pytest.fixture(scope="module", params=["en8k", "tiny"])
+@pytest.fixture(scope="module", params=["english", "tiny"])
 def model(request):
     """A SentencePiece model: of English, or of nothing but some made-up words."""
     if request.param == "tiny":
@@ -68,7 +66,7 @@ def groups(tokens):
             first = i + 1
 
 
-@hypothesis.given(text=TEXTS, lower=st.booleans())
+@hypothesis.given(text=TEXTS | ASCII, lower=st.booleans())
 @hypothesis.example("19, and 9,", True)
 @hypothesis.example("", True)
 @hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", True)
@@ -114,33 +112,6 @@ def test_span_of_covers_the_answer_and_takes_no_token_more_than_needed(model, al
         assert (start, extra) == (touching[0], [])
 
 
-@hypothesis.given(text=ASCII, lower=st.booleans())
-@SETTINGS
-def test_ascii_text_is_aligned_as_any_other(align, text, lower):
-    # "½" becomes three characters, which the quick way for most texts cannot deal with.
-    short, long = align(text, lower), align(text + " ½", lower)
-    count = len(short.ids)
-    for column in ("ids", "starts", "ends"):
-        assert getattr(long, column)[:count].tolist() == getattr(short, column).tolist()
-
-
-@pytest.mark.parametrize(
-    ("text", "answer", "first"),
-    [
-        ("Citizenship of the EU", "Citizenship", "citizenship"),
-        ("  Citizenship of the EU", "Citizenship of", "citizenship"),
-        # One piece of white space and word, a character of three tokens, and a number.
-        ("The EU", "The", "▁the"),
-        ("½ cup", "½", "▁1"),
-        ("1, 2", "1", "▁1"),
-    ],
-)
-def test_an_answer_at_the_beginning_begins_at_its_word(english, text, answer, first):
-    begin = text.index(answer)
-    start, _ = Aligner(english).tokenize(text, True).span_of(begin, begin + len(answer) - 1)
-    assert pieces_of(english, text)[start] == first
-
-
 def test_a_model_without_a_piece_of_white_space(tmp_path):
     """All of its unknown text is one token, the white space too."""
     options = {"vocab_size": 10, "hard_vocab_limit": False, "model_type": "word", "minloglevel": 2}
@@ -157,21 +128,6 @@ def test_a_word_has_its_white_space(model, align):
     text = "some   words"
     word = [i for i, piece in enumerate(pieces_of(model, text)) if piece.startswith("▁")][1]
     assert align(text).starts[word] == text.index(" ")
-
-
-def test_real_paragraphs(align, shared):
-    """Every answer of the development file is spelled by its tokens."""
-    content = json.loads((shared / "data/squad/dev-v1.1.json").read_text(encoding="utf-8"))
-    paragraphs = [p for article in content["data"] for p in article["paragraphs"]]
-    assert len(paragraphs) > 100
-    for paragraph in paragraphs:
-        tokens = align(paragraph["context"])
-        for answer in itertools.chain(*(q["answers"] for q in paragraph["qas"])):
-            first, last = answer["answer_start"], answer["answer_start"] + len(answer["text"]) - 1
-            start, end = tokens.span_of(first, last)
-            assert tokens.starts[start] <= first and last <= tokens.ends[end]
-            before = tokens.ends[tokens.first_word : start]
-            assert all(before < first) and all(tokens.starts[end + 1 :] > last)
 
 
 def assert_time_is_linear(tokenize, units):

@@ -1,10 +1,9 @@
 """Both tokenizers: WordPiece by hand-made examples, SentencePiece by the shared model."""
 
 import copy
-import gzip
 import hashlib
-import json
 import os
+import re
 import sys
 import unicodedata
 
@@ -42,42 +41,11 @@ def vocab_file(write):
     return write(VOCAB)
 
 
-# Words and punctuation.
+# WordPiece.
 
 
-def test_basic_tokenizer_takes_bytes_and_lowers_by_default():
-    tokenizer = tokenization.BasicTokenizer()
-    assert tokenizer.tokenize("caf\u00e9\xff".encode("latin-1") + b" OK") == ["caf", "ok"]
-    words = tokenizer.tokenize(" \tHeLLo!h\u00f6w  \n Are yoU?")
-    assert words == ["hello", "!", "how", "are", "you", "?"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ""),
-        ("unwanted running", "un ##want ##ed runn ##ing"),
-        ("unwantedX running", "[UNK] runn ##ing"),
-        ("want wan ing", "want wa ##n [UNK]"),
-        ("  un\tun\n", "un un"),
-    ],
-)
-def test_wordpiece_takes_the_longest_known_piece(text, expected):
-    vocab = {token: i for i, token in enumerate(VOCAB)}
-    assert tokenization.WordpieceTokenizer(vocab=vocab).tokenize(text) == expected.split()
-
-
-def test_wordpiece_longest_word_and_unknown_token():
-    tokenizer = tokenization.WordpieceTokenizer({"a", "##a"}, "<?>", max_input_chars_per_word=3)
-    assert tokenizer.tokenize("aaa aaaa b") == ["a", "##a", "##a", "<?>", "<?>"]
-    tokenizer = tokenization.WordpieceTokenizer({"a", "##a"})
-    assert tokenizer.tokenize("a" * 200) == ["a"] + ["##a"] * 199
-    assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
-
-
-@pytest.mark.parametrize("make", [FullTokenizer, FullTokenizer.from_scratch])
-def test_full_tokenizer_with_a_vocabulary(make, vocab_file):
-    tokenizer = make(vocab_file, True, None)
+def test_full_tokenizer_with_a_vocabulary(vocab_file):
+    tokenizer = FullTokenizer(vocab_file)
     tokens = tokenizer.tokenize("UNwant\u00e9d,running")
     assert tokens == ["un", "##want", "##ed", ",", "runn", "##ing"]
     ids = tokenizer.convert_tokens_to_ids(tokens)
@@ -139,6 +107,7 @@ def test_text_from_strings_and_bytes(convert):
     assert convert(b"a\xffb") == "ab"
     with pytest.raises(ValueError, match="int"):
         convert(3)
+    assert tokenization.BasicTokenizer().tokenize(b"caf\xe9! OK") == ["caf", "!", "ok"]
 
 
 # What SentencePiece is given.
@@ -199,26 +168,19 @@ def sp(model_file):
 
 @pytest.mark.parametrize("make", [FullTokenizer, FullTokenizer.from_scratch])
 def test_full_tokenizer_with_sentencepiece(make, model_file, sp, vocab_file):
-    """Which wins over a vocabulary."""
+    """Which wins over a vocabulary. Its own goes both ways."""
     tokenizer = make(vocab_file, True, model_file)
     text = "the norman conquest of england"
-    pieces = tokenizer.tokenize(text)
-    assert pieces == sp.encode(text, out_type=str)
-    ids = tokenizer.convert_tokens_to_ids(pieces)
-    assert ids == sp.encode(text, out_type=int)
-    assert tokenizer.convert_ids_to_tokens(ids) == pieces
-    assert "".join(pieces).replace("\u2581", " ").strip() == text
-
-
-def test_sentencepiece_vocabulary_goes_both_ways(of_model, sp):
+    tokens = tokenizer.tokenize(text)
+    assert tokens == sp.encode(text, out_type=str)
+    assert tokenizer.convert_tokens_to_ids(tokens) == sp.encode(text, out_type=int)
     pieces = [sp.id_to_piece(i) for i in range(8000)]
-    assert of_model.vocab == {piece: i for i, piece in enumerate(pieces)}
-    assert of_model.inv_vocab == dict(enumerate(pieces))
-    assert of_model.convert_tokens_to_ids(pieces) == list(range(8000))
-    assert of_model.convert_ids_to_tokens(range(8000)) == pieces
-    specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-    assert of_model.convert_tokens_to_ids(specials) == [0, 1, 2, 3, 4]
-    assert of_model.convert_tokens_to_ids(["no such piece", b"[CLS]"]) == [1, 2]
+    assert tokenizer.vocab == {piece: i for i, piece in enumerate(pieces)}
+    assert tokenizer.inv_vocab == dict(enumerate(pieces))
+    assert tokenizer.convert_tokens_to_ids(pieces) == list(range(8000))
+    assert tokenizer.convert_ids_to_tokens(range(8000)) == pieces
+    assert pieces[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    assert tokenizer.convert_tokens_to_ids(["no such piece", b"[CLS]"]) == [1, 2]
 
 
 @pytest.mark.parametrize("text", ["1, 2", "of 1, and", "9, 1", "in 1, 9, 1, we", "x 9,"])
@@ -236,20 +198,6 @@ def test_comma_after_a_digit_is_a_piece_of_its_own(text, sp):
     assert tokenization.encode_ids(sp, text) == [sp.piece_to_id(piece) for piece in expected]
 
 
-class WrittenModel(dict):
-    """A model whose segmentations are written down: texts that are not raise KeyError."""
-
-    def encode(self, text, out_type):
-        assert out_type is str
-        return self[text].split()
-
-
-def test_piece_with_a_comma_is_cut_again_without_its_underline():
-    model = WrittenModel({"in 1995, 20,": "▁in ▁1995, ▁2 0,", "1995": "▁19 95", "0": "▁0"})
-    pieces = tokenization.encode_pieces(model, "in 1995, 20,")
-    assert " ".join(pieces) == "▁in ▁19 95 , ▁2 ▁0 ,"
-
-
 def test_other_pieces_stay_whole(sp):
     for text in ("", "1,000 and 20,000", "a, b", ",", ", 1", "1 ,", "1.", "\u00b2"):
         assert tokenization.encode_pieces(sp, text) == sp.encode(text, out_type=str)
@@ -263,44 +211,18 @@ def test_sampled_pieces_spell_the_text(sp):
     assert {"".join(pieces).replace("\u2581", " ").strip() for pieces in draws} == {text}
 
 
-def test_golden_ids_of_questions_and_paragraphs(shared, sp):
-    """[CLS] question [SEP] paragraph [SEP], of every first span in the golden features."""
-    content = json.loads((shared / "data/squad/dev-v1.1.json").read_text(encoding="utf-8"))
-    texts = {
-        qa["id"]: (paragraph["context"], qa["question"])
-        for article in content["data"]
-        for paragraph in article["paragraphs"]
-        for qa in paragraph["qas"]
-    }
-    with gzip.open(shared / "golden" / "features-dev-v1.1.jsonl.gz", "rt") as lines:
-        features = [json.loads(line) for line in lines]
-    spans = [f for f in features if f["doc_span_index"] == 0]
-    assert len(spans) == 608
-    for feature in spans:
-        paragraph, question = (
-            tokenization.encode_ids(sp, tokenization.preprocess_text(text, lower=True))
-            for text in texts[feature["qas_id"]]
-        )
-        segment, ids = feature["n_segment0"], feature["input_ids"]
-        assert ids[:segment] == [2, *question[:64], 3]
-        assert ids[segment:] == [*paragraph[: 384 - segment - 1], 3]
-
-
 # Errors.
 
 
 def test_files_that_cannot_be_read_are_errors_with_their_paths(tmp_path):
     """A pipe is not waited for."""
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
-    for name in ("absent.file", "folder", "pipe"):
+    for name, message in (("absent.file", "absent.file"), ("pipe", "pipe is not a regular file")):
         for arguments in ([str(tmp_path / name)], [None, True, str(tmp_path / name)]):
-            message = "pipe is not a regular file" if name == "pipe" else name
             with pytest.raises(UserError, match=message):
                 FullTokenizer(*arguments)
-    for nothing in (None, ""):
-        with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
-            FullTokenizer(nothing, spm_model_file=nothing)
+    with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
+        FullTokenizer(None, spm_model_file="")
 
 
 def test_file_that_is_no_model_is_an_error_with_its_path(model_file, tmp_path):
@@ -341,6 +263,8 @@ def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):
         assert tokenizer.encode(texts) == expected
         assert tokenizer.encode(normalized, normalized=True) == expected
         assert [tokenizer.encode([text])[0] for text in texts] == expected
+        tokens = map(tokenizer.encode_with_offsets, texts)
+        assert [found.ids.tolist() for found in tokens] == expected
 
 
 def test_encode_takes_the_case_from_the_tokenizer(tokenizers):
@@ -362,85 +286,51 @@ def test_sizes_ids_and_hashes(of_model, sp, write):
         assert tokenizer.sha256 == hashlib.sha256(content).hexdigest()
 
 
-def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write):
-    tokenizer = FullTokenizer(write(["word"]))
-    for name in ("pad", "unk", "cls", "sep", "mask"):
-        with pytest.raises(UserError, match=rf"vocab\.txt has no piece \[{name.upper()}\]"):
-            getattr(tokenizer, f"{name}_id")
-    with pytest.raises(UserError, match=r"vocab\.txt has no piece \[UNK\]"):
-        tokenizer.encode(["other"])
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_encode_with_offsets(model_file, lower):
-    tokenizer = FullTokenizer(None, lower, model_file)
-    text = "The King  of 1, and"
-    tokens = tokenizer.encode_with_offsets(text)
-    assert [tokens.ids.tolist()] == tokenizer.encode([text])
-    # The end of the text is that of its last token.
-    assert text[tokens.starts[-1] : tokens.ends[-1] + 1] == " and"
-
-
-def test_encode_with_offsets_of_wordpiece(vocab_file):
-    tokenizer = FullTokenizer(vocab_file)
-    text = " Unwant\u00e9d,  Running!"
-    tokens = tokenizer.encode_with_offsets(text)
-    assert [tokens.ids.tolist()] == tokenizer.encode([text])
-    spelled = [text[a : b + 1] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
-    assert spelled == ["Un", "want", "\u00e9d", ",", "Runn", "ing", "!"]
-
-
-class TestCheck:
-    """What is wrong with a vocabulary, before anything is made with it."""
-
-    @pytest.fixture
-    def warnings(self, monkeypatch):
-        found = []
-        monkeypatch.setattr(
-            tokenization.tf.logging, "warning", lambda text, *values: found.append(text % values)
-        )
-        return found
-
-    @pytest.mark.parametrize("missing", ["[UNK]", "[CLS]", "[SEP]"])
-    def test_a_special_piece_is_missing(self, write, missing):
-        tokenizer = FullTokenizer(write(piece for piece in SPECIAL if piece != missing))
-        message = rf"vocab\.txt has no piece \{missing}; is it one of ALBERT or BERT\?"
+@pytest.mark.parametrize("name", ["pad", "unk", "cls", "sep", "mask"])
+def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write, name):
+    """Of all models' three, before anything is made with the vocabulary."""
+    missing = f"[{name.upper()}]"
+    tokenizer = FullTokenizer(write(piece for piece in SPECIAL if piece != missing))
+    message = re.escape(f"vocab.txt has no piece {missing}; is it one of ALBERT or BERT?")
+    with pytest.raises(UserError, match=message):
+        getattr(tokenizer, f"{name}_id")
+    if name not in ("pad", "mask"):
         with pytest.raises(UserError, match=message):
             tokenizer.check()
 
-    def test_the_vocabulary_beside_a_sentencepiece_model(self, write):
-        tokenizer = FullTokenizer(write(["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"]))
-        with pytest.raises(UserError, match=r"SentencePiece model: give that \(--spm_model_file\)"):
-            tokenizer.check()
 
-    @pytest.mark.parametrize(
-        ("words", "lower", "warning"),
-        [
-            (["the", "##ed"], True, ""),
-            (
-                ["the", "The", "##ed"],
-                True,
-                "is cased: 1 of its 3 pieces have capitals, such as The",
-            ),
-            (["the", "The", "##ed"], False, ""),
-            (["the", "##ed"], False, "is uncased: with --do_lower_case=false words with capitals"),
-            # One by chance, as in a vocabulary made with tables of letters that have grown since.
-            ([*(f"w{i}" for i in range(200)), "Ა"], True, ""),
-            (["中", "文", "。"], False, ""),
-            (["中", "文", "。"], True, ""),
-        ],
+def test_the_vocabulary_beside_a_sentencepiece_model(write):
+    tokenizer = FullTokenizer(write(["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"]))
+    with pytest.raises(UserError, match=r"SentencePiece model: give that \(--spm_model_file\)"):
+        tokenizer.check()
+
+
+@pytest.mark.parametrize(
+    ("words", "lower", "warning"),
+    [
+        ("the ##ed", True, ""),
+        ("the The ##ed", True, "is cased: 1 of its 3 pieces have capitals, such as The"),
+        ("the The ##ed", False, ""),
+        ("the ##ed", False, "is uncased: with --do_lower_case=false words with capitals"),
+        # One by chance, as in a vocabulary made with tables of letters that have grown since.
+        (" ".join([*(f"w{i}" for i in range(200)), "Ა"]), True, ""),
+        ("中 文 。", False, ""),
+        ("中 文 。", True, ""),
+        # A SentencePiece model may be either.
+        (None, False, ""),
+    ],
+)
+def test_a_wrong_case_is_warned_of(write, model_file, monkeypatch, words, lower, warning):
+    found = []
+    monkeypatch.setattr(
+        tokenization.tf.logging, "warning", lambda text, *values: found.append(text % values)
     )
-    def test_the_case(self, write, warnings, words, lower, warning):
-        path = write([*SPECIAL, "[unused1]", *words])
-        FullTokenizer(path, lower).check()
-        assert len(warnings) == bool(warning)
-        for found in warnings:
-            assert f"{path} {warning}" in found
-            assert f"give --do_lower_case={str(not lower).lower()}" in found
-
-    def test_the_case_of_a_sentencepiece_model(self, model_file, warnings):
-        FullTokenizer(None, False, model_file).check()
-        assert not warnings
+    path = write([*SPECIAL, "[unused1]", *(words or "").split()])
+    FullTokenizer(path, lower, None if words else model_file).check()
+    assert len(found) == bool(warning)
+    for line in found:
+        assert f"{path} {warning}" in line
+        assert f"give --do_lower_case={str(not lower).lower()}" in line
 
 
 @pytest.mark.parametrize(

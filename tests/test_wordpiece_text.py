@@ -86,3 +86,11 @@ def test_pieces_are_the_longest_from_the_left(word, known):
         expected.append(prefix + found[0])
         rest = rest[len(found[0]) :]
     assert WordpieceTokenizer(vocab).tokenize(word) == expected
+
+
+def test_the_longest_word_and_the_unknown_token():
+    tokenizer = WordpieceTokenizer({"a", "##a"}, "<?>", max_input_chars_per_word=3)
+    assert tokenizer.tokenize(" aaa\taaaa b\n") == ["a", "##a", "##a", "<?>", "<?>"]
+    tokenizer = WordpieceTokenizer({"a", "##a"})
+    assert tokenizer.tokenize("a" * 200) == ["a"] + ["##a"] * 199
+    assert tokenizer.tokenize("a" * 201) == ["[UNK]"]

@@ -1,4 +1,4 @@
-"""Encoders with random weights: what the product, NumPy and `transformers` make of them."""
+"""Encoders with random weights: what the product and NumPy make of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ import tensorflow.compat.v1 as tf
 
 import modeling
 
-SMALL = {
-    "vocab_size": 50,
-    "hidden_size": 24,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 3,
-    "intermediate_size": 40,
-    "max_position_embeddings": 20,
-    "initializer_range": 0.1,
-}
+SMALL = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3}
+SMALL |= {"intermediate_size": 40, "max_position_embeddings": 20, "initializer_range": 0.1}
 
 
 def albert(**changes) -> modeling.AlbertConfig:
@@ -67,14 +60,11 @@ def load_random_values(
     return values
 
 
-def run_with_random_values(build: Callable, save_to: pathlib.Path | None = None) -> tuple:
+def run_with_random_values(build: Callable) -> tuple:
     """What `build` makes with random weights, in a graph of its own, and those weights."""
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build()
         values = load_random_values(session)
-        if save_to:
-            saver = tf.train.Saver(tf.trainable_variables())
-            saver.save(session, str(save_to), write_meta_graph=False, write_state=False)
         return session.run(outputs), values
 
 
@@ -90,10 +80,7 @@ def outputs_of(model: modeling.Encoder) -> dict[str, tf.Tensor | list[tf.Tensor]
 
 
 def run_model(
-    config: modeling.EncoderConfig,
-    inputs: Sequence[np.ndarray],
-    save_to: pathlib.Path | None = None,
-    **options,
+    config: modeling.EncoderConfig, inputs: Sequence[np.ndarray], **options
 ) -> types.SimpleNamespace:
     """What the model makes of the inputs with random weights, those weights, and its op types."""
     kinds = collections.Counter()
@@ -103,30 +90,8 @@ def run_model(
         kinds.update(operation.type for operation in tf.get_default_graph().get_operations())
         return outputs_of(model)
 
-    outputs, values = run_with_random_values(build, save_to)
+    outputs, values = run_with_random_values(build)
     return types.SimpleNamespace(values=values, kinds=kinds, **outputs)
-
-
-def run_golden(folder: pathlib.Path) -> types.SimpleNamespace:
-    """The golden figures of a model, the product's outputs, and both sets of variables."""
-    figures = np.load(folder / "encoder.npz")
-    (config_file,) = folder.glob("*bert_config.json")
-    inputs = [figures[name] for name in ("input_ids", "input_mask", "segment_ids")]
-    with tf.Graph().as_default(), tf.Session() as session:
-        config = modeling.read_config(str(config_file))
-        model = modeling.Encoder(config, False, *map(tf.constant, inputs))
-        variables = tf.trainable_variables()
-        summary = modeling.initialize_from_checkpoint(variables, str(folder))
-        session.run(tf.global_variables_initializer())
-        outputs = session.run(outputs_of(model))
-    stored = tf.train.load_checkpoint(summary.checkpoint).get_variable_to_shape_map()
-    return types.SimpleNamespace(
-        figures=figures,
-        summary=summary,
-        shapes={v.op.name: v.shape.as_list() for v in variables},
-        stored=stored,
-        **outputs,
-    )
 
 
 def assert_close(actual, expected, atol: float) -> None:
@@ -211,32 +176,12 @@ def numpy_encode(config, values, ids, mask, segments):
     return embedding, layers, np.tanh(numpy_dense(state[:, 0], w, "bert/pooler/dense"))
 
 
-# The models of `transformers`.
-
-
-def transformers_model(config: modeling.EncoderConfig, checkpoint: pathlib.Path):
-    """A model of `transformers`, of BERT with the pretraining heads, with the weights of a file."""
+def transformers_model(config: modeling.BertConfig, checkpoint: pathlib.Path):
+    """BERT with the pretraining heads in `transformers`, with the weights of a file."""
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
+    from transformers.models.bert.modeling_bert import load_tf_weights_in_bert as load
+
     values = {**config.to_dict(), "hidden_act": "gelu_new"}
-    if isinstance(config, modeling.AlbertConfig):
-        from transformers.models.albert.modeling_albert import load_tf_weights_in_albert as load
-
-        model = transformers.AlbertModel(transformers.AlbertConfig(**values))
-    else:
-        from transformers.models.bert.modeling_bert import load_tf_weights_in_bert as load
-
-        model = transformers.BertForPreTraining(transformers.BertConfig(**values))
+    model = transformers.BertForPreTraining(transformers.BertConfig(**values))
     return load(model.eval(), model.config, str(checkpoint))
-
-
-def run_transformers(
-    config: modeling.EncoderConfig, checkpoint: pathlib.Path, inputs: Sequence[np.ndarray]
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """The states before the first and after every layer, and the pooled output, from PyTorch."""
-    model = transformers_model(config, checkpoint)
-    torch = pytest.importorskip("torch")
-    ids, mask, segments = (torch.from_numpy(array).long() for array in inputs)
-    with torch.no_grad():
-        outputs = model.base_model(ids, mask, segments, output_hidden_states=True)
-    return [state.numpy() for state in outputs.hidden_states], outputs.pooler_output.numpy()

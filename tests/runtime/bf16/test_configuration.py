@@ -16,13 +16,11 @@ MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "M
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a configuration file, of bytes or text, or of what is to become JSON."""
+    """Writes a configuration file, of text or of what is to become JSON."""
 
     def write(content):
         path = tmp_path / "lists.json"
-        if not isinstance(content, str | bytes):
-            content = json.dumps(content)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
         return str(path)
 
     return write
@@ -36,29 +34,36 @@ def warnings(monkeypatch):
     return logged
 
 
-class TestValue:
-    @pytest.mark.parametrize("value", [None, "", "0", "false", "False"])
-    def test_none(self, value):
-        assert configuration.load(value) is None
+def assert_named_nodes_are_excepted(config):
+    """By the names that Habana documents."""
+    (kept, *_), (forced, *_) = config.non_convertible_exceptions, config.convertible_exceptions
+    assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
+    assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
 
-    @pytest.mark.parametrize("value", ["1", "true", "True", "full"])
-    def test_the_shipped_list_from_any_folder(self, value, tmp_path, monkeypatch):
-        """It lies beside the code, not in the working folder."""
+
+class TestValue:
+    @pytest.mark.parametrize(
+        ("values", "source"),
+        [
+            ((None, "", "0", "false", "False"), None),
+            (("1", "true", "True", "full"), str(SHIPPED[0])),
+            (("basic", "Basic"), "basic"),
+        ],
+    )
+    def test_words(self, values, source, tmp_path, monkeypatch):
+        """The shipped list lies beside the code, not in the working folder."""
         monkeypatch.chdir(tmp_path)
-        config = configuration.load(value)
-        assert config == configuration.load(str(SHIPPED[0])) and config.source == str(SHIPPED[0])
+        assert {getattr(configuration.load(value), "source", None) for value in values} == {source}
 
     def test_basic(self):
         config = configuration.load("basic")
         assert config.allowlist == MATRIX_PRODUCTS
         assert not config.conditional_list and not config.strict_conditional_list
+        assert_named_nodes_are_excepted(config)
 
     def test_path(self, write, warnings):
-        lists = {
-            "allowlist": ["MatMul"],
-            "conditional_list": ["Identity", "Reshape"],
-            "strict_conditional_list": ["AddN"],
-        }
+        lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity", "Reshape"]}
+        lists |= {"strict_conditional_list": ["AddN"]}
         kept, forced = [["a/.*", ""]], [["b[0-9]", "Mul"]]
         path = write({**lists, KEPT: kept, CONVERTIBLE: forced})
         config = configuration.load(path)
@@ -114,7 +119,6 @@ class TestFaults:
         ("content", "message"),
         [
             ('{"allowlist": [\n"MatMul" 1]}', "is not JSON: .*: line 2 column 10"),
-            (b"\xff\xfe{", "not UTF-8"),
             ("[]", "must be a JSON object with the keys allowlist"),
             ({"allow_list": []}, "unknown key 'allow_list'; did you mean 'allowlist'"),
             ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),
@@ -139,7 +143,6 @@ class TestFaults:
                 rf"{CONVERTIBLE}, entry 1: '\(\(.* is not a regular expression: ",
             ),
             ("[" * 99999, "nested too deeply"),
-            ('{"allowlist": [' + "9" * 9999 + "]}", "is not JSON: Exceeds the limit"),
         ],
     )
     def test_is_one_line_that_names_file_and_place(self, write, content, message):
@@ -148,11 +151,9 @@ class TestFaults:
             configuration.load(path)
         assert path in str(error.value) and "\n" not in str(error.value)
 
-    def test_path_that_does_not_exist(self, tmp_path):
-        with pytest.raises(UserError, match="TF_BF16_CONVERSION: .*none.json cannot be read: No "):
-            configuration.load(str(tmp_path / "none.json"))
-        with pytest.raises(UserError, match="is a folder, not a file"):
-            configuration.load(str(tmp_path))
+    def test_path_that_does_not_exist(self):
+        with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read: No "):
+            configuration.load("none.json")
 
     def test_op_types_that_nobody_knows(self, write, warnings):
         """Those of the bridge and of Horovod are not registered where these are not loaded."""
@@ -180,9 +181,7 @@ class TestShippedLists:
         config = configuration.load(str(path))
         assert not warnings
         assert config.allowlist >= {*MATRIX_PRODUCTS, "HabanaDropout", "HabanaLayerNormV2"}
-        (kept, *_), (forced, *_) = config.non_convertible_exceptions, config.convertible_exceptions
-        assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
-        assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
+        assert_named_nodes_are_excepted(config)
         # Loss, moments of the layer norm, global norm, optimizer; TensorFlow's BiasAddGrad for CPU
         # adds up in bfloat16, which stops at 256 times the addend.
         precise = {"SparseSoftmaxCrossEntropyWithLogits", "LogSoftmax", "Mean", "Rsqrt", "L2Loss"}

@@ -39,10 +39,6 @@ def test_copy_has_nodes_collections_and_seeds(graph):
     assert [op.get_attr("seed") for op in ops] == [5, 5]
 
 
-def test_graph_without_a_seed_has_a_copy_without():
-    assert copy_of(tf.Graph()).seed is None
-
-
 def test_new_nodes_take_tensors_of_the_graph(graph):
     """Among them a function, and a node that waits for an operation without outputs."""
     copy = copy_of(graph)
@@ -75,10 +71,3 @@ def test_new_items_of_collections(graph):
     assert graph.get_collection("other") == [variable]
     names = [item if isinstance(item, str) else item.name for item in graph.get_collection("mine")]
     assert names == ["y:0", "text", "b:0", "b:0"]
-
-
-def test_counterparts_in_structures(graph):
-    copy = copy_of(graph)
-    structure = {"y": graph.get_tensor_by_name("y:0"), "rest": [None, 3]}
-    found = counterpart(structure, copy, {"y:0": "x:0"})
-    assert found == {"y": copy.get_tensor_by_name("x:0"), "rest": [None, 3]}

@@ -31,11 +31,8 @@ STEPS = {
     "exp": tf.exp,
     "sqrt": tf.sqrt,
 }
-LISTS = {
-    "allowlist": ["MatMul"],
-    "conditional_list": ["Identity"],
-    "strict_conditional_list": ["AddV2"],
-}
+LISTS = {"allowlist": ["MatMul"], "conditional_list": ["Identity"]}
+LISTS |= {"strict_conditional_list": ["AddV2"]}
 
 
 def chain(names, **others):
@@ -67,26 +64,17 @@ def borders(graph, **options):
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        # What is on the allowlist is always converted, and what is on no list never.
         ("exp product exp_1", (NOT_LISTED, ALLOWED, NOT_LISTED)),
-        # What is conditional needs one neighbor, by its input or its output.
-        ("product same exp", (ALLOWED, CONDITIONAL, NOT_LISTED)),
         ("exp same product", (NOT_LISTED, CONDITIONAL, ALLOWED)),
-        ("product same same_1 same_2", (ALLOWED, CONDITIONAL, CONDITIONAL, CONDITIONAL)),
-        # Such nodes do not convert each other: the least fixpoint. What is blocked stops them.
         ("same same_1 exp", (NO_NEIGHBOR, NO_NEIGHBOR, NOT_LISTED)),
         ("product exp same", (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
-        # What is strict needs all neighbors, and one that is converted.
         ("product twice product_1", (ALLOWED, STRICT, ALLOWED)),
         ("product twice exp", (ALLOWED, A_NEIGHBOR_STAYS, NOT_LISTED)),
         ("twice", (NO_NEIGHBOR,)),
-        # A chain of them does not wait for itself: the greatest fixpoint.
-        ("product twice twice_1 product_1", (ALLOWED, STRICT, STRICT, ALLOWED)),
-        ("product twice twice_1 exp", (ALLOWED, A_NEIGHBOR_STAYS, A_NEIGHBOR_STAYS, NOT_LISTED)),
-        ("product twice same", (ALLOWED, STRICT, CONDITIONAL)),
     ],
 )
-def test_lists(names, expected):
+def test_reasons(names, expected):
+    """What is converted on larger graphs: `test_oracle_on_random_graphs`."""
     assert rules(chain(names)) == dict(zip(names.split(), expected, strict=True))
 
 
@@ -139,13 +127,6 @@ class TestExceptions:
         graph_def = chain("exp").as_graph_def()
         with concurrent.futures.ThreadPoolExecutor() as pool:
             assert pool.submit(plan, graph_def, config).result() == plan(graph_def, config)
-
-    @pytest.mark.parametrize("value", ["1", "basic"])
-    def test_names_that_every_list_knows(self, value):
-        kinds = {"a/KEEP_FP32_PRECISION/b": "product", "a/FORCE_BF16_PRECISION_b": "exp"}
-        graph_def = chain(" ".join(kinds), **kinds).as_graph_def()
-        decisions = plan(graph_def, configuration.load(value)).decisions
-        assert [d.rule for d in decisions] == [KEPT, FORCED]
 
 
 class TestCandidates:
@@ -248,10 +229,6 @@ class TestBorders:
         found = borders(graph, conditional_list=["Split", "ConcatV2"])
         assert found == [("x", tf.bfloat16), ("split:1", tf.float32), ("ones", tf.bfloat16)]
 
-    def test_output_for_the_outside(self):
-        found = borders(chain("product"), outputs=["product:0"])
-        assert found == [("x", tf.bfloat16), ("product", tf.float32)]
-
 
 class TestFunctions:
     def test_body_is_decided_by_itself(self):
@@ -294,28 +271,20 @@ class TestFunctions:
 
     def test_function_with_several_callers(self):
         """What one of them must keep in float32 stays so for all."""
-        graph_def, float32 = tf.GraphDef(), tf.float32.as_datatype_enum
-        function = graph_def.library.function.add()
-        function.signature.name = "square"
-        function.signature.input_arg.add(name="x", type=float32)
-        function.signature.output_arg.add(name="y", type=float32)
-        node = function.node_def.add(name="product", op="MatMul", input=["x", "x"])
-        node.attr["T"].type = float32
-        function.ret["y"] = "product:product:0"
-        graph_def.node.add(name="x", op="Placeholder").attr["dtype"].type = float32
-        for name in ("a", "b"):
-            call = graph_def.node.add(name=name, op="PartitionedCall", input=["x"])
-            call.attr["f"].func.name = "square"
-            for types in ("Tin", "Tout"):
-                call.attr[types].list.type.append(float32)
+        square = tf.function(lambda x: tf.matmul(x, x, name="product"))
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4], "x")
+            for name in ("a", "b"):
+                with tf.name_scope(name):
+                    square(x)
 
-        def rule(*kept):
-            lists = {**LISTS, "non_convertible_exceptions": [[name, ""] for name in kept]}
-            (decision,) = plan(graph_def, configuration.from_dict(lists, "test")).decisions
+        def rule(kept):
+            decisions = plan_of(graph, non_convertible_exceptions=[[kept, "MatMul"]]).decisions
+            (decision,) = (d for d in decisions if d.op == "MatMul")
             return decision.rule
 
-        assert rule() == rule("c/product") == ALLOWED
-        assert [rule(name) for name in ("a/product", "b/product", "product")] == [KEPT] * 3
+        assert rule("c/.*product") == ALLOWED
+        assert [rule(name) for name in ("a/.*product", "b/.*product", "product")] == [KEPT] * 3
 
 
 def test_report():
