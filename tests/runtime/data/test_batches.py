@@ -106,11 +106,17 @@ def same(a, b):
 class TestTrainingOrder:
     @pytest.mark.parametrize(("count", "bsz"), [(12, 4), (10, 4), (3, 8), (1, 2)])
     def test_every_epoch_has_every_record_once(self, write, count, bsz):
-        """Batches straddle epochs and are full."""
+        """Batches straddle epochs and are full; all fields are of one record."""
         path = write(map(make_record, range(count)))
         epochs = 4
-        got = trained_on(path, -(-epochs * count // bsz), bsz)
-        assert {len(batch) for batch in ids(got)} == {bsz}
+        got = trained_on(path, -(-epochs * count // bsz), bsz, seed=7)
+        assert ids(got)[1] == shuffled_numbers(count, bsz, 7, 1).tolist()
+        for batch in got:
+            numbers = batch["unique_ids"]
+            assert len(numbers) == bsz and batch.keys() == {*NUMBERS, *SEQUENCES}
+            assert (batch["input_ids"][:, 0] == (numbers + 1) * 100).all()
+            assert (batch["end_positions"] - 3 == batch["start_positions"]).all()
+            assert (batch["start_positions"] == numbers % 50).all()
         for epoch in range(epochs):
             assert sorted(flat(got)[epoch * count : (epoch + 1) * count]) == list(range(count))
 
@@ -141,27 +147,6 @@ class TestTrainingOrder:
             be_worker(rank, num_workers)
             assert same(trained_on(path, 6, 4, start=num_workers), whole[rank::num_workers])
             assert same(predicted(path, 2), to_predict[rank::num_workers])
-
-    def test_several_files_are_as_one(self, write):
-        parts = range(10), range(10, 30)
-        paths = [write(map(make_record, part), str(part[0])) for part in parts]
-        joined = write(map(make_record, range(30)), "joined")
-        assert same(trained_on(paths, 6, 5), trained_on(joined, 6, 5))
-
-    def test_numbers_of_a_far_step(self):
-        numbers = shuffled_numbers(1000, 32, 1, 10**9)
-        assert len(set(numbers.tolist())) == 32 and 0 <= numbers.min() <= numbers.max() < 1000
-
-    def test_content_belongs_together(self, write):
-        """All fields of an example are from the same record, whose number the seed gives."""
-        path = write(map(make_record, range(50)))
-        for batch in (trained_on(path, 1, 8, seed=seed, start=3)[0] for seed in (1, 77)):
-            assert batch.keys() == {*NUMBERS, *SEQUENCES}
-            numbers = batch["unique_ids"]
-            assert (batch["input_ids"][:, 0] == (numbers + 1) * 100).all()
-            assert (batch["start_positions"] == numbers % 50).all()
-            assert (batch["end_positions"] == numbers % 50 + 3).all()
-        assert numbers.tolist() == shuffled_numbers(50, 8, 77, 3).tolist()
 
 
 def test_prediction_is_in_file_order_and_once(write):
@@ -204,9 +189,8 @@ class TestTrimming:
             specs = data.input_fn(4, 1)().element_spec
         assert batch_spec(data.spec, 4, trims) == specs
         assert specs["input_ids"].shape.as_list() == [4, None if trims else LENGTH]
-        assert specs["unique_ids"].shape == [4]
-        spec = {**data.spec, "label": tf.io.FixedLenFeature([], tf.float32)}
-        assert batch_spec(spec, 3, trims)["label"] == tf.TensorSpec([3], tf.float32)
+        spec = {"label": tf.io.FixedLenFeature([], tf.float32)}
+        assert batch_spec(spec, 3, trims) == {"label": tf.TensorSpec([3], tf.float32)}
 
     def test_where_it_ends(self, write):
         """Not inside of a mask with holes, and not behind the features."""
@@ -219,26 +203,21 @@ class TestTrimming:
 
     def test_several_sequences_in_a_feature(self, write):
         """They are cut alike, on the last axis, to the longest of all; what is [4] stays."""
-        used = [[3, 20, 5, 1], [2, 2, 17, 2]]
+        mask = np.arange(LENGTH) < np.array([[3, 20, 5, 1], [2, 2, 17, 2]])[..., None]
 
-        def record(lengths):
-            mask = [int(i < n) for n in lengths for i in range(LENGTH)]
-            fields = {"input_ids": [7 * m for m in mask], "input_mask": mask}
-            return serialize({**fields, "segment_ids": [0] * len(mask), "labels": [1, 0, 0, 0]})
+        def record(mask):
+            mask = mask.ravel().astype(int).tolist()
+            return serialize({**dict.fromkeys(SEQUENCES, mask), "labels": [1, 0, 0, 0]})
 
-        path = write(map(record, used))
+        path = write(map(record, mask))
         spec = {key: tf.io.FixedLenFeature([4, LENGTH], tf.int64) for key in SEQUENCES}
         spec["labels"] = tf.io.FixedLenFeature([4], tf.int64)
-        whole, cut = (
-            read(Data([path], spec, 2, 2, trims=trims), 9, 2)[0] for trims in (False, True)
-        )
-        assert same([cut], [whole | {key: whole[key][..., :32] for key in SEQUENCES}])
-        assert whole["input_ids"].shape == (2, 4, LENGTH)
-        assert cut["input_mask"].sum(axis=-1).tolist() == used
-        assert cut["labels"].tolist() == [[1, 0, 0, 0]] * 2
-        expected = {key: tf.TensorSpec([2, 4, None], tf.int32) for key in SEQUENCES}
-        expected["labels"] = tf.TensorSpec([2, 4], tf.int32)
-        assert batch_spec(spec, 2, trims=True) == expected
+        (cut,) = read(Data([path], spec, 2, 2, trims=True), 9, 2)
+        expected = dict.fromkeys(SEQUENCES, mask[..., :32]) | {"labels": [[1, 0, 0, 0]] * 2}
+        assert same([cut], [expected])
+        specs = {key: tf.TensorSpec([2, 4, None], tf.int32) for key in SEQUENCES}
+        specs["labels"] = tf.TensorSpec([2, 4], tf.int32)
+        assert batch_spec(spec, 2, trims=True) == specs
 
 
 class TestBuckets:
@@ -266,7 +245,6 @@ class TestBuckets:
             # The smallest bucket for every record.
             fitting = np.array(self.BUCKETS).searchsorted(batch["input_mask"].sum(axis=1))
             assert {self.BUCKETS[number] for number in fitting} == {width}
-            assert (batch["input_ids"][:, 0] == (batch["unique_ids"] + 1) * 100).all()
         assert same(self.trained(data, start=5), got[5:]), "as of a run that is resumed"
         cut = self.trained(data, bsz=4)
         assert flat(cut) == flat(got), "as of one that accumulates"
@@ -300,9 +278,6 @@ class TestBuckets:
             specs = data.input_fn(12, 7, 0, data.bucket_order(12, 7))().element_spec
         assert specs == batch_spec(data.spec, 12, True, buckets)
         assert specs["input_ids"].shape.as_list() == [12, 64 if len(buckets) == 1 else None]
-
-    def test_off(self, data):
-        assert data._replace(buckets=()).bucket_order(4, 1) is None
 
 
 def test_long_records_come_first(write):

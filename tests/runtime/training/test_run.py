@@ -65,18 +65,16 @@ def begin(set_flags, tmp_path):
     locks.release_held()
 
 
-@pytest.mark.parametrize("accumulated", [1, 3])
-def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulated):
+def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch):
     """A step takes as many batches as are accumulated."""
-    done, starts = 5, []
-    monkeypatch.setattr(run, "point_to_newest", lambda folder: done)
+    starts = []
+    monkeypatch.setattr(run, "point_to_newest", lambda folder: 5)
     monkeypatch.setattr(run, "train", lambda *args: None)
-    monkeypatch.setattr(
-        Data, "input_fn", lambda self, size, seed, start, order: starts.append((start, order))
-    )
-    begun = begin(f"--gradient_accumulation_steps={accumulated}")
+    monkeypatch.setattr(Data, "input_fn", lambda self, *args: starts.append(args[2:]))
+    begun = begin("--gradient_accumulation_steps=3")
     begun.train(begun.prepare(TRAIN), None)
-    assert starts == [(done * accumulated, None)]
+    assert starts == [(15, None)]
+    assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
 
 
 def test_the_folder_is_its_own(begin, tmp_path):
@@ -136,20 +134,17 @@ def test_scoring_while_training_needs_what_is_scored(tmp_path, flag, set_flags):
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
 def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
     """As training goes on, unless all are scored first."""
-    settings = begin("--keep_checkpoint_max=3", "--save_checkpoints_minutes=7").task.settings
+    settings = begin("--keep_checkpoint_max=3").task.settings
     settings.do_eval = do_eval
-    plan = run.training_plan(settings, 100)
-    assert plan.keep_checkpoints == kept
-    assert plan.save_checkpoints_minutes == 7
+    assert run.training_plan(settings, 100).keep_checkpoints == kept
 
 
 @pytest.mark.parametrize(
     ("patience", "scores", "ends"),
     [
-        *((2, [1.0], False), (2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False)),
+        *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
         # An equal score is no better one.
         (2, [2.0, 1.0, 2.0], True),
-        (0, [3.0, 2.0, 1.0, 0.0], False),
     ],
 )
 def test_patience(begin, monkeypatch, patience, scores, ends):
@@ -159,9 +154,3 @@ def test_patience(begin, monkeypatch, patience, scores, ends):
     evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
     monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
     assert begun._score_and_ask(DATA, None) == ends
-
-
-def test_graphs_are_not_built_before_the_workers_are_connected(begin):
-    begun = begin()
-    begun.prepare(TRAIN)
-    assert not tf.get_default_graph().get_operations()
