@@ -66,17 +66,19 @@ class TestResolve:
         copy_as("v1.2.model", folder)
         assert checkpoint_files.resolve_checkpoint(f"{folder}/v1.2.model.index").endswith(".model")
 
-    def test_a_folder_with_none_or_several(self, folder, tmp_path):
-        with pytest.raises(UserError, match=f"{tmp_path.name}.*none"):
-            checkpoint_files.resolve_checkpoint(str(tmp_path))
+    def test_what_is_not_there_or_not_the_only_one(self, folder):
         copy_as(checkpoint_files.BEST, folder)
-        with pytest.raises(UserError, match=r"model\.ckpt-7, model\.ckpt-best"):
-            checkpoint_files.resolve_checkpoint(str(folder))
-
-    @pytest.mark.parametrize("name", ["model.ckpt-8.index", "model.ckpt", "no/such"])
-    def test_what_is_not_there(self, written, name):
-        with pytest.raises(UserError, match=f"{name}: no checkpoint there"):
-            checkpoint_files.resolve_checkpoint(str(written / name))
+        for path, message in (
+            *(
+                (f"{folder}/{name}", f"{name}: no checkpoint there")
+                for name in ("no/such", "model")
+            ),
+            (f"{folder}/model.ckpt-8.index", "8.index: no checkpoint there"),
+            (str(folder.parent), f"{folder.parent.name}.*none"),
+            (str(folder), r"model\.ckpt-7, model\.ckpt-best"),
+        ):
+            with pytest.raises(UserError, match=message):
+                checkpoint_files.resolve_checkpoint(path)
 
     @pytest.mark.parametrize(
         ("suffix", "damage", "message"),
@@ -103,10 +105,10 @@ class TestResolve:
 
 class TestList:
     def test_in_order_of_steps_without_what_is_not_numbered_or_not_whole(self, folder):
-        for name in ("model.ckpt-100", "model.ckpt-20", "model.ckpt-0", "model.ckpt-best"):
-            copy_as(name, folder)
-        for name in ("model.ckpt-6", "model.ckpt-8", "model.ckpt-30"):
-            copy_as(name, folder, [DATA])
+        for name in ("100", "20", "0", "best"):
+            copy_as(f"model.ckpt-{name}", folder)
+        for name in ("6", "8", "30"):
+            copy_as(f"model.ckpt-{name}", folder, [DATA])
         copy_as("model.ckpt-9", folder, [".index"])
         for name in ("8.index", "40.meta", "50.index.tmp", "80-best.index"):
             (folder / f"model.ckpt-{name}").touch()
@@ -125,14 +127,12 @@ class TestList:
         prefix = write(tmp_path / name, value=1, global_step=stored)
         assert checkpoint_files.checkpoint_step(prefix) == step
 
-    @pytest.mark.parametrize(
-        ("count", "kept"), [(1, [20]), (2, [9, 20]), (5, [7, 9, 20]), (0, [7, 9, 20])]
-    )
-    def test_keep_last(self, folder, count, kept):
+    def test_keep_last(self, folder):
         for name in ("model.ckpt-9", "model.ckpt-20", "model.ckpt-best"):
             copy_as(name, folder)
-        checkpoint_files.keep_last(str(folder), count)
-        assert list(checkpoint_files.list_checkpoints(str(folder))) == kept
+        for count, kept in ((0, [7, 9, 20]), (5, [7, 9, 20]), (2, [9, 20]), (1, [20])):
+            checkpoint_files.keep_last(str(folder), count)
+            assert list(checkpoint_files.list_checkpoints(str(folder))) == kept
         assert (folder / "model.ckpt-best.index").exists()
 
 
@@ -152,10 +152,10 @@ class TestCopy:
         source = folder / "model.ckpt-7"
         for prefix in (source, copy):
             assert_holds(prefix, 1.5, 9)
+        checkpoint_files.remove_checkpoint(str(source))
         write(source, value=-1, global_step=10, meta=False)
         assert_holds(copy, 1.5, 9)
         checkpoint_files.copy_checkpoint(str(source), str(copy))
-        checkpoint_files.remove_checkpoint(str(source))
         assert_holds(copy, -1, 10)
         assert not (folder / "model.ckpt-best.meta").exists()
 
@@ -231,11 +231,9 @@ class TestNewest:
         (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/other/run-9"')
         assert checkpoint_files.point_to_newest(str(tmp_path)) == 0
         assert tf.train.latest_checkpoint(str(tmp_path)) is None
-
-    def test_a_folder_called_checkpoint(self, folder):
-        (folder / "checkpoint").mkdir()
+        (tmp_path / "checkpoint").mkdir()
         with pytest.raises(UserError, match="checkpoint cannot be written"):
-            checkpoint_files.point_to_newest(str(folder))
+            checkpoint_files.point_to_newest(str(tmp_path))
 
 
 def test_what_is_written_besides_becomes_part_of_the_checkpoint(tmp_path):

@@ -1,6 +1,5 @@
 """Which variables start from a checkpoint, and what fits no model."""
 
-import math
 import re
 
 import numpy as np
@@ -22,12 +21,10 @@ def make_variables(shapes):
     ]
 
 
-def filled(values):
+def filled(shapes):
     """Different arrays of the given shapes."""
-    return {
-        name: np.arange(math.prod(shape), dtype="f4").reshape(shape) + 10 * (i + 1)
-        for i, (name, shape) in enumerate(values.items())
-    }
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
 
 
 PARTS = {"attention_1/self/query/kernel": [2, 2], "ffn_1/intermediate/dense/bias": [3]}
@@ -44,11 +41,11 @@ def blocks(part, *numbers):
 @pytest.mark.parametrize(
     ("stored", "shapes", "first"),
     [
-        *((group_shapes(0), group_shapes(*range(n)), (r"group_.", "group_0")) for n in (2, 3)),
+        (group_shapes(0), group_shapes(0, 1, 2), (r"group_.", "group_0")),
         *((blocks(p, 1), blocks(p, 1, 2), (f"{p}_2", f"{p}_1")) for p in ("ffn", "attention")),
         (group_shapes(0, 1), group_shapes(0, 1), ("", "")),
     ],
-    ids=["2 groups", "3 groups", "ffn", "attention", "groups of their own"],
+    ids=["3 groups", "ffn", "attention", "groups of their own"],
 )
 def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, first):
     """Groups, or blocks inside of one, that have no values of their own."""

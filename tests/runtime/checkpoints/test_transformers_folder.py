@@ -1,8 +1,7 @@
 """Folders of `transformers` as they are found: old names, several files, and what is wrong."""
 
-from __future__ import annotations
-
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -103,26 +102,24 @@ def test_several_files(tmp_path, write):
     original = whole.content()
     (tmp_path / "model.safetensors").unlink()
     places = {name: f"model-{n % 2}.safetensors" for n, name in enumerate(tensors)}
-
-    def save(file, change):
-        part = {n: value + change for n, value in tensors.items() if places[n] == file}
-        save_file(part, tmp_path / file)
-        return TransformersFolder(str(tmp_path)).content() if index.exists() else None
-
     index = tmp_path / "model.safetensors.index.json"
-    for file in set(places.values()):
-        save(file, 0)
     index.write_text(json.dumps({"weight_map": places}))
+
+    def content_if(changed):
+        for file in set(places.values()):
+            part = {n: v + (file == changed) for n, v in tensors.items() if places[n] == file}
+            save_file(part, tmp_path / file)
+        return TransformersFolder(str(tmp_path)).content()
+
+    contents = [original, *map(content_if, ("model-0.safetensors", "model-1.safetensors", None))]
+    assert len(set(contents)) == 4, "each file counts"
+    assert contents[-1] == content_of_checkpoint(str(tmp_path))
     assert resolve_checkpoint(f"{tmp_path}/") == str(tmp_path)
     folder = TransformersFolder(str(tmp_path))
     found = {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
     np.testing.assert_equal(found, expected)
     # SQuAD's model here has a pooler, which it does not use.
     assert not folder.get_tensor("bert/pooler/dense/kernel").any()
-    content = folder.content()
-    assert content == content_of_checkpoint(str(tmp_path))
-    contents = [original, content, *(save(f, 1) for f in set(places.values()))]
-    assert len(set(contents)) == 4, "each file counts"
 
     (tmp_path / "model-1.safetensors").unlink()
     with pytest.raises(UserError, match=r"model-1\.safetensors is missing, which model\.safete"):
@@ -158,8 +155,7 @@ def test_configurations_of_other_models(write, changes, message):
 
 def test_a_layer_behind_the_embeddings_of_another_size(write):
     """Of what the configuration says nothing is made before the file is known to fit it."""
-    small = CONFIG | ALBERT
-    name = "albert.encoder.embedding_hidden_mapping_in.weight"
+    name, small = "albert.encoder.embedding_hidden_mapping_in.weight", CONFIG | ALBERT
     tensors = {**tensors_of(small), name: np.eye(4, dtype="f4")}
     assert TransformersFolder(write(tensors, **small)).parts == [names.ENCODER]
     wide = small | {"embedding_size": 10**6, "hidden_size": 10**6}
@@ -184,23 +180,24 @@ def test_a_step_that_is_no_number(write, step):
         TransformersFolder(write(metadata={"global_step": step}))
 
 
-@pytest.mark.parametrize("name", ["../w.safetensors", "below/w.safetensors", "{}/w.safetensors"])
+@pytest.mark.parametrize("name", ["../w.safetensors", "b/w.safetensors", "{}/w.safetensors"])
 def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
-    name, inside = name.format(tmp_path), tmp_path / "model"
-    (inside / "below").mkdir(parents=True)
-    write()
-    for path in (tmp_path / "w.safetensors", inside / "below" / "w.safetensors"):
-        save_file(tensors_of(CONFIG), path)
-    (tmp_path / "config.json").rename(inside / "config.json")
-    weight_map = json.dumps({"weight_map": {WORDS: name}})
-    (inside / "model.safetensors.index.json").write_text(weight_map)
-    with pytest.raises(UserError, match=rf"index\.json names {name}, which is not in its folder"):
+    path, inside = write(), tmp_path / "inside"
+    (inside / "b").mkdir(parents=True)
+    for target in (tmp_path, inside / "b"):
+        shutil.copy(f"{path}/model.safetensors", target / "w.safetensors")
+    shutil.copy(f"{path}/config.json", inside)
+    weight_map = {"weight_map": {WORDS: name.format(tmp_path)}}
+    (inside / "model.safetensors.index.json").write_text(json.dumps(weight_map))
+    message = rf"index\.json names {name.format(tmp_path)}, which is not in its folder"
+    with pytest.raises(UserError, match=message):
         TransformersFolder(str(inside))
 
 
 def test_a_file_that_is_damaged_missing_or_a_pickle(tmp_path, write):
     """A pickle, which can run anything, is not read."""
     path, file = write(), tmp_path / "model.safetensors"
+    assert is_transformers_folder(path) and not is_transformers_folder(f"{path}/none")
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(UserError, match=r"model\.safetensors is damaged or cannot be read"):
         TransformersFolder(path)
@@ -210,10 +207,6 @@ def test_a_file_that_is_damaged_missing_or_a_pickle(tmp_path, write):
     (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
     with pytest.raises(UserError, match=r"is a pickle, which can run any .*safe_serialization"):
         resolve_checkpoint(path)
-
-
-def test_checkpoints_beside_it_come_first(tmp_path, write):
-    assert is_transformers_folder(write())
+    # Checkpoints beside it come first.
     (tmp_path / "model.ckpt.index").touch()
-    assert not is_transformers_folder(str(tmp_path))
-    assert not is_transformers_folder(str(tmp_path / "none"))
+    assert not is_transformers_folder(path)

@@ -1,7 +1,5 @@
 """Feature files of any task: examples to numbered records and a companion, made once and found."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -29,16 +27,12 @@ class Letters(FeatureSource):
     trims = True
     chunk = 3
 
-    def __init__(self, text, folder, workers=1, with_companion=True):
-        self.text = text
-        self.workers = workers
-        self.times_read = 0
-        companions = [str(folder / "more")] if with_companion else []
-        numbers = ("num_examples", "num_features")
-        self.cached = CachedFile(str(folder / "records"), {"text": text}, companions, numbers)
+    def __init__(self, text, folder, workers=1):
+        self.text, self.workers = text, workers
+        numbers, more = ("num_examples", "num_features"), [str(folder / "more")]
+        self.cached = CachedFile(str(folder / "records"), {"text": text}, more, numbers)
 
     def read(self):
-        self.times_read += 1
         return self.text.replace("-", ""), {"it is a dash": self.text.count("-")}
 
     def convert(self, examples, start):
@@ -73,13 +67,8 @@ class TestMade:
 
     def test_what_is_found_is_not_read_again(self, tmp_path, monkeypatch):
         made = Letters("abC", tmp_path).made()
-        monkeypatch.setattr(Letters, "convert", None)
-        again = Letters("abC", tmp_path)
-        assert again.made() == made and again.times_read == 0
-
-    def test_without_a_companion(self, tmp_path):
-        assert Letters("abC", tmp_path, with_companion=False).made().num_features == 4
-        assert {path.name for path in tmp_path.iterdir()} == {"records", "records.json"}
+        monkeypatch.setattr(Letters, "read", None)
+        assert Letters("abC", tmp_path).made() == made
 
     def test_a_file_of_somebody_else(self, tmp_path):
         write_records(tmp_path / "records", map(record_of, range(5)))

@@ -1,14 +1,17 @@
 """What happens between training steps: checkpoints, log lines, curves."""
 
 import re
+import resource
 import shutil
 import types
 
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from runtime.errors import UserError
 from runtime.training import graph_keys, hooks
+from runtime.training.curves import Curves
 from tests.helpers.checkpoints import points
 
 
@@ -44,9 +47,9 @@ def clock(stop_clock):
     return stop_clock(hooks)
 
 
-def run_steps(folder, count, every, last=None, **options):
+def run_steps(folder, count, every, last):
     """Runs `count` steps of a training up to step `last`."""
-    hook = hooks.SaveCheckpoints(str(folder), last or count, every, **options)
+    hook = hooks.SaveCheckpoints(str(folder), last, every)
     train(folder, hook, types.SimpleNamespace(now=0), [0] * count)
 
 
@@ -64,24 +67,13 @@ def names_in(lines):
 
 
 class TestSaveCheckpoints:
-    @pytest.mark.parametrize(
-        ("count", "every", "steps"),
-        [(8, 3, [3, 6, 8]), (6, 3, [3, 6]), (2, 1, [1, 2]), (4, 100, [4])],
-    )
-    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log, count, every, steps):
-        run_steps(tmp_path, count, every)
-        assert saved(tmp_path) == steps
-        assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
-        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-{count}"
-
-    def test_resumed(self, tmp_path, log):
-        run_steps(tmp_path, 4, 3)
-        log()
-        run_steps(tmp_path, 0, 3)
-        assert log() == [] and saved(tmp_path) == [3, 4]
-        run_steps(tmp_path, 6, 3, last=10)
-        assert saved(tmp_path) == [3, 4, 6, 9, 10]
-        assert names_in(log()) == ["model.ckpt-6", "model.ckpt-9", "model.ckpt-10"]
+    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log):
+        """Also of a run that is resumed."""
+        for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):
+            run_steps(tmp_path, count, 3, last)
+            assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
+        assert saved(tmp_path) == [3, 4, 6, 9]
+        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-9"
 
     @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
     def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, clock, then):
@@ -144,9 +136,9 @@ class TestSaveCheckpoints:
 
         with monkeypatch.context() as patch, pytest.raises(tf.errors.ResourceExhaustedError):
             patch.setattr(tf.train, "Saver", Disturbed)
-            run_steps(tmp_path, 3, 1)
+            run_steps(tmp_path, 3, 1, 3)
         assert not list(tmp_path.glob("model.ckpt-*"))
-        run_steps(tmp_path, 3, 1)
+        run_steps(tmp_path, 3, 1, 3)
         assert saved(tmp_path) == [1, 2, 3] and not list(tmp_path.glob(".saving*"))
 
 
@@ -191,7 +183,7 @@ class TestTrainingLog:
         assert rows == {**expected, "tokens/s, mean": "116"}
 
     def test_of_a_resumed_run(self, tmp_path, clock, log):
-        run_steps(tmp_path, 6, 100)
+        run_steps(tmp_path, 6, 100, 6)
         log()
         hook = hooks.TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
         train(tmp_path, hook, clock, [3] + [9] * 6)
@@ -212,10 +204,8 @@ class TestTrainingLog:
 
     def test_one_step_or_none(self, tmp_path, clock, log):
         train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [2])
-        lines = log()
         assert points(tmp_path) == {}, "there is no folder for them"
-        assert parsed(lines) == [("1", "1", "100.0", "1.0000", "0", "4.00", "4.00", "50", "0.0 s")]
-        assert statistics(lines)["examples/s, mean"] == "4.00"
+        assert statistics(log())["examples/s, without the first step"] == "0.00"
         train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [])
         assert log() == []
 
@@ -251,13 +241,35 @@ def test_peak_memory():
     assert hooks.peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_format_seconds():
+    for seconds, text in (
         *((0, "0.0 s"), (0.84, "0.8 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s")),
         *((60, "1 min 00 s"), (192, "3 min 12 s"), (3599.4, "59 min 59 s")),
         *((3599.6, "1 h 00 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")),
-    ],
-)
-def test_format_seconds(seconds, text):
-    assert hooks.format_seconds(seconds) == text
+    ):
+        assert hooks.format_seconds(seconds) == text
+
+
+def test_curves_that_tensorboard_reads(tmp_path):
+    for start in (0, 2):
+        curves = Curves(str(tmp_path / "new"), suffix=f".{start}")
+        curves.add(start + 1, loss=1.5, learning_rate=0.25)
+        curves.add(start + 2, loss=start)
+        curves.close()
+    assert len(list((tmp_path / "new").glob("events.out.tfevents.*"))) == 2
+    found = EventAccumulator(str(tmp_path / "new")).Reload()
+    losses = [(e.step, e.value) for e in found.Scalars("loss")]
+    assert losses == [(1, 1.5), (2, 0), (3, 1.5), (4, 2)]
+    assert [(e.step, e.value) for e in found.Scalars("learning_rate")] == [(1, 0.25), (3, 0.25)]
+
+
+def test_a_disk_that_is_full_is_an_error_where_it_is_met(tmp_path):
+    curves = Curves(str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(tf.errors.OpError, match="File too large"):
+            for step in range(100_000):
+                curves.add(step, loss=1.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

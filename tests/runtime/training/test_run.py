@@ -1,9 +1,8 @@
 """The steps of a run: where a training goes on, and who may use its folder."""
 
-from __future__ import annotations
-
-import json
+import contextlib
 import os
+import types
 from collections.abc import Callable
 
 import numpy as np
@@ -12,9 +11,11 @@ import tensorflow.compat.v1 as tf
 
 from runtime import locks
 from runtime.data.batches import Data
+from runtime.devices import device
+from runtime.devices.device import Device
 from runtime.errors import FlagError
 from runtime.flags import Settings
-from runtime.training import run
+from runtime.training import job, run
 from runtime.training.run import Run
 from runtime.training.run_flags import (
     define_ignored_flags,
@@ -25,8 +26,6 @@ from runtime.training.run_flags import (
 from runtime.training.task import DEV, TRAIN, Task
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
-
-
 DEFINERS = [
     *(define_run_flags, define_keep_checkpoint_max),
     *(define_scoring_while_training, define_ignored_flags),
@@ -88,17 +87,6 @@ def test_the_folder_is_its_own(begin, tmp_path):
     assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
 
 
-def test_the_record_tells_settings_and_what_the_task_writes(begin, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "train", lambda *args: None)
-    begun = begin("--learning_rate=0.5")
-    begun.train(begun.prepare(TRAIN), None)
-    record = json.loads((tmp_path / "run.json").read_text())
-    expected = {"learning_rate": 0.5, "train_file": "abc", "number of workers": 1}
-    assert record["settings"].items() >= expected.items()
-    assert "log_steps" not in record["settings"] and "output_dir" not in record["settings"]
-    assert {"answers.txt", "model.ckpt-*", "eval_results.json"} <= set(record["outputs"])
-
-
 def test_what_is_only_scored(begin, monkeypatch):
     """It leaves no record of settings of weights, and is read once however often it is scored: it
     may be large, and is scored in the middle of a training."""
@@ -121,14 +109,6 @@ def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch
     expected = backwards if by_length else None
     np.testing.assert_equal(read, [expected])
     np.testing.assert_equal(predictor._places, expected)
-
-
-@pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
-def test_scoring_while_training_needs_what_is_scored(tmp_path, flag, set_flags):
-    set_flags(DEFINERS, f"--output_dir={tmp_path}", "--device=cpu", flag)
-    with pytest.raises(FlagError, match="--evaluate_while_training and --patience need data"):
-        run.run(NoTask)
-    locks.release_held()
 
 
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
@@ -154,3 +134,21 @@ def test_patience(begin, monkeypatch, patience, scores, ends):
     evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
     monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
     assert begun._score_and_ask(DATA, None) == ends
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire", "shard", "fault"),
+    [
+        ("cpu", "float16", "state", None),
+        ("cpu", "bfloat16", "none", "works on the HPU only"),
+        ("hpu", "bfloat16", "gradients", None),
+        ("hpu", "float32", "state", None),
+        ("hpu", "float16", "none", None),
+        ("hpu", "float16", "state", "habana-horovod's reduce-scatter has no float16 there"),
+    ],
+)
+def test_the_types_that_horovod_sends(monkeypatch, kind, wire, shard, fault):
+    monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
+    settings = types.SimpleNamespace(allreduce_dtype=wire, shard_optimizer=shard, use_horovod=True)
+    with pytest.raises(FlagError, match=fault) if fault else contextlib.nullcontext():
+        job._check_workers(settings)

@@ -19,23 +19,21 @@ SETTINGS = {
     "albert_config_file": {"hidden_size": 32, "hidden_dropout_prob": 0.1},
 }
 TASK_OUTPUTS = ("predictions.json", "nbest_predictions.json")
-OUTPUTS = (
-    *("model.ckpt-10.index", "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.meta"),
-    *("model.ckpt-best.index", "resume.ckpt-12.index", "checkpoint", "graph.pbtxt"),
-    *("events.out.tfevents.1.host", "eval/events.out.tfevents.2.host", "predictions.json"),
-    *("nbest_predictions.json", "eval_results.txt", "eval_results.json", "assets.extra/model.json"),
-)
+OUTPUTS = str.split("""
+    model.ckpt-10.index model.ckpt-10.data-00000-of-00001 model.ckpt-10.meta model.ckpt-best.index
+    resume.ckpt-12.index checkpoint graph.pbtxt events.out.tfevents.1.host predictions.json
+    eval/events.out.tfevents.2.host nbest_predictions.json eval_results.txt eval_results.json
+    assets.extra/model.json
+""")
 # What a run may find in its folder; some have names that are nearly a run's.
-OTHERS = (
-    *("notes.txt", "model.ckpt-notes.txt", "model.ckpt-10.index.bak", "my_model.ckpt-10.index"),
-    *("model.ckpt-best-of-all.index", "model.ckpt-999/notes.txt", "events.out.tfevents.notes"),
-    *("eval/notes.txt", "eval/predictions.json", "assets.extra/notes.txt", "checkpoint.old"),
-    *("assets.extra/.notes.txt.abcdefgh", "test_results.tsv", ".predictions.json.old"),
-    *(".predictions.json.ABCDEFGH", ".notes.txt.abcdefgh", "checkpoint.tmp", "eval_left.npz"),
-    *("model.ckpt-3_temp/notes.txt", "model.ckpt-best_temp/part-00000-of-00001.index"),
-    *("train.tf_record", "train.tf_record.json", "eval.tf_record", "evaluation/table.csv"),
-    "saved_model/1/saved_model.pb",
-)
+OTHERS = str.split("""
+    notes.txt model.ckpt-notes.txt model.ckpt-10.index.bak my_model.ckpt-10.index eval/notes.txt
+    model.ckpt-best-of-all.index model.ckpt-999/notes.txt events.out.tfevents.notes checkpoint.old
+    eval/predictions.json assets.extra/notes.txt assets.extra/.notes.txt.abcdefgh test_results.tsv
+    .predictions.json.old .predictions.json.ABCDEFGH .notes.txt.abcdefgh checkpoint.tmp
+    eval_left.npz model.ckpt-3_temp/notes.txt model.ckpt-best_temp/part-00000-of-00001.index
+    train.tf_record train.tf_record.json evaluation/table.csv saved_model/1/saved_model.pb
+""")
 
 
 def begin(folder, overwrite=False, **changes):
@@ -54,10 +52,6 @@ def write(folder, names):
         (folder / name).write_text(name)
 
 
-def replace_record(folder, record):
-    (folder / "run.json").write_text(json.dumps(record))
-
-
 @pytest.fixture
 def full(tmp_path):
     """A folder with all kinds of files, ours and others, and a record."""
@@ -70,15 +64,14 @@ class TestBegin:
     def test_a_new_folder_gets_a_record(self, tmp_path):
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-        assert record.pop("outputs") == [
-            *("assets.extra/config.json", "assets.extra/model.json", "assets.extra/spm.model"),
-            *("assets.extra/vocab.txt", "checkpoint", "eval/events.out.tfevents.*"),
-            *("eval_results.json", "eval_results.txt", "events.out.tfevents.*", "graph.pbtxt"),
-            *("model.ckpt-*", "nbest_predictions.json", "predictions.json", "resume.ckpt-*"),
-            "run.json",
-        ]
+        outputs = """
+            assets.extra/config.json assets.extra/model.json assets.extra/spm.model
+            assets.extra/vocab.txt checkpoint eval/events.out.tfevents.* eval_results.json
+            eval_results.txt events.out.tfevents.* graph.pbtxt model.ckpt-* nbest_predictions.json
+            predictions.json resume.ckpt-* run.json
+        """
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
-        assert record == {**expected, "settings": SETTINGS}
+        assert record == {**expected, "settings": SETTINGS, "outputs": outputs.split()}
         assert listing(tmp_path).keys() == {"run.json"}
         # The order of settings does not matter.
         begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
@@ -121,16 +114,8 @@ class TestAnotherRun:
             "--overwrite_output_dir to remove what is there and start anew"
         )
 
-    def test_checkpoints_without_a_record(self, full):
-        (full / "run.json").unlink()
-        before = listing(full)
-        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
-            begin(full)
-        assert listing(full) == before
-
     @pytest.mark.parametrize(
-        "content",
-        [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None],
+        "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
     )
     def test_a_damaged_record(self, tmp_path, content):
         path = tmp_path / "run.json"
@@ -153,6 +138,9 @@ class TestOverwrite:
         begin(full, overwrite=True)
         (full / "run.json").unlink()
         write(full, ["model.ckpt-3.index"])
+        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
+            begin(full)
+        assert listing(full).keys() == {"model.ckpt-3.index", *OTHERS}
         begin(full, overwrite=True)
         assert listing(full).keys() == {"run.json", *OTHERS}
 
@@ -181,7 +169,8 @@ class TestOverwrite:
         write(full, ["null_odds.json"])
         checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
         outputs = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
-        replace_record(full, {"version": 2, "settings": SETTINGS, "outputs": outputs})
+        record = {"version": 2, "settings": SETTINGS, "outputs": outputs}
+        (full / "run.json").write_text(json.dumps(record))
         begin(full, overwrite=True)
         kept = [name for name in OUTPUTS if ".ckpt-" not in name]
         assert listing(full).keys() == {"run.json", *OTHERS, *kept}
@@ -189,34 +178,34 @@ class TestOverwrite:
     def test_a_record_that_lists_nothing(self, full):
         """As they were written once, or changed since: what this run would write goes."""
         for outputs in ({}, {"outputs": None}, {"outputs": [1]}, {"outputs": "notes.txt"}):
-            replace_record(full, {"version": 1, "settings": SETTINGS, **outputs})
+            record = {"version": 1, "settings": SETTINGS, **outputs}
+            (full / "run.json").write_text(json.dumps(record))
             write(full, OUTPUTS)
             begin(full)
             begin(full, overwrite=True)
             assert listing(full).keys() == {"run.json", *OTHERS}
 
 
-LITTER = (
-    *(".predictions.json.abcd_123", ".nbest_predictions.json.00000000", ".run.json.abcdefgh"),
-    *(".model.ckpt-best.index.abcdefgh", ".model.ckpt-10.data-00000-of-00001.abcdefgh"),
-    *(".eval_results.txt.abcdefgh", "assets.extra/.spm.model.abcdefgh"),
-    *(f"checkpoint.tmp{32 * 'a'}", f"model.ckpt-10.meta.tmp{32 * '0'}"),
-    *(".saving/model.ckpt-10.index", ".saving/model.ckpt-10_temp/part-00000-of-00001.index"),
-    "model.ckpt-10_temp/part-00000-of-00001.index",
-    "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
-)
+LITTER = str.split(f"""
+    .predictions.json.abcd_123 .nbest_predictions.json.00000000 .run.json.abcdefgh
+    .model.ckpt-best.index.abcdefgh .model.ckpt-10.data-00000-of-00001.abcdefgh
+    .eval_results.txt.abcdefgh assets.extra/.spm.model.abcdefgh checkpoint.tmp{32 * "a"}
+    model.ckpt-10.meta.tmp{32 * "0"} .saving/model.ckpt-10.index
+    .saving/model.ckpt-10_temp/part-00000-of-00001.index
+    model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123
+""")
 
 
 class TestLitter:
-    @pytest.mark.parametrize("task_outputs", [TASK_OUTPUTS, ["test_results.tsv"]])
-    def test_goes_and_all_else_stays(self, full, task_outputs):
+    def test_goes_and_all_else_stays(self, full):
         """Of another task too: the record lists it."""
         kept = listing(full)
-        write(full, LITTER)
-        (full / "model.ckpt-4_temp").mkdir()
-        clear_litter_of_runs(str(full), task_outputs)
-        assert listing(full) == kept
-        assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
+        for task_outputs in (TASK_OUTPUTS, ["test_results.tsv"]):
+            write(full, LITTER)
+            (full / "model.ckpt-4_temp").mkdir()
+            clear_litter_of_runs(str(full), task_outputs)
+            assert listing(full) == kept
+            assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
     def test_of_a_killed_writer(self, tmp_path):
         """The real name that one leaves."""
