@@ -108,10 +108,8 @@ def compute_there(model, head: str) -> dict[str, np.ndarray]:
     with torch.no_grad():
         outputs = model.eval()(**inputs)
     found = {name: value.numpy() for name, value in outputs.items()}
-    for name in ("sop_logits", "seq_relationship_logits"):
-        if name in found:
-            found["order_logits"] = found.pop(name)
-    return found
+    order = {"sop_logits": "order_logits", "seq_relationship_logits": "order_logits"}
+    return {order.get(name, name): value for name, value in found.items()}
 
 
 def class_of(family: str, head: str) -> Callable:

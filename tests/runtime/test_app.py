@@ -12,26 +12,16 @@ from runtime.version import VERSION
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
-OF_ALL_RUNS = {"output_dir", "init_checkpoint", "device", "use_horovod", "seed", "max_seq_length"}
 
-
-@pytest.mark.parametrize(
-    ("command", "flags"),
-    [
-        ("run_squad_v1.py", {*OF_ALL_RUNS, "train_file", "doc_stride"}),
-        ("check_setup.py run_classifier.py", {*OF_ALL_RUNS, "task_name", "bf16", "json"}),
-        ("create_pretraining_data.py", {"input_file", "dupe_factor"}),
-    ],
-)
-def test_help_explains_every_flag(command, flags):
-    """And none of those that TensorFlow and absl bring along."""
-    program, *arguments = command.split()
-    result = run([sys.executable, str(ROOT / program), *arguments, "--help"])
+def test_help_explains_every_flag():
+    """Those of a job too, and none of those that TensorFlow and absl bring along."""
+    program = [sys.executable, str(ROOT / "check_setup.py")]
+    result = run([*program, "run_classifier.py", "--help"])
     assert result.returncode == 0
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
-    assert flags <= set(shown), result.stderr
+    assert {"output_dir", "task_name", "bf16", "json"} <= set(shown), result.stderr
     assert not set(shown) & {"verbosity", "logtostderr", "runs_per_test"}
-    assert f"python {program}" in result.stdout
+    assert "python check_setup.py" in result.stdout
     # An example's lines go on with a backslash.
     assert not re.search(r"\S {3,}--", result.stdout)
 
@@ -113,7 +103,6 @@ PROGRAMS = sorted(
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_version(program):
-    """Of what is a command, whatever else is given; nothing else happens."""
     result = run([sys.executable, str(ROOT / program), "--version"])
     name = os.path.basename(program)
     assert (result.returncode, result.stdout) == (0, f"{name} {VERSION}\n"), result.stderr

@@ -34,10 +34,9 @@ class Holder:
     def tell_to_end(self, *_) -> None:
         os.write(self._end[1], b"x")
 
-    def signal(self, number: int) -> int | None:
-        """Returns the exit code if it ends by this."""
-        os.kill(self.pid, number)
-        return self.exit_code() if number == signal.SIGKILL else None
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.exit_code()
 
     def exit_code(self) -> int:
         """When it has ended; negative for a signal."""
@@ -85,26 +84,27 @@ def test_waits_for_the_holder(path, enter, never, monkeypatch):
     assert not os.path.exists(path + ".lock")
 
 
-@pytest.mark.parametrize("way", ["taken", "removed"])
-def test_the_lock_of_a_killed_holder(path, enter, never, way):
+def test_the_lock_of_a_killed_holder(path, enter, never):
     """At once, on the same host: its process is no more."""
-    holder = Holder(enter)
-    locks.remove_abandoned(path)
-    assert os.path.exists(path + ".lock")
-    holder.signal(signal.SIGKILL)
-    if way == "removed":
-        locks.remove_abandoned(path)
-    else:
+
+    def take_and_release(path):
         with locks.one_at_a_time(path):
-            assert os.path.exists(path + ".lock")
-    assert not os.path.exists(path + ".lock")
+            pass
+
+    for end in (locks.remove_abandoned, take_and_release):
+        holder = Holder(enter)
+        locks.remove_abandoned(path)
+        assert os.path.exists(path + ".lock")
+        holder.kill()
+        end(path)
+        assert not os.path.exists(path + ".lock")
 
 
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
     """Its process cannot be looked for."""
     with monkeypatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: "another-host")
-        Holder(enter).signal(signal.SIGKILL)
+        Holder(enter).kill()
     with locks.one_at_a_time(path) as waited:
         assert waited
 
@@ -118,9 +118,6 @@ def test_of_a_block(path):
         raise KeyError
     with locks.one_at_a_time(path) as waited:
         assert not waited
-
-
-def test_a_folder_that_cannot_be_made():
     below = os.path.join(__file__, "x")
     with pytest.raises(UserError, match="cannot be written"), locks.one_at_a_time(below):
         pass
@@ -154,7 +151,7 @@ class TestHold:
         assert not os.path.exists(path + ".lock")
 
     def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, monkeypatch):
-        Holder(hold).signal(signal.SIGKILL)
+        Holder(hold).kill()
         monkeypatch.setattr(locks.LOG, "info", pytest.fail)
         hold()
 
@@ -173,8 +170,8 @@ class TestHold:
     def test_a_holder_that_was_paused_ends_if_another_has_it_now(self, path, hold, soon):
         """So that it does not write beside the other."""
         holder = Holder(hold)
-        holder.signal(signal.SIGSTOP)
+        os.kill(holder.pid, signal.SIGSTOP)
         hold()
-        holder.signal(signal.SIGCONT)
+        os.kill(holder.pid, signal.SIGCONT)
         assert holder.exit_code() == 1
         assert os.path.exists(path + ".lock")

@@ -12,21 +12,16 @@ from tests.helpers.models import make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made")
+@pytest.fixture
+def run(tmp_path):
+    """A folder as a run leaves it."""
+    folder = tmp_path / "run"
     make_checkpoint(folder, "albert", "")
     (folder / "assets.extra/spm.model").write_bytes(b"pieces")
     (folder / "assets.extra/model.json").write_text('{"task": "race", "do_lower_case": false}')
     content = content_of(str(folder / "assets.extra/spm.model"))
     (folder / "run.json").write_text(json.dumps({"settings": {"spm_model_file": content}}))
     return folder
-
-
-@pytest.fixture
-def run(made, tmp_path):
-    """A folder as a run leaves it."""
-    return shutil.copytree(made, tmp_path / "run")
 
 
 def convert(run, **options) -> tuple[dict, dict]:

@@ -220,12 +220,12 @@ class TestNewest:
             assert found == (max(step, 7), str(folder / newest))
         assert list(checkpoint_files.list_checkpoints(str(folder))) == [7], "no results"
 
-    @pytest.mark.parametrize("content", [b"\x80\x81\0", b'model_checkpoint_path: "/a/b-9"', None])
-    def test_whatever_the_file_checkpoint_says(self, folder, content):
-        if content is not None:
-            (folder / "checkpoint").write_bytes(content)
-        assert checkpoint_files.point_to_newest(str(folder)) == 7
-        assert tf.train.latest_checkpoint(str(folder)) == str(folder / "model.ckpt-7")
+    def test_whatever_the_file_checkpoint_says(self, folder):
+        for content in (None, b"\x80\x81\0", b'model_checkpoint_path: "/a/b-9"'):
+            if content is not None:
+                (folder / "checkpoint").write_bytes(content)
+            assert checkpoint_files.point_to_newest(str(folder)) == 7
+            assert tf.train.latest_checkpoint(str(folder)) == str(folder / "model.ckpt-7")
 
     def test_without_a_checkpoint_there_is_nothing_to_follow(self, tmp_path):
         (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/other/run-9"')

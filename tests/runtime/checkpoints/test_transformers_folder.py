@@ -47,21 +47,6 @@ def write(tmp_path):
     return write
 
 
-def test_names_and_shapes_are_those_here(write):
-    tensors = tensors_of(CONFIG, names.POOLER, names.CLASSIFIER)
-    folder = TransformersFolder(write(tensors))
-    assert folder.parts == [names.ENCODER, names.POOLER, names.CLASSIFIER]
-    name = "bert/encoder/layer_0/intermediate/dense/kernel"
-    assert folder.get_variable_to_shape_map()[name] == [4, 6]
-    expected = tensors["bert.encoder.layer.0.intermediate.dense.weight"].T
-    np.testing.assert_array_equal(folder.get_tensor(name), expected)
-    assert folder.get_tensor("output_weights").shape == (3, 4)
-    assert folder.config["hidden_act"] == "gelu_erf"
-    assert not folder.has_tensor("global_step")
-    bare = {n.removeprefix("bert."): v for n, v in tensors_of(CONFIG, names.POOLER).items()}
-    assert TransformersFolder(write(bare)).parts == [names.ENCODER, names.POOLER]
-
-
 @pytest.mark.parametrize(
     ("family", "theirs", "ours"),
     [

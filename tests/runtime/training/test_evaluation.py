@@ -84,15 +84,13 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
     before = {f: f.read_bytes() for f in place.folder.iterdir()}
     scored, best = place.run()
     assert scored == named(5, 10, 15, 20)
-    names = ("exact_match", "f1", "global_step", "checkpoint")
     entries = [
-        dict(zip(names, (*SCORES[step], step, f"model.ckpt-{step}"), strict=True))
-        for step in (5, 10, 15, 20)
+        {"exact_match": exact, "f1": f1, "global_step": step, "checkpoint": f"model.ckpt-{step}"}
+        for step, (exact, f1) in SCORES.items()
     ]
     assert best == entries[1] and place.best_copy() == 10
     assert all(f.read_bytes() == content for f, content in before.items())
-    copies = {f.name for f in place.folder.glob("model.ckpt-best*")}
-    assert copies == {"model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"}
+    assert len(list(place.folder.glob("model.ckpt-best*"))) == 2
 
     record = place.record()
     files = record.pop("files")
@@ -112,7 +110,7 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
         *("exact_match = 10.0", "f1 = 50.0", "best f1 = 60.25", line),
         *("exact_match = 30.0", "f1 = 60.25", "best perf happened at step: 10"),
     ]
-    for name in names[:2]:
+    for name in ("exact_match", "f1"):
         curve = {entry["global_step"]: entry[name] for entry in entries}
         assert points(place.folder / "eval")[name] == curve
     assert [line for line in log() if "f1" in line] == [
@@ -121,13 +119,6 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
         "model.ckpt-15: exact_match 35  f1 60.25",
         "model.ckpt-20: exact_match 10  f1 50",
     ]
-
-
-def test_the_best_by_another_key(place):
-    place.add(5, 20, 10, 15)
-    for place.key, step in (("exact_match", 15), ("global_step", 20)):
-        place.settings = {"key": step}
-        assert place.run()[1]["global_step"] == step == place.best_copy()
 
 
 def test_by_other_settings_the_only_copy_of_the_best_is_not_lost(place):

@@ -198,8 +198,7 @@ class TestTrainingLog:
     def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
         hook = hooks.TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
         train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
-        # The first; 30 s after it; every sixth; the steps that end 60 s and again 30 s later; the
-        # last.
+        # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
         assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
 
     def test_one_step_or_none(self, tmp_path, clock, log):

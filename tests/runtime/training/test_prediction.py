@@ -38,7 +38,10 @@ def predictor(tmp_path, monkeypatch):
     def input_fn():
         return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
 
-    return Predictor(estimators.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
+    predictor = Predictor(estimators.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
+    yield predictor
+    # TensorFlow crashes if a process that is forked later collects an open session.
+    predictor.close()
 
 
 def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):

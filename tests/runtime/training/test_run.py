@@ -119,30 +119,25 @@ def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
     assert run.training_plan(settings, 100).keep_checkpoints == kept
 
 
-@pytest.mark.parametrize(
-    ("patience", "scores", "ends"),
-    [
+def test_patience(begin, monkeypatch):
+    """How many checkpoints without a better score end a training; an equal one is no better."""
+    for patience, scores, ends in (
         *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
-        # An equal score is no better one.
         (2, [2.0, 1.0, 2.0], True),
-    ],
-)
-def test_patience(begin, monkeypatch, patience, scores, ends):
-    """How many checkpoints without a better score end a training."""
-    begun = begin(f"--patience={patience}")
-    evaluation = object.__new__(run.Evaluation)
-    evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
-    monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
-    assert begun._score_and_ask(DATA, None) == ends
+    ):
+        begun = begin(f"--patience={patience}")
+        evaluation = object.__new__(run.Evaluation)
+        evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
+        monkeypatch.setattr(begun, "_score_new", lambda *_, evaluation=evaluation: evaluation)
+        assert begun._score_and_ask(DATA, None) == ends
+        locks.release_held()
 
 
 @pytest.mark.parametrize(
     ("kind", "wire", "shard", "fault"),
     [
-        ("cpu", "float16", "state", None),
-        ("cpu", "bfloat16", "none", "works on the HPU only"),
-        ("hpu", "bfloat16", "gradients", None),
-        ("hpu", "float32", "state", None),
+        *(("cpu", "float16", "state", None), ("cpu", "bfloat16", "none", "works on the HPU only")),
+        *(("hpu", "bfloat16", "gradients", None), ("hpu", "float32", "state", None)),
         ("hpu", "float16", "none", None),
         ("hpu", "float16", "state", "habana-horovod's reduce-scatter has no float16 there"),
     ],
