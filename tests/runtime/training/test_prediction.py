@@ -90,9 +90,8 @@ def row(number: int) -> dict[str, np.ndarray]:
 def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size, count, is_mixed):
     """The last batch is filled up; a worker may have no batch at all."""
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
-    numbers = [*order, *[-1] * (-count % batch_size)]
-    batches = [numbers[n : n + batch_size] for n in range(0, len(numbers), batch_size)]
-    shares = [[n for batch in batches[rank::workers] for n in batch] for rank in range(workers)]
+    batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size)
+    shares = [batches[rank::workers].ravel().tolist() for rank in range(workers)]
     keys = iter(row(0))
 
     def gather(values, dtype):
