@@ -21,18 +21,11 @@ SIZES |= {"intermediate_size": 40, "max_position_embeddings": 20, "type_vocab_si
 SIZES |= {"initializer_range": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1}
 SIZES |= {"attention_probs_dropout_prob": 0.1}
 # By family.
-CONFIGS = {
-    "albert": {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1},
-    "bert": SIZES,
-}
+CONFIGS = {"bert": SIZES}
+CONFIGS["albert"] = {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1}
 # Each with an activation, so that both are seen.
-HEADS = {
-    "": "gelu_erf",
-    "ForPreTraining": "gelu",
-    "ForQuestionAnswering": "gelu",
-    "ForSequenceClassification": "gelu_erf",
-    "ForMultipleChoice": "gelu",
-}
+HEADS = {"": "gelu_erf", "ForPreTraining": "gelu", "ForQuestionAnswering": "gelu"}
+HEADS |= {"ForSequenceClassification": "gelu_erf", "ForMultipleChoice": "gelu"}
 
 
 def make_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -54,11 +47,10 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
         pretraining_head.predict_masked_tokens(config, states, table, labels)
         pretraining_head.predict_relation(config, pooled, tf.zeros([6], tf.int32))
         # They give losses; these are the scores below.
-        words, order = (
-            tf.get_default_graph().get_tensor_by_name(f"cls/{part}/BiasAdd:0")
-            for part in ("predictions", "seq_relationship")
-        )
-        return {"prediction_logits": tf.reshape(words, [6, 15, -1]), "order_logits": order}
+        layer = tf.get_default_graph().get_tensor_by_name
+        words = tf.reshape(layer("cls/predictions/BiasAdd:0"), [6, 15, -1])
+        order = layer("cls/seq_relationship/BiasAdd:0")
+        return {"prediction_logits": words, "order_logits": order}
     if head == "ForQuestionAnswering":
         return dict(zip(("start_logits", "end_logits"), answer_scores(states), strict=True))
     if head == "ForSequenceClassification":
@@ -116,10 +108,8 @@ def compute_there(model, head: str) -> dict[str, np.ndarray]:
     with torch.no_grad():
         outputs = model.eval()(**inputs)
     found = {name: value.numpy() for name, value in outputs.items()}
-    for name in ("sop_logits", "seq_relationship_logits"):
-        if name in found:
-            found["order_logits"] = found.pop(name)
-    return found
+    order = {"sop_logits": "order_logits", "seq_relationship_logits": "order_logits"}
+    return {order.get(name, name): value for name, value in found.items()}
 
 
 def class_of(family: str, head: str) -> Callable:

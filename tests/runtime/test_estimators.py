@@ -1,7 +1,5 @@
 """Estimators of any TensorFlow."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 

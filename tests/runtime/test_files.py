@@ -14,10 +14,6 @@ from runtime import files
 from runtime.errors import UserError
 
 
-class Broken(Exception):
-    pass
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A folder with one file, `file`."""
@@ -30,62 +26,48 @@ def contents(folder):
     return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
 
 
-def write_with_name(path, content):
-    with files.temporary_name(path) as name, open(name, "w") as file:
+def write(path, content):
+    with files.open_atomically(str(path)) as file:
         file.write(content)
-
-
-def write_with_open(path, content):
-    with files.open_atomically(path) as file:
-        file.write(content)
-
-
-@pytest.fixture(params=[write_with_name, write_with_open], ids=["temporary_name", "open"])
-def write(request):
-    return request.param
 
 
 class TestWriting:
-    @pytest.mark.parametrize("name", ["file", "new"])
-    def test_new_content(self, folder, write, name):
-        write(str(folder / name), "new")
-        assert contents(folder) == {"file": b"old", name: b"new"}
-
-    @pytest.mark.parametrize("error", [Broken(), KeyboardInterrupt(), OSError("full")], ids=type)
-    @pytest.mark.parametrize("name", ["file", "new"])
-    def test_an_error_leaves_everything_as_it_was(self, folder, error, name):
-        with pytest.raises(type(error)), files.open_atomically(str(folder / name)) as file:
-            file.write("half")
-            raise error
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("full")], ids=type)
+    def test_an_error_leaves_everything_as_it_was(self, folder, error):
+        for name in ("file", "new"):
+            with pytest.raises(type(error)), files.open_atomically(str(folder / name)) as file:
+                file.write("half")
+                raise error
         assert contents(folder) == {"file": b"old"}
 
-    def test_disk_full(self, folder, write, monkeypatch):
-        """Where the content is written, or where it is flushed."""
-        full = OSError(errno.ENOSPC, "No space left on device")
-        with pytest.raises(UserError) as caught, files.open_atomically(str(folder / "new")):
-            raise full
-        message = f"{folder / 'new'} cannot be written: No space left on device"
-        assert str(caught.value) == message
-        monkeypatch.setattr(os, "fsync", mock.Mock(side_effect=full))
-        with pytest.raises(UserError) as caught:
-            write(str(folder / "new"), "x")
-        assert str(caught.value) == message
+    def test_disk_full(self, folder, monkeypatch):
+        """Where the content is written, or copied, or where it is flushed."""
+        full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+        new = str(folder / "new")
+        message = f"^{new} cannot be written: No space left on device$"
+        with pytest.raises(UserError, match=message), files.open_atomically(new):
+            full()
+        with monkeypatch.context() as patch, pytest.raises(UserError, match=message):
+            patch.setattr(os, "link", full)
+            patch.setattr(shutil, "copyfile", full)
+            files.copy_atomically(str(folder / "file"), new)
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=message):
+            write(new, "x")
         assert contents(folder) == {"file": b"old"}
 
-    @pytest.mark.parametrize(
-        ("name", "reason"), [("file/below", ""), ("n" * 300, "File name too long")]
-    )
-    def test_names_that_cannot_be(self, folder, write, name, reason):
-        with pytest.raises(UserError, match=f"^{folder / name} cannot be written: {reason}"):
-            write(str(folder / name), "x")
+    def test_names_that_cannot_be(self, folder):
+        for name, reason in (("file/below", ""), ("n" * 300, "File name too long")):
+            with pytest.raises(UserError, match=f"^{folder / name} cannot be written: {reason}"):
+                write(folder / name, "x")
         assert contents(folder) == {"file": b"old"}
 
     def test_errors_about_other_files(self, folder):
         with pytest.raises(FileNotFoundError), files.open_atomically(str(folder / "new")):
             (folder / "none").read_text()
-        with pytest.raises(Broken), files.temporary_name(str(folder / "file")) as name:
+        with pytest.raises(KeyError), files.temporary_name(str(folder / "file")) as name:
             os.remove(name)
-            raise Broken
+            raise KeyError
         assert contents(folder) == {"file": b"old"}
 
     def test_old_content_stays_until_the_end(self, folder):
@@ -101,52 +83,44 @@ class TestWriting:
             assert len(others) == 2 and all(name.startswith(".") for name in others)
         assert contents(folder) == {"file": b"one"}
 
-    @pytest.mark.parametrize("mask", [0o022, 0o077, 0o002, 0o000])
-    def test_mode_follows_the_umask(self, folder, write, mask):
+    @pytest.mark.parametrize("mask", [0o022, 0o077, 0o000])
+    def test_mode_follows_the_umask(self, folder, mask):
         before = os.umask(mask)
         try:
-            write(str(folder / "new"), "x")
-            assert os.umask(mask) == mask
+            write(folder / "new", "x")
         finally:
-            os.umask(before)
+            assert os.umask(before) == mask
         assert stat.S_IMODE((folder / "new").stat().st_mode) == 0o666 & ~mask
 
-    def test_content_is_on_disk_before_it_has_its_name(self, folder, write, monkeypatch):
+    def test_content_is_on_disk_before_it_has_its_name(self, folder, monkeypatch):
         events = []
 
-        def watch_fsync(handle, fsync=os.fsync):
-            info = os.fstat(handle)
-            events.append(("fsync", info.st_ino, info.st_size))
-            fsync(handle)
+        def watch(name, call):
+            def watched(file, *more):
+                events.append((name, os.stat(file).st_ino, os.stat(file).st_size))
+                call(file, *more)
 
-        def watch_replace(source, target, replace=os.replace):
-            events.append(("replace", os.stat(source).st_ino, os.stat(source).st_size))
-            replace(source, target)
+            monkeypatch.setattr(os, name, watched)
 
-        monkeypatch.setattr(os, "fsync", watch_fsync)
-        monkeypatch.setattr(os, "replace", watch_replace)
-        write(str(folder / "file"), "new")
+        watch("fsync", os.fsync)
+        watch("replace", os.replace)
+        write(folder / "file", "new")
         inode = (folder / "file").stat().st_ino
         assert events[:2] == [("fsync", inode, 3), ("replace", inode, 3)]
 
     def test_text_is_utf8_and_bytes_are_bytes(self, folder, monkeypatch):
         """Folders are made, and a path may be relative."""
         monkeypatch.chdir(folder)
-        for name, mode, content in (("a/b/t", "w", "é中"), ("bytes", "wb", b"\xff\x00")):
-            with files.open_atomically(name, mode) as file:
-                file.write(content)
+        write("a/b/t", "é中")
         assert (folder / "a" / "b" / "t").read_bytes() == "é中".encode()
+        with files.open_atomically("bytes", "wb") as file:
+            file.write(b"\xff\x00")
         assert (folder / "bytes").read_bytes() == b"\xff\x00"
-
-    def test_json(self, folder):
         value = {"b": [1, 2.5, None], "a": "é\ud800"}
-        files.write_json(str(folder / "j"), value, indent=4)
+        files.write_json("j", value, indent=4)
         text = (folder / "j").read_text(encoding="utf-8")
-        assert json.loads(text) == value and list(json.loads(text)) == ["b", "a"]
+        assert json.loads(text) == value
         assert text.startswith('{\n    "b"') and text.endswith("}\n")
-        with pytest.raises(TypeError):
-            files.write_json(str(folder / "file"), {"x": object()})
-        assert contents(folder) == {"file": b"old", "j": text.encode()}
 
 
 class TestCopy:
@@ -159,16 +133,15 @@ class TestCopy:
         return request.param
 
     @pytest.mark.parametrize("target", ["new", "other"])
-    @pytest.mark.parametrize("mode", [0o400, 0o600])
-    def test_content(self, folder, links, target, mode):
+    def test_content(self, folder, links, target):
         """The source, perhaps a pretrained checkpoint that is protected, keeps its mode."""
         (folder / "other").write_text("in the way")
-        (folder / "file").chmod(mode)
+        (folder / "file").chmod(0o400)
         files.copy_atomically(str(folder / "file"), str(folder / target))
         assert contents(folder) == {"file": b"old", "other": b"in the way", target: b"old"}
-        assert stat.S_IMODE((folder / "file").stat().st_mode) == mode
-        assert ((folder / "file").stat().st_ino == (folder / target).stat().st_ino) == links
-        write_with_open(str(folder / "file"), "newer")
+        assert stat.S_IMODE((folder / "file").stat().st_mode) == 0o400
+        assert (folder / "file").samefile(folder / target) == links
+        write(folder / "file", "newer")
         assert contents(folder)["file"] == b"newer" and contents(folder)[target] == b"old"
 
     def test_a_relative_symbolic_link(self, folder, links, tmp_path_factory):
@@ -181,23 +154,12 @@ class TestCopy:
             files.copy_atomically(str(folder / "none"), str(target))
         assert target.read_bytes() == b"old"
 
-    def test_disk_full(self, folder, monkeypatch):
-        def full(source, target):
-            raise OSError(errno.ENOSPC, "No space left on device", source, None, target)
 
-        monkeypatch.setattr(os, "link", full)
-        monkeypatch.setattr(shutil, "copyfile", full)
-        with pytest.raises(UserError) as caught:
-            files.copy_atomically(str(folder / "file"), str(folder / "new"))
-        assert str(caught.value) == f"{folder / 'new'} cannot be written: No space left on device"
-        assert contents(folder) == {"file": b"old"}
-
-
-@pytest.mark.parametrize("size", [0, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000])
-def test_sha256(tmp_path, size):
-    content = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
-    (tmp_path / "f").write_bytes(content)
-    assert files.sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
+def test_sha256(tmp_path):
+    for size in (0, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000):
+        content = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
+        (tmp_path / "f").write_bytes(content)
+        assert files.sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
 
 
 def test_what_can_be_read(folder):
@@ -207,7 +169,6 @@ def test_what_can_be_read(folder):
     for name, message in (
         ("none", "cannot be read: No such file or directory"),
         ("", "is a folder, not a file"),
-        ("file/below", "cannot be read: Not a directory"),
         ("pipe", "is not a regular file"),
         (os.devnull, "is not a regular file"),
     ):
@@ -242,8 +203,8 @@ def test_a_folder_is_there_when_it_is_whole(folder):
         assert not (folder / "new").exists()
     assert (folder / "new" / "file").read_text() == "whole"
     assert os.stat(folder / "new").st_mode == os.stat(folder).st_mode
-    with pytest.raises(Broken), files.temporary_folder(str(folder / "other")):
-        raise Broken
+    with pytest.raises(KeyError), files.temporary_folder(str(folder / "other")):
+        raise KeyError
     for name, fault in (("new", "is there already"), ("file/below", "cannot be written")):
         with pytest.raises(UserError, match=fault), files.temporary_folder(str(folder / name)):
             pass

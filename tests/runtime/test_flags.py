@@ -1,8 +1,7 @@
 """What no flag's value may be, whatever its bounds, and what flags say of themselves."""
 
-from __future__ import annotations
-
 import os
+import sys
 
 import pytest
 from absl import flags
@@ -32,17 +31,15 @@ def parse(monkeypatch):
     ("flag", "message"),
     [
         ("--number=nan", "--number must be a finite number, not nan"),
-        ("--number=-inf", "--number must be a finite number, not -inf"),
-        ("--number=1e999", "--number must be a finite number, not inf"),
+        ("--number=-1e999", "--number must be a finite number, not -inf"),
         ("--numbers=inf", "--numbers must be a finite number"),
         (f"--count={10**30}", f"--count must be below {2**31}, not {10**30}"),
-        (f"--count={2**31}", "--count must be below"),
         (f"--other=-{2**31}", "--.* must be below"),
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
         ("--paths=a," + os.fsdecode(b"\xe4"), r"--paths='\\udce4' is not UTF-8 text"),
         *(
             (f"--lengths={bad}", f"--lengths={bad}: must be ascending numbers of tokens from 1")
-            for bad in ("0,64", "64,32", "32,32", "-1,64", "a,64", "32,,64", "32.5,64", "64,", "")
+            for bad in ("0,64", "64,32", "32,32", "-1,64", "a,64", "32.5,64", "64,", "")
         ),
         ("--no_such_flag=1", "--no_such_flag is not a flag; see --help"),
         ("--cuont=1", r"--cuont is not a flag: did you mean --count\? See --help"),
@@ -50,6 +47,7 @@ def parse(monkeypatch):
         ("--onyl_check_args", "--onyl_check_args is not a flag; see --help"),
         ("word", "'word' is not a flag"),
         ("--flagfile=/no/such/file", "--flagfile: no file of flags"),
+        (f"--flagfile={sys.executable}", "--flagfile: no file of flags"),
     ],
 )
 def test_what_no_value_may_be(parse, flag, message):
@@ -85,37 +83,21 @@ class TestSettings:
 
         return settings
 
-    def test_values_are_attributes(self, settings):
-        """Later changes of the flags do not count."""
-        found = settings("--steps=7", "--file=x")
-        flags.FLAGS.steps = 8
-        assert (found.steps, found.other_steps, found.file, found.name) == (7, 7, "x", None)
-        assert found.get("no_flag", "default") == "default"
-        assert found.defaults()["steps"] == 3 and "file" not in found.defaults()
-
     def test_shaping(self, settings):
         """Features shape weights and scores; of paths the contents count, which are not here."""
-        for flag in ("--steps=3", "--other_steps=3", "--steps=7"):
+        for flag in ("--other_steps=3", "--steps=7"):
             found = settings(flag)
             assert found.is_given("steps") and not found.is_given("length")
         assert found.shaping(Shapes.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
         assert found.shaping(Shapes.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
         assert found.shaping(Shapes.JOB) == {"kind": "a"}
 
-    def test_a_program_may_let_a_flag_shape_more(self, set_flags):
-        set_flags([define_all, lambda: run_flags.change("kind", "b", Shapes.SCORES)])
-        found = Settings()
-        assert found.kind == "b" and "kind" in found.shaping(Shapes.SCORES)
-
     def test_required(self, settings):
-        settings("--name=x").require("name", "steps")
+        settings("--name=x").require("name", "steps", ("file", "name"))
         with pytest.raises(FlagError, match="--name is required"):
             settings().require("steps", "name")
         with pytest.raises(FlagError, match="^--file or --name, --steps are required"):
             settings("--steps=0").require(("file", "name"), "kind", "steps")
-        settings("--name=x").require(("file", "name"))
-        with pytest.raises(FlagError, match="--file or --name is required"):
-            settings().require("steps", ("file", "name"))
 
 
 def test_help_is_by_theme(set_flags, capsys):
@@ -125,9 +107,8 @@ def test_help_is_by_theme(set_flags, capsys):
         run_flags.parse(["program", "--help"])
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    places = [shown.index(f"\n{theme}:") for theme in (DATA, TRAINING)]
-    assert places == sorted(places)
-    assert shown.index("--file") < places[1] < shown.index("--steps")
+    expected = f"\n{DATA}:", "--file", f"\n{TRAINING}:", "--steps"
+    assert sorted(expected, key=shown.index) == [*expected]
     assert "  --steps: Whole. Also called --other_steps.\n    (default: 3)\n" in shown
     assert "  --[no]switch: On or off.\n    (default: true)\n" in shown
     assert "(default: 'a')" in shown and "--ignored" not in shown

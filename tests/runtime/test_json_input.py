@@ -1,23 +1,22 @@
-"""JSON that people have made, with its faults."""
+"""JSON that people have made, with its faults, and JSON that every parser takes."""
 
-from __future__ import annotations
-
+import io
+import json
+import math
 import os
+import sys
 
 import pytest
 
 from runtime.errors import UserError
 from runtime.json_input import read_json
+from runtime.json_output import print_json
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(content):
-        path = tmp_path / "file.json"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return write
+def write(folder, content):
+    path = folder / "file.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -27,12 +26,11 @@ def write(tmp_path):
         ("[1,\n2 3]", "is not JSON: Expecting ',' delimiter: line 2 column 3"),
         (b'["\xff"]', "is not UTF-8: byte 2"),
         ("9" * 9999, "is not JSON: Exceeds the limit"),
-        ("[" * 100_000, "is not JSON that can be read: nested too deeply"),
-        ('{"a":' * 100_000, "is not JSON that can be read: nested too deeply"),
+        *((mark * 100_000, "is not JSON that can be read: nested too") for mark in ("[", '{"a":')),
     ],
 )
-def test_a_fault_is_one_line_that_names_the_file(write, content, message):
-    path = write(content)
+def test_a_fault_is_one_line_that_names_the_file(tmp_path, content, message):
+    path = write(tmp_path, content)
     with pytest.raises(UserError) as caught:
         read_json(path, "the file")
     assert str(caught.value).startswith(f"the file {path} {message}")
@@ -47,14 +45,29 @@ def test_a_file_that_cannot_be_read(tmp_path):
             read_json(str(tmp_path / name), "the file")
 
 
-def test_what_is_read(write):
+def test_what_is_read(tmp_path):
     """A byte order mark does not count; objects may be of another kind."""
     for encoding in ("utf-8", "utf-8-sig"):
-        assert read_json(write('{"ä": [1]}'.encode(encoding)), "file") == {"ä": [1]}
-    assert read_json(write('{"a": 1, "a": 2}'), "file", list) == [("a", 1), ("a", 2)]
+        assert read_json(write(tmp_path, '{"ä": [1]}'.encode(encoding)), "file") == {"ä": [1]}
+    path = write(tmp_path, '{"a": 1, "a": 2}')
+    assert read_json(path, "file", list) == [("a", 1), ("a", 2)]
 
     def refuse(pairs):
         raise UserError("no objects")
 
     with pytest.raises(UserError, match="^no objects$"):
-        read_json(write("[{}]"), "file", refuse)
+        read_json(path, "file", refuse)
+
+
+VALUE = {"é\udceb": [math.nan, -math.inf, 0.5, 3, True, None, ("half \ud83d", "\ud83d\ude00")]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_what_json_has_not_is_replaced_where_it_is_printed(monkeypatch, encoding):
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding))
+    print_json(VALUE)
+    text = output.getvalue().decode(encoding)
+    assert ("é" in text) == (encoding == "utf-8")
+    replaced = {"é\ufffd": [None, None, 0.5, 3, True, None, ["half \ufffd", "\U0001f600"]]}
+    assert json.loads(text) == replaced

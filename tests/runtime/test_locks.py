@@ -1,11 +1,8 @@
 """A lock between processes."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 
@@ -29,8 +26,7 @@ class Holder:
                 del held
                 locks.release_held()
                 os._exit(0)
-            except BaseException as e:
-                print(e, file=sys.stderr)
+            finally:
                 os._exit(3)
         os.close(is_held[1])
         assert os.read(is_held[0], 1) == b"x"
@@ -38,8 +34,9 @@ class Holder:
     def tell_to_end(self, *_) -> None:
         os.write(self._end[1], b"x")
 
-    def signal(self, number: int) -> None:
-        os.kill(self.pid, number)
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.exit_code()
 
     def exit_code(self) -> int:
         """When it has ended; negative for a signal."""
@@ -65,12 +62,6 @@ def enter(path):
 
 
 @pytest.fixture
-def on_waiting(monkeypatch):
-    """Calls a function, in place of a line of the log, when this process begins to wait."""
-    return lambda call: monkeypatch.setattr(locks.LOG, "info", call)
-
-
-@pytest.fixture
 def soon(monkeypatch):
     """Processes are taken for dead after a second."""
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0)
@@ -83,40 +74,37 @@ def never(monkeypatch):
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
 
 
-def kill(holder):
-    holder.signal(signal.SIGKILL)
-    holder.exit_code()
-
-
-def test_waits_for_the_holder(path, enter, never, on_waiting):
+def test_waits_for_the_holder(path, enter, never, monkeypatch):
     holder = Holder(enter)
-    on_waiting(holder.tell_to_end)
+    # In place of a line of the log, when this process begins to wait.
+    monkeypatch.setattr(locks.LOG, "info", holder.tell_to_end)
     with locks.one_at_a_time(path) as waited:
         assert waited
     assert holder.exit_code() == 0
     assert not os.path.exists(path + ".lock")
 
 
-@pytest.mark.parametrize("way", ["taken", "removed"])
-def test_the_lock_of_a_killed_holder(path, enter, never, way):
+def test_the_lock_of_a_killed_holder(path, enter, never):
     """At once, on the same host: its process is no more."""
-    holder = Holder(enter)
-    locks.remove_abandoned(path)
-    assert os.path.exists(path + ".lock")
-    kill(holder)
-    if way == "removed":
-        locks.remove_abandoned(path)
-    else:
+
+    def take_and_release(path):
         with locks.one_at_a_time(path):
-            assert os.path.exists(path + ".lock")
-    assert not os.path.exists(path + ".lock")
+            pass
+
+    for end in (locks.remove_abandoned, take_and_release):
+        holder = Holder(enter)
+        locks.remove_abandoned(path)
+        assert os.path.exists(path + ".lock")
+        holder.kill()
+        end(path)
+        assert not os.path.exists(path + ".lock")
 
 
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
     """Its process cannot be looked for."""
     with monkeypatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: "another-host")
-        kill(Holder(enter))
+        Holder(enter).kill()
     with locks.one_at_a_time(path) as waited:
         assert waited
 
@@ -130,11 +118,7 @@ def test_of_a_block(path):
         raise KeyError
     with locks.one_at_a_time(path) as waited:
         assert not waited
-
-
-def test_a_folder_that_cannot_be_made(path):
-    with open(path, "w"):
-        below = os.path.join(path, "x")
+    below = os.path.join(__file__, "x")
     with pytest.raises(UserError, match="cannot be written"), locks.one_at_a_time(below):
         pass
     with pytest.raises(UserError, match="cannot be written"):
@@ -142,7 +126,7 @@ def test_a_folder_that_cannot_be_made(path):
 
 
 class TestHold:
-    def test_waits_for_the_holder_and_names_it(self, path, hold, never, on_waiting, monkeypatch):
+    def test_waits_for_the_holder_and_names_it(self, path, hold, never, monkeypatch):
         """Not for ever."""
         holder, lines = Holder(hold), []
         where = f"in use by process {holder.pid} on {socket.gethostname()}; "
@@ -159,36 +143,35 @@ class TestHold:
             lines.append(line % values)
             holder.tell_to_end()
 
-        on_waiting(waiting)
+        monkeypatch.setattr(locks.LOG, "info", waiting)
         hold()
         assert holder.exit_code() == 0
         assert lines == [f"--output_dir out is {where}waiting up to 300 s for its end"]
         locks.release_held()
         assert not os.path.exists(path + ".lock")
 
-    def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, on_waiting):
-        kill(Holder(hold))
-        on_waiting(pytest.fail)
+    def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, monkeypatch):
+        Holder(hold).kill()
+        monkeypatch.setattr(locks.LOG, "info", pytest.fail)
         hold()
 
     def test_processes_that_are_forked_do_not_change_it(self, path, hold, soon):
         hold()
-        before = os.stat(path + ".lock")
-        child = os.fork()
-        if not child:
+        before = os.stat(path + ".lock").st_mtime_ns
+        if not os.fork():
             locks.release_held()
             os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        assert os.wait()[1] == 0
         deadline = time.monotonic() + 60
-        while os.stat(path + ".lock").st_mtime_ns == before.st_mtime_ns:
+        while os.stat(path + ".lock").st_mtime_ns == before:
             assert time.monotonic() < deadline, "it is not refreshed any more"
             time.sleep(0.01)
 
     def test_a_holder_that_was_paused_ends_if_another_has_it_now(self, path, hold, soon):
         """So that it does not write beside the other."""
         holder = Holder(hold)
-        holder.signal(signal.SIGSTOP)
+        os.kill(holder.pid, signal.SIGSTOP)
         hold()
-        holder.signal(signal.SIGCONT)
+        os.kill(holder.pid, signal.SIGCONT)
         assert holder.exit_code() == 1
         assert os.path.exists(path + ".lock")

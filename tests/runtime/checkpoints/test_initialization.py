@@ -1,6 +1,5 @@
 """Which variables start from a checkpoint, and what fits no model."""
 
-import math
 import re
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import modeling
-from runtime.checkpoints.initialization import Initialized
 from runtime.errors import UserError
 from tests.helpers.checkpoints import write_checkpoint
 
@@ -23,21 +21,10 @@ def make_variables(shapes):
     ]
 
 
-def filled(values):
+def filled(shapes):
     """Different arrays of the given shapes."""
-    return {
-        name: np.arange(math.prod(shape), dtype="f4").reshape(shape) + 10 * (i + 1)
-        for i, (name, shape) in enumerate(values.items())
-    }
-
-
-def test_assignment_map_pairs_equal_names(tmp_path):
-    prefix = write_checkpoint(tmp_path / "ckpt", filled({"a/w": [2], "b": [3], "c": [1]}))
-    with tf.Graph().as_default():
-        variables = make_variables({"a/w": [2], "c": [1], "d": [4]})
-        assignment, initialized = modeling.get_assignment_map_from_checkpoint(variables, prefix)
-    assert dict(assignment) == {"a/w": "a/w", "c": "c"}
-    assert initialized == {"a/w": 1, "a/w:0": 1, "c": 1, "c:0": 1}
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
 
 
 PARTS = {"attention_1/self/query/kernel": [2, 2], "ffn_1/intermediate/dense/bias": [3]}
@@ -54,11 +41,11 @@ def blocks(part, *numbers):
 @pytest.mark.parametrize(
     ("stored", "shapes", "first"),
     [
-        *((group_shapes(0), group_shapes(*range(n)), (r"group_.", "group_0")) for n in (2, 3)),
+        (group_shapes(0), group_shapes(0, 1, 2), (r"group_.", "group_0")),
         *((blocks(p, 1), blocks(p, 1, 2), (f"{p}_2", f"{p}_1")) for p in ("ffn", "attention")),
         (group_shapes(0, 1), group_shapes(0, 1), ("", "")),
     ],
-    ids=["2 groups", "3 groups", "ffn", "attention", "groups of their own"],
+    ids=["3 groups", "ffn", "attention", "groups of their own"],
 )
 def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, first):
     """Groups, or blocks inside of one, that have no values of their own."""
@@ -81,81 +68,57 @@ def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, fir
 
 @pytest.mark.parametrize("num_of_group", [0, 1])
 def test_up_to_one_group_means_equal_names_only(num_of_group, tmp_path):
-    prefix = write_checkpoint(tmp_path / "ckpt", filled(group_shapes(0)))
+    prefix = write_checkpoint(tmp_path / "ckpt", filled({**group_shapes(0), "b": [3]}))
     with tf.Graph().as_default():
         variables = make_variables(group_shapes(0, 1))
         maps, initialized = modeling.get_assignment_map_from_checkpoint(
             variables, prefix, num_of_group
         )
-    assignment = maps[0] if num_of_group else maps
-    assert dict(assignment) == {name: name for name in group_shapes(0)}
-    assert not any("group_1" in name.replace("inner_group", "") for name in initialized)
+    assert dict(maps[0] if num_of_group else maps) == {name: name for name in group_shapes(0)}
+    assert initialized == {name + end: 1 for name in group_shapes(0) for end in ("", ":0")}
 
 
 MODEL = {"bert/w": [2, 3], "bert/b": [3], "head": [2]}
 
 
-@pytest.mark.parametrize("path", ["model.ckpt-7", "model.ckpt-7.index", ""])
-def test_initialize_takes_values_and_says_which(path, tmp_path):
+def test_initialize_takes_values_and_says_which(tmp_path, log):
     stored = filled({"bert/w": [2, 3], "bert/b": [3], "cls/z": [1], "cls/a": [1]})
-    stored["bert/w/adam_m"] = np.full([2, 3], 5, "f4")
-    stored["bert/w/adam_v"] = np.full([2, 3], 6, "f4")
+    slots = filled({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
     # Another optimizer's, and one of a variable that the model does not have.
-    stored["bert/b/momentum"] = np.full([3], 7, "f4")
-    stored["cls/z/adam_m"] = np.full([1], 8, "f4")
-    write_checkpoint(tmp_path / "model.ckpt-7", stored)
+    more = filled({"bert/b/momentum": [3], "cls/z/adam_m": [1]})
+    write_checkpoint(tmp_path / "model.ckpt-7", {**stored, **slots, **more})
     with tf.Graph().as_default(), tf.Session() as session:
         variables = make_variables(MODEL)
         slots = make_variables({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
-        summary = modeling.initialize_from_checkpoint(variables, str(tmp_path / path))
+        summary = modeling.initialize_from_checkpoint(variables, str(tmp_path))
         session.run(tf.global_variables_initializer())
-        w, b, head = session.run(variables)
-        for slot in session.run(slots):
-            np.testing.assert_array_equal(slot, np.ones([2, 3]))
-    np.testing.assert_array_equal(w, stored["bert/w"])
-    np.testing.assert_array_equal(b, stored["bert/b"])
-    np.testing.assert_array_equal(head, [1, 1])
+        found = session.run([*variables, *slots])
+    ones = np.ones([2, 3], "f4")
+    np.testing.assert_equal(found, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
     assert summary._asdict() == {
         "checkpoint": str(tmp_path / "model.ckpt-7"),
         "taken": ["bert/w", "bert/b"],
         "new": ["head"],
         "unused": ["cls/a", "cls/z"],
     }
+    summary.log()
+    assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
 
 
-def test_summary_log_names_what_was_not_taken(log):
-    Initialized("out/ckpt", taken=["a", "b"], new=["head"], unused=["cls/a"]).log()
-    (line,) = log()
-    assert line.endswith("out/ckpt: 2 variables taken; new: head; unused: cls/a")
-
-
-LAYER = {"ALBERT": f"{BLOCK.format(0)}/ffn_1/w", "BERT": "bert/encoder/layer_0/output/dense/kernel"}
 WORDS = "bert/embeddings/word_embeddings"
+# They share a variable of the same shape.
+ALBERT = {WORDS: [3, 2], f"{BLOCK.format(0)}/ffn_1/w": [2]}
+BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
 
 
 @pytest.mark.parametrize(
     ("stored", "wanted", "parts"),
     [
         ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
-        (
-            {"bert/w": [3, 2], "bert/b": [4], "head": [2]},
-            MODEL,
-            ["bert/w", "[3, 2]", "[2, 3]", "bert/b", "[4]", "[3]"],
-        ),
-        # Variables of both have the same names and shapes.
-        *(
-            (
-                {WORDS: [3, 2], LAYER[is_of]: [2]},
-                {WORDS: [3, 2], LAYER[wants]: [2]},
-                [f"ckpt is a checkpoint of {is_of}, --albert_config_file is of {wants}"],
-            )
-            for is_of, wants in (("BERT", "ALBERT"), ("ALBERT", "BERT"))
-        ),
-        (
-            {WORDS: [4, 2], LAYER["BERT"]: [2]},
-            {WORDS: [3, 2], LAYER["BERT"]: [2]},
-            ["vocabulary of 4", "_size of 3"],
-        ),
+        ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
+        (BERT, ALBERT, ["ckpt is a checkpoint of BERT, --albert_config_file is of ALBERT"]),
+        (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, --albert_config_file is of BERT"]),
+        (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
         (None, MODEL, ["no checkpoint there"]),
     ],
     ids=["stranger", "other shapes", "BERT", "ALBERT", "another vocabulary", "missing"],
@@ -171,12 +134,10 @@ def test_initialize_from_what_does_not_fit(tmp_path, stored, wanted, parts):
     assert "head" not in message or "head" not in (stored or {}), "what fits is not named"
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f8"])
-def test_another_type_is_an_error(tmp_path, dtype):
-    prefix = write_checkpoint(
-        tmp_path / "ckpt", {"w": np.ones([2], dtype), "b": np.ones([3], "f4")}
-    )
+def test_another_type_is_an_error(tmp_path):
+    arrays = {"w": np.ones([2], "f2"), "b": np.ones([3], "f4")}
+    prefix = write_checkpoint(tmp_path / "ckpt", arrays)
     with tf.Graph().as_default():
         variables = make_variables({"w": [2], "b": [3]})
-        with pytest.raises(UserError, match=r"1 variables have .* types .*w float\d\d \[2\]"):
+        with pytest.raises(UserError, match=r"1 variables have .* types .*w float16 \[2\]"):
             modeling.initialize_from_checkpoint(variables, prefix)

@@ -1,7 +1,5 @@
 """Feature files of any task: examples to numbered records and a companion, made once and found."""
 
-from __future__ import annotations
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -24,21 +22,14 @@ def record_of(number: int) -> bytes:
 class Letters(FeatureSource):
     """Every letter of a text becomes one record, a capital one two of them."""
 
-    name = "training"
-    spec = SPEC
-    trims = True
-    chunk = 3
+    name, spec, trims, chunk = "training", SPEC, True, 3
 
-    def __init__(self, text, folder, workers=1, with_companion=True):
-        self.text = text
-        self.workers = workers
-        self.times_read = 0
-        companions = [str(folder / "more")] if with_companion else []
-        numbers = ("num_examples", "num_features")
-        self.cached = CachedFile(str(folder / "records"), {"text": text}, companions, numbers)
+    def __init__(self, text, folder, workers=1):
+        self.text, self.workers = text, workers
+        numbers, more = ("num_examples", "num_features"), [str(folder / "more")]
+        self.cached = CachedFile(str(folder / "records"), {"text": text}, more, numbers)
 
     def read(self):
-        self.times_read += 1
         return self.text.replace("-", ""), {"it is a dash": self.text.count("-")}
 
     def convert(self, examples, start):
@@ -73,13 +64,8 @@ class TestMade:
 
     def test_what_is_found_is_not_read_again(self, tmp_path, monkeypatch):
         made = Letters("abC", tmp_path).made()
-        monkeypatch.setattr(Letters, "convert", None)
-        again = Letters("abC", tmp_path)
-        assert again.made() == made and again.times_read == 0
-
-    def test_without_a_companion(self, tmp_path):
-        assert Letters("abC", tmp_path, with_companion=False).made().num_features == 4
-        assert {path.name for path in tmp_path.iterdir()} == {"records", "records.json"}
+        monkeypatch.setattr(Letters, "read", None)
+        assert Letters("abC", tmp_path).made() == made
 
     def test_a_file_of_somebody_else(self, tmp_path):
         write_records(tmp_path / "records", map(record_of, range(5)))
@@ -88,9 +74,9 @@ class TestMade:
         file = source.made()
         assert file.made_elsewhere and (file.num_examples, file.num_features) == (2, 5)
 
-    def test_something_else_is_not_touched(self, tmp_path):
+        # Something else is not touched.
         (tmp_path / "records").write_text("notes")
-        for look in (Letters("ab", tmp_path).made, Letters("ab", tmp_path).state):
+        for look in (source.made, source.state):
             with pytest.raises(UserError, match="neither read nor replaced: move it or remove it"):
                 look()
         assert (tmp_path / "records").read_text() == "notes"
@@ -118,9 +104,5 @@ def test_described_without_being_made(tmp_path):
     assert list(tmp_path.iterdir()) == []
     source.made()
     assert list(source.describe())[-1] == ("training features", "reused")
-
-
-def test_an_input_that_cannot_be_read(tmp_path):
-    path = str(tmp_path / "none")
-    with pytest.raises(UserError, match=f"^SQuAD file {path} cannot be read: No such file"):
-        sha256_of_input(path, "SQuAD file ")
+    with pytest.raises(UserError, match=f"^SQuAD file {tmp_path} cannot be read: Is a directory"):
+        sha256_of_input(str(tmp_path), "SQuAD file ")

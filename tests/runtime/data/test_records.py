@@ -1,5 +1,6 @@
 """Random access to records. Batches of them: `test_batches.py`."""
 
+import mmap
 import os
 
 import numpy as np
@@ -34,18 +35,13 @@ class TestRecordFile:
     def test_random_access_gives_what_reading_in_order_gives(self, tmp_path):
         """Of several files, an empty one among them, as of one; of many lengths."""
         rng = np.random.default_rng(1)
-        records = [
-            rng.bytes(int(length)) for length in [5, 0, 1, 300, 70000, 12, 16, *range(2, 30)]
-        ]
+        records = [rng.bytes(length) for length in (5, 0, 1, 300, 70000, 12, 16, *range(2, 30))]
         files = {"a": records[:3], "empty": [], "b": records[3:]}
         paths = [write_records(tmp_path / name, part) for name, part in files.items()]
-        assert list(tf.io.tf_record_iterator(paths[0])) == records[:3]
         file = RecordFile(paths)
         assert len(file) == len(records)
         order = rng.integers(0, len(records), 200)
         assert file.read(order) == [records[i] for i in order]
-        with pytest.raises(IndexError):
-            file.read([len(records)])
         assert len(RecordFile([paths[1]])) == len(RecordFile([])) == 0
 
     def test_truncated_anywhere(self, tmp_path):
@@ -61,25 +57,20 @@ class TestRecordFile:
                 with pytest.raises(UserError, match=f"f ends inside record {last};"):
                     RecordFile([path])
 
-    @pytest.mark.parametrize(
-        "content", [b"\xff" * 40, b"plain text, and not a short one" * 9, None]
-    )
-    def test_file_of_something_else_or_none(self, tmp_path, content):
-        if content:
-            (tmp_path / "f").write_bytes(content)
-        expected = (ValueError, "ends inside record 0") if content else (FileNotFoundError, "/f")
-        with pytest.raises(expected[0], match=expected[1]):
+    def test_file_of_something_else_or_none(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="/f"):
             RecordFile([str(tmp_path / "f")])
+        for content in (b"\xff" * 40, b"plain text, and not a short one" * 9):
+            (tmp_path / "f").write_bytes(content)
+            with pytest.raises(UserError, match="ends inside record 0"):
+                RecordFile([str(tmp_path / "f")])
 
 
 def flip(path, position, bit=0):
     """Changes a bit of a file in place; its size and times stay."""
     before = os.stat(path)
-    with open(path, "r+b") as file:
-        file.seek(position)
-        byte = file.read(1)[0]
-        file.seek(position)
-        file.write(bytes([byte ^ 1 << bit]))
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        content[position] ^= 1 << bit
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
@@ -92,16 +83,14 @@ class TestDamage:
         contents = [b"four", b"", b"nine byte"]
         return [write_records(tmp_path / name, contents) for name in "ab"]
 
-    @pytest.mark.parametrize("which", [0, 1])
-    def test_any_byte_before_it_is_opened(self, paths, which):
-        ends = [20, 36, 61]
-        for position in range(ends[-1]):
-            flip(paths[which], position, bit=position % 8)
-            number = sum(end <= position for end in ends)
+    def test_any_byte_before_it_is_opened(self, paths):
+        for position in range(61):
+            flip(paths[1], position, bit=position % 8)
+            number = sum(end <= position for end in (20, 36))
             reason = rf"(: record {number} is damaged|ends inside record {number};)"
-            with pytest.raises(UserError, match=paths[which] + ".*" + reason):
+            with pytest.raises(UserError, match=paths[1] + ".*" + reason):
                 RecordFile(paths).read(range(6))
-            flip(paths[which], position, bit=position % 8)
+            flip(paths[1], position, bit=position % 8)
         assert len(RecordFile(paths).read(range(6))) == 6
 
     def test_a_byte_that_changes_after_it_was_opened(self, paths):
@@ -114,10 +103,8 @@ class TestDamage:
             file.read([0, 5])
 
     def test_other_errors_of_tensorflow_stay_what_they_are(self):
-        error = tf.errors.InvalidArgumentError(None, None, "StringToNumberOp could not convert")
-        with pytest.raises(tf.errors.InvalidArgumentError) as caught, reading_records():
-            raise error
-        assert caught.value is error
+        with pytest.raises(tf.errors.InvalidArgumentError, match="^of a model$"), reading_records():
+            raise tf.errors.InvalidArgumentError(None, None, "of a model")
 
 
 def linear_model_fn(features, labels, mode, params):
@@ -154,5 +141,7 @@ def test_damage_while_a_run_is_on(tmp_path, capfd):
     predictor = Predictor(estimator, lambda: input_fn(True), 1, 100)
     with pytest.raises(UserError, match=message):
         predictor.outputs(str(tmp_path / "out" / "model.ckpt-1"))
+    # TensorFlow crashes if a process that is forked later collects an open session.
+    predictor.close()
     # TensorFlow's core writes past Python.
     assert "Traceback" not in capfd.readouterr().err

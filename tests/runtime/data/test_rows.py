@@ -25,9 +25,8 @@ SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
     [
         # Quotation marks are characters.
         ('1\t"an open one\t""two"" \'\n', [["1", '"an open one', '""two"" \'']]),
-        ('2\t"\t"\n', [["2", '"', '"']]),
         # Line ends and a byte order mark; Python's splitlines() knows a dozen more.
-        *((f"{mark}é\tb\r\nc\td", [["é", "b"], ["c", "d"]]) for mark in ("", "\ufeff")),
+        ("\ufeffé\tb\r\nc\td", [["é", "b"], ["c", "d"]]),
         *((f"é\tb{end}c\td{end}{end}", [["é", "b"], ["c", "d"]]) for end in ("\n", "\r\n")),
         (f"{SEPARATORS}\t1\n", [[SEPARATORS, "1"]]),
         ("a\t\t\tb\n\tc\t\n", [["a", "", "", "b"], ["", "c", ""]]),
@@ -50,20 +49,20 @@ def test_not_utf8_names_line_and_byte(write):
 
 @pytest.mark.parametrize("reader", [read_tsv, read_tsv_records, read_json_lines])
 def test_a_file_that_cannot_be_read(tmp_path, reader):
-    with pytest.raises(UserError, match="missing cannot be read: No such file"):
-        list(reader(str(tmp_path / "missing")))
-    with pytest.raises(UserError, match="cannot be read: Is a directory"):
-        list(reader(str(tmp_path)))
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="pipe is not a regular file"):
-        list(reader(str(tmp_path / "pipe")))
-
-
-def listed(records):
-    return [(place.line, record) for place, record in records]
+    for name, message in (
+        ("missing", "missing cannot be read: No such file"),
+        ("", "cannot be read: Is a directory"),
+        ("pipe", "pipe is not a regular file"),
+    ):
+        with pytest.raises(UserError, match=message):
+            list(reader(str(tmp_path / name)))
 
 
 def test_records(write):
+    def listed(records):
+        return [(place.line, record) for place, record in records]
+
     found = listed(read_tsv_records(write(b"label\ttext_a\nyes\ta b\nno\t\n")))
     assert found == [(2, {"label": "yes", "text_a": "a b"}), (3, {"label": "no", "text_a": ""})]
     path = write(b'{"text_a": "a\\tb"}\r\n{"text_a": "c", "label": 1}')
@@ -74,10 +73,8 @@ def test_records(write):
 @pytest.mark.parametrize(
     ("reader", "content", "message"),
     [
-        *(
-            (read_tsv_records, b"label\ttext_a\nno\ta\n" + row, r"line 3: \d columns, .* has 2")
-            for row in (b"yes\n", b"yes\ta\tb\n")
-        ),
+        (read_tsv_records, b"label\ttext_a\nno\ta\nyes\n", "line 3: 1 columns, .* has 2"),
+        (read_tsv_records, b"label\ttext_a\nno\ta\nyes\ta\tb\n", "line 3: 3 columns, .* has 2"),
         (read_json_lines, b"[" * 200_000, "line 1 is not JSON.*: nested too deeply"),
         *(
             (read_json_lines, b"{}\n" + line + b"\n{}", "line 2(: no| is not) JSON")

@@ -1,7 +1,5 @@
 """How other workers cut the steps of a run that goes on."""
 
-from __future__ import annotations
-
 import json
 import types
 
@@ -19,15 +17,9 @@ BEGUN["optimizer"] = "adamw"
 def settings(tmp_path) -> types.SimpleNamespace:
     """Flags of a folder with a run of 4 workers."""
     (tmp_path / "run.json").write_text(json.dumps({"version": 2, "settings": BEGUN}))
-    return types.SimpleNamespace(
-        elastic_resume=True,
-        overwrite_output_dir=False,
-        output_dir=str(tmp_path),
-        train_batch_size=8,
-        gradient_accumulation_steps=3,
-        scale_learning_rate=False,
-        learning_rate=0.5,
-    )
+    flags = {"elastic_resume": True, "overwrite_output_dir": False, "output_dir": str(tmp_path)}
+    flags |= {"train_batch_size": 8, "gradient_accumulation_steps": 3}
+    return types.SimpleNamespace(**flags, scale_learning_rate=False, learning_rate=0.5)
 
 
 def by(workers: int, **changed) -> dict:

@@ -1,14 +1,17 @@
 """What happens between training steps: checkpoints, log lines, curves."""
 
 import re
+import resource
 import shutil
 import types
 
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from runtime.errors import UserError
 from runtime.training import graph_keys, hooks
+from runtime.training.curves import Curves
 from tests.helpers.checkpoints import points
 
 
@@ -44,9 +47,9 @@ def clock(stop_clock):
     return stop_clock(hooks)
 
 
-def run_steps(folder, count, every, last=None, **options):
+def run_steps(folder, count, every, last):
     """Runs `count` steps of a training up to step `last`."""
-    hook = hooks.SaveCheckpoints(str(folder), last or count, every, **options)
+    hook = hooks.SaveCheckpoints(str(folder), last, every)
     train(folder, hook, types.SimpleNamespace(now=0), [0] * count)
 
 
@@ -64,38 +67,13 @@ def names_in(lines):
 
 
 class TestSaveCheckpoints:
-    @pytest.mark.parametrize(
-        ("count", "every", "steps"),
-        [(8, 3, [3, 6, 8]), (6, 3, [3, 6]), (2, 1, [1, 2]), (4, 100, [4]), (0, 3, [])],
-    )
-    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log, count, every, steps):
-        run_steps(tmp_path, count, every)
-        assert saved(tmp_path) == steps
-        assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
-        newest = f"{tmp_path}/model.ckpt-{count}" if count else None
-        assert tf.train.latest_checkpoint(str(tmp_path)) == newest
-
-    def test_only_the_last_stay(self, tmp_path):
-        run_steps(tmp_path, 9, 2, keep=2)
-        assert saved(tmp_path) == [8, 9]
-
-    def test_resumed(self, tmp_path, log):
-        run_steps(tmp_path, 4, 3)
-        log()
-        run_steps(tmp_path, 0, 3)
-        assert log() == [] and saved(tmp_path) == [3, 4]
-        run_steps(tmp_path, 6, 3, last=10)
-        assert saved(tmp_path) == [3, 4, 6, 9, 10]
-        assert names_in(log()) == ["model.ckpt-6", "model.ckpt-9", "model.ckpt-10"]
-
-    def test_an_error_saves_nothing_more(self, tmp_path, clock):
-        def durations():
-            yield from [0] * 5
-            raise RuntimeError("stopped")
-
-        with pytest.raises(RuntimeError, match="stopped"):
-            train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 3), clock, durations())
-        assert saved(tmp_path) == [3]
+    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log):
+        """Also of a run that is resumed."""
+        for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):
+            run_steps(tmp_path, count, 3, last)
+            assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
+        assert saved(tmp_path) == [3, 4, 6, 9]
+        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-9"
 
     @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
     def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, clock, then):
@@ -103,20 +81,19 @@ class TestSaveCheckpoints:
         folder = tmp_path / "run"
 
         def durations():
-            yield from [1, 1]
+            yield 1
             if then == "emptied":
                 (folder / "run.json").unlink()
             else:
                 folder.rename(tmp_path / "elsewhere")
             if then == "replaced":
                 shutil.copytree(tmp_path / "elsewhere", folder)
-            yield from [1, 1, 1]
+            yield 1
 
         folder.mkdir()
         (folder / "run.json").touch()
-        match = f"{folder} was removed, emptied or replaced .*step 4"
-        with pytest.raises(UserError, match=match):
-            train(folder, hooks.SaveCheckpoints(str(folder), 9, 4), clock, durations())
+        with pytest.raises(UserError, match=f"{folder} was removed, emptied or replaced .*step 2"):
+            train(folder, hooks.SaveCheckpoints(str(folder), 9, 2), clock, durations())
 
     @pytest.mark.parametrize(
         ("seconds", "last", "micro_batches", "expected"),
@@ -131,10 +108,7 @@ class TestSaveCheckpoints:
     def test_a_signal_ends_the_step_and_saves_it(
         self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
     ):
-        def noted():
-            return 15 if clock.now >= seconds else None
-
-        monkeypatch.setattr(hooks.signals, "noted", noted)
+        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now >= seconds else None)
         hook = hooks.SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
         train(tmp_path, hook, clock, [1] * 20)
         assert names_in(log()) == expected
@@ -162,9 +136,9 @@ class TestSaveCheckpoints:
 
         with monkeypatch.context() as patch, pytest.raises(tf.errors.ResourceExhaustedError):
             patch.setattr(tf.train, "Saver", Disturbed)
-            run_steps(tmp_path, 3, 1)
+            run_steps(tmp_path, 3, 1, 3)
         assert not list(tmp_path.glob("model.ckpt-*"))
-        run_steps(tmp_path, 3, 1)
+        run_steps(tmp_path, 3, 1, 3)
         assert saved(tmp_path) == [1, 2, 3] and not list(tmp_path.glob(".saving*"))
 
 
@@ -192,7 +166,8 @@ class TestTrainingLog:
         """The first step takes 2 s, the others 0.5 s, but those from the sixth on 1 s."""
         hook = hooks.TrainingLog(str(tmp_path), total_steps=10, batch_size=8, every_steps=4)
         train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5)
-        assert parsed(log()) == [
+        lines = log()
+        assert parsed(lines) == [
             ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
             # Three steps in 1.5 s, of 101 to 103 tokens.
             ("4", "10", "40.0", "0.2500", "0.003", "16.00", "16.00", "204", "3.0 s"),
@@ -200,9 +175,15 @@ class TestTrainingLog:
             ("8", "10", "80.0", "0.1250", "0.007", "9.14", "11.20", "121", "1.4 s"),
             ("10", "10", "100.0", "0.1000", "0.009", "8.00", "10.29", "108", "0.0 s"),
         ]
+        rows = statistics(lines)
+        assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak memory"))
+        expected = {"steps": "10", "global batch": "8", "time": "9.0 s", "first step": "2.0 s"}
+        expected |= {"examples/s, mean": "8.89", "examples/s, without the first step": "10.29"}
+        # 100 to 109 in 9 s.
+        assert rows == {**expected, "tokens/s, mean": "116"}
 
     def test_of_a_resumed_run(self, tmp_path, clock, log):
-        run_steps(tmp_path, 6, 100)
+        run_steps(tmp_path, 6, 100, 6)
         log()
         hook = hooks.TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
         train(tmp_path, hook, clock, [3] + [9] * 6)
@@ -217,27 +198,13 @@ class TestTrainingLog:
     def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
         hook = hooks.TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
         train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
-        # The first; 30 s after it; every sixth; the steps that end 60 s and again 30 s later; the
-        # last.
+        # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
         assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
-
-    def test_statistics(self, tmp_path, clock, log):
-        hook = hooks.TrainingLog(str(tmp_path), total_steps=5, batch_size=8, every_steps=100)
-        train(tmp_path, hook, clock, [60, 5, 5, 5, 5])
-        rows = statistics(log())
-        assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak memory"))
-        expected = {"steps": "5", "global batch": "8", "time": "1 min 20 s"}
-        expected |= {"first step": "1 min 00 s", "examples/s, mean": "0.50"}
-        expected |= {"examples/s, without the first step": "1.60"}
-        # 100 + 101 + 102 + 103 + 104 in 80 s.
-        assert rows == {**expected, "tokens/s, mean": "6"}
 
     def test_one_step_or_none(self, tmp_path, clock, log):
         train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [2])
-        lines = log()
         assert points(tmp_path) == {}, "there is no folder for them"
-        assert parsed(lines) == [("1", "1", "100.0", "1.0000", "0", "4.00", "4.00", "50", "0.0 s")]
-        assert statistics(lines)["examples/s, mean"] == "4.00"
+        assert statistics(log())["examples/s, without the first step"] == "0.00"
         train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [])
         assert log() == []
 
@@ -252,27 +219,19 @@ class TestTrainingLog:
         assert curves["loss"] == pytest.approx({n: 1 / (n * micro) for n in (2, 4, 6)})
         rates = {n: (n * micro - 1) / 1000 for n in (2, 4, 6)}
         assert curves["learning_rate"] == pytest.approx(rates)
-        assert [line for line in log() if line.startswith("step 6/6 (100.0%)")]
+        assert "step 6/6 (100.0%)" in "".join(log())
 
     def test_waiting_for_input(self, tmp_path, clock, log):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
         hook = hooks.TrainingLog(str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2)
         train(tmp_path, hook, clock, [3, 1] + [1] * 4, waits=[1, 0.5, 0, 0.25, 0.01, 0.04])
-        assert points(tmp_path)["waiting_for_input"] == pytest.approx(
-            {1: 0.375, 2: 0.125, 3: 0.025}
-        )
+        curve = points(tmp_path)["waiting_for_input"]
+        assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
         lines = log()
         shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))
         assert shares == ["37.5%", "12.5%", "2.5%"]
         # Of all steps but the first.
         assert statistics(lines)["waiting for input"] == "7.5%"
-
-
-def test_throughput():
-    difference = hooks.Throughput(7, 1000, 10.0, 2.5) - hooks.Throughput(3, 400, 2.0, 2.0)
-    assert difference == (4, 600, 8.0, 0.5)
-    assert difference.per_second(16) == 8.0
-    assert hooks.Throughput(0, 0, 0.0, 0.0).per_second(16) == 0
 
 
 def test_peak_memory():
@@ -281,13 +240,35 @@ def test_peak_memory():
     assert hooks.peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_format_seconds():
+    for seconds, text in (
         *((0, "0.0 s"), (0.84, "0.8 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s")),
         *((60, "1 min 00 s"), (192, "3 min 12 s"), (3599.4, "59 min 59 s")),
         *((3599.6, "1 h 00 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")),
-    ],
-)
-def test_format_seconds(seconds, text):
-    assert hooks.format_seconds(seconds) == text
+    ):
+        assert hooks.format_seconds(seconds) == text
+
+
+def test_curves_that_tensorboard_reads(tmp_path):
+    for start in (0, 2):
+        curves = Curves(str(tmp_path / "new"), suffix=f".{start}")
+        curves.add(start + 1, loss=1.5, learning_rate=0.25)
+        curves.add(start + 2, loss=start)
+        curves.close()
+    assert len(list((tmp_path / "new").glob("events.out.tfevents.*"))) == 2
+    found = EventAccumulator(str(tmp_path / "new")).Reload()
+    losses = [(e.step, e.value) for e in found.Scalars("loss")]
+    assert losses == [(1, 1.5), (2, 0), (3, 1.5), (4, 2)]
+    assert [(e.step, e.value) for e in found.Scalars("learning_rate")] == [(1, 0.25), (3, 0.25)]
+
+
+def test_a_disk_that_is_full_is_an_error_where_it_is_met(tmp_path):
+    curves = Curves(str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(tf.errors.OpError, match="File too large"):
+            for step in range(100_000):
+                curves.add(step, loss=1.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -1,7 +1,5 @@
 """--download: the model of --init_checkpoint is there before the job begins."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import types

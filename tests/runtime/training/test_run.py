@@ -1,9 +1,8 @@
 """The steps of a run: where a training goes on, and who may use its folder."""
 
-from __future__ import annotations
-
-import json
+import contextlib
 import os
+import types
 from collections.abc import Callable
 
 import numpy as np
@@ -12,9 +11,11 @@ import tensorflow.compat.v1 as tf
 
 from runtime import locks
 from runtime.data.batches import Data
+from runtime.devices import device
+from runtime.devices.device import Device
 from runtime.errors import FlagError
 from runtime.flags import Settings
-from runtime.training import run
+from runtime.training import job, run
 from runtime.training.run import Run
 from runtime.training.run_flags import (
     define_ignored_flags,
@@ -25,8 +26,6 @@ from runtime.training.run_flags import (
 from runtime.training.task import DEV, TRAIN, Task
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
-
-
 DEFINERS = [
     *(define_run_flags, define_keep_checkpoint_max),
     *(define_scoring_while_training, define_ignored_flags),
@@ -65,18 +64,16 @@ def begin(set_flags, tmp_path):
     locks.release_held()
 
 
-@pytest.mark.parametrize("accumulated", [1, 3])
-def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch, accumulated):
+def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch):
     """A step takes as many batches as are accumulated."""
-    done, starts = 5, []
-    monkeypatch.setattr(run, "point_to_newest", lambda folder: done)
+    starts = []
+    monkeypatch.setattr(run, "point_to_newest", lambda folder: 5)
     monkeypatch.setattr(run, "train", lambda *args: None)
-    monkeypatch.setattr(
-        Data, "input_fn", lambda self, size, seed, start, order: starts.append((start, order))
-    )
-    begun = begin(f"--gradient_accumulation_steps={accumulated}")
+    monkeypatch.setattr(Data, "input_fn", lambda self, *args: starts.append(args[2:]))
+    begun = begin("--gradient_accumulation_steps=3")
     begun.train(begun.prepare(TRAIN), None)
-    assert starts == [(done * accumulated, None)]
+    assert starts == [(15, None)]
+    assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
 
 
 def test_the_folder_is_its_own(begin, tmp_path):
@@ -88,17 +85,6 @@ def test_the_folder_is_its_own(begin, tmp_path):
     assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
     locks.release_held()
     assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
-
-
-def test_the_record_tells_settings_and_what_the_task_writes(begin, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "train", lambda *args: None)
-    begun = begin("--learning_rate=0.5")
-    begun.train(begun.prepare(TRAIN), None)
-    record = json.loads((tmp_path / "run.json").read_text())
-    expected = {"learning_rate": 0.5, "train_file": "abc", "number of workers": 1}
-    assert record["settings"].items() >= expected.items()
-    assert "log_steps" not in record["settings"] and "output_dir" not in record["settings"]
-    assert {"answers.txt", "model.ckpt-*", "eval_results.json"} <= set(record["outputs"])
 
 
 def test_what_is_only_scored(begin, monkeypatch):
@@ -125,43 +111,39 @@ def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch
     np.testing.assert_equal(predictor._places, expected)
 
 
-@pytest.mark.parametrize("flag", ["--evaluate_while_training", "--patience=2"])
-def test_scoring_while_training_needs_what_is_scored(tmp_path, flag, set_flags):
-    set_flags(DEFINERS, f"--output_dir={tmp_path}", "--device=cpu", flag)
-    with pytest.raises(FlagError, match="--evaluate_while_training and --patience need data"):
-        run.run(NoTask)
-    locks.release_held()
-
-
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
 def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
     """As training goes on, unless all are scored first."""
-    settings = begin("--keep_checkpoint_max=3", "--save_checkpoints_minutes=7").task.settings
+    settings = begin("--keep_checkpoint_max=3").task.settings
     settings.do_eval = do_eval
-    plan = run.training_plan(settings, 100)
-    assert plan.keep_checkpoints == kept
-    assert plan.save_checkpoints_minutes == 7
+    assert run.training_plan(settings, 100).keep_checkpoints == kept
+
+
+def test_patience(begin, monkeypatch):
+    """How many checkpoints without a better score end a training; an equal one is no better."""
+    for patience, scores, ends in (
+        *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
+        (2, [2.0, 1.0, 2.0], True),
+    ):
+        begun = begin(f"--patience={patience}")
+        evaluation = object.__new__(run.Evaluation)
+        evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
+        monkeypatch.setattr(begun, "_score_new", lambda *_, evaluation=evaluation: evaluation)
+        assert begun._score_and_ask(DATA, None) == ends
+        locks.release_held()
 
 
 @pytest.mark.parametrize(
-    ("patience", "scores", "ends"),
+    ("kind", "wire", "shard", "fault"),
     [
-        *((2, [1.0], False), (2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False)),
-        # An equal score is no better one.
-        (2, [2.0, 1.0, 2.0], True),
-        (0, [3.0, 2.0, 1.0, 0.0], False),
+        *(("cpu", "float16", "state", None), ("cpu", "bfloat16", "none", "works on the HPU only")),
+        *(("hpu", "bfloat16", "gradients", None), ("hpu", "float32", "state", None)),
+        ("hpu", "float16", "none", None),
+        ("hpu", "float16", "state", "habana-horovod's reduce-scatter has no float16 there"),
     ],
 )
-def test_patience(begin, monkeypatch, patience, scores, ends):
-    """How many checkpoints without a better score end a training."""
-    begun = begin(f"--patience={patience}")
-    evaluation = object.__new__(run.Evaluation)
-    evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
-    monkeypatch.setattr(Run, "_score_new", lambda self, data, predictor: evaluation)
-    assert begun._score_and_ask(DATA, None) == ends
-
-
-def test_graphs_are_not_built_before_the_workers_are_connected(begin):
-    begun = begin()
-    begun.prepare(TRAIN)
-    assert not tf.get_default_graph().get_operations()
+def test_the_types_that_horovod_sends(monkeypatch, kind, wire, shard, fault):
+    monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
+    settings = types.SimpleNamespace(allreduce_dtype=wire, shard_optimizer=shard, use_horovod=True)
+    with pytest.raises(FlagError, match=fault) if fault else contextlib.nullcontext():
+        job._check_workers(settings)

@@ -19,23 +19,21 @@ SETTINGS = {
     "albert_config_file": {"hidden_size": 32, "hidden_dropout_prob": 0.1},
 }
 TASK_OUTPUTS = ("predictions.json", "nbest_predictions.json")
-OUTPUTS = (
-    *("model.ckpt-10.index", "model.ckpt-10.data-00000-of-00001", "model.ckpt-10.meta"),
-    *("model.ckpt-best.index", "resume.ckpt-12.index", "checkpoint", "graph.pbtxt"),
-    *("events.out.tfevents.1.host", "eval/events.out.tfevents.2.host", "predictions.json"),
-    *("nbest_predictions.json", "eval_results.txt", "eval_results.json", "assets.extra/model.json"),
-)
+OUTPUTS = str.split("""
+    model.ckpt-10.index model.ckpt-10.data-00000-of-00001 model.ckpt-10.meta model.ckpt-best.index
+    resume.ckpt-12.index checkpoint graph.pbtxt events.out.tfevents.1.host predictions.json
+    eval/events.out.tfevents.2.host nbest_predictions.json eval_results.txt eval_results.json
+    assets.extra/model.json
+""")
 # What a run may find in its folder; some have names that are nearly a run's.
-OTHERS = (
-    *("notes.txt", "model.ckpt-notes.txt", "model.ckpt-10.index.bak", "my_model.ckpt-10.index"),
-    *("model.ckpt-best-of-all.index", "model.ckpt-999/notes.txt", "events.out.tfevents.notes"),
-    *("eval/notes.txt", "eval/predictions.json", "assets.extra/notes.txt", "checkpoint.old"),
-    *("assets.extra/.notes.txt.abcdefgh", "test_results.tsv", ".predictions.json.old"),
-    *(".predictions.json.ABCDEFGH", ".notes.txt.abcdefgh", "checkpoint.tmp", "eval_left.npz"),
-    *("model.ckpt-3_temp/notes.txt", "model.ckpt-best_temp/part-00000-of-00001.index"),
-    *("train.tf_record", "train.tf_record.json", "eval.tf_record", "evaluation/table.csv"),
-    "saved_model/1/saved_model.pb",
-)
+OTHERS = str.split("""
+    notes.txt model.ckpt-notes.txt model.ckpt-10.index.bak my_model.ckpt-10.index eval/notes.txt
+    model.ckpt-best-of-all.index model.ckpt-999/notes.txt events.out.tfevents.notes checkpoint.old
+    eval/predictions.json assets.extra/notes.txt assets.extra/.notes.txt.abcdefgh test_results.tsv
+    .predictions.json.old .predictions.json.ABCDEFGH .notes.txt.abcdefgh checkpoint.tmp
+    eval_left.npz model.ckpt-3_temp/notes.txt model.ckpt-best_temp/part-00000-of-00001.index
+    train.tf_record train.tf_record.json evaluation/table.csv saved_model/1/saved_model.pb
+""")
 
 
 def begin(folder, overwrite=False, **changes):
@@ -54,11 +52,6 @@ def write(folder, names):
         (folder / name).write_text(name)
 
 
-def edit(folder, **changes):
-    record = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**record, **changes}))
-
-
 @pytest.fixture
 def full(tmp_path):
     """A folder with all kinds of files, ours and others, and a record."""
@@ -71,15 +64,14 @@ class TestBegin:
     def test_a_new_folder_gets_a_record(self, tmp_path):
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
-        assert record.pop("outputs") == [
-            *("assets.extra/config.json", "assets.extra/model.json", "assets.extra/spm.model"),
-            *("assets.extra/vocab.txt", "checkpoint", "eval/events.out.tfevents.*"),
-            *("eval_results.json", "eval_results.txt", "events.out.tfevents.*", "graph.pbtxt"),
-            *("model.ckpt-*", "nbest_predictions.json", "predictions.json", "resume.ckpt-*"),
-            "run.json",
-        ]
+        outputs = """
+            assets.extra/config.json assets.extra/model.json assets.extra/spm.model
+            assets.extra/vocab.txt checkpoint eval/events.out.tfevents.* eval_results.json
+            eval_results.txt events.out.tfevents.* graph.pbtxt model.ckpt-* nbest_predictions.json
+            predictions.json resume.ckpt-* run.json
+        """
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
-        assert record == {**expected, "settings": SETTINGS}
+        assert record == {**expected, "settings": SETTINGS, "outputs": outputs.split()}
         assert listing(tmp_path).keys() == {"run.json"}
         # The order of settings does not matter.
         begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
@@ -89,10 +81,9 @@ class TestBegin:
         before = listing(full)
         begin(full)
         assert listing(full) == before
-        others = ("notes.txt", "train.tf_record", "model.ckpt-best.index", "events.out")
-        write(full / "others", others)
+        write(full / "others", ("notes.txt", "train.tf_record", "model.ckpt-best.index"))
         begin(full / "others")
-        assert listing(full / "others").keys() == {"run.json", *others}
+        assert len(listing(full / "others")) == 4
 
 
 class TestAnotherRun:
@@ -101,12 +92,10 @@ class TestAnotherRun:
         with pytest.raises(FlagError) as caught:
             begin(full, learning_rate=1e-4, init_checkpoint="sha256:bb", warmup=0.1)
         message = str(caught.value)
-        assert "--learning_rate (was 5e-05, is 0.0001)" in message
-        assert "--init_checkpoint (was None, is sha256:bb)" in message
+        assert "--learning_rate (was 5e-05, is 0.0001)" in message and str(full) in message
+        assert "--init_checkpoint (was None, is sha256:bb)" in message and "\n" not in message
         assert "--warmup (was None, is 0.1)" in message and "train_batch_size" not in message
-        assert str(full) in message and "\n" not in message
         assert "another --output_dir" in message and "--overwrite_output_dir" in message
-        assert caught.value.exit_code == 2
         with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
             begin_run(str(full), {k: v for k, v in SETTINGS.items() if "batch" not in k}, {})
         with pytest.raises(FlagError, match="--albert_config_file "):
@@ -125,17 +114,8 @@ class TestAnotherRun:
             "--overwrite_output_dir to remove what is there and start anew"
         )
 
-    def test_checkpoints_without_a_record(self, full):
-        (full / "run.json").unlink()
-        before = listing(full)
-        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
-            begin(full)
-        assert listing(full) == before
-
     @pytest.mark.parametrize(
-        "content",
-        [b"", b"{", b"[]", b"null", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff"]
-        + [100_000 * b"[", None],
+        "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
     )
     def test_a_damaged_record(self, tmp_path, content):
         path = tmp_path / "run.json"
@@ -146,28 +126,27 @@ class TestAnotherRun:
 
 
 class TestOverwrite:
-    @pytest.mark.parametrize("changes", [{}, {"learning_rate": 1.0}], ids=["same", "another"])
-    def test_outputs_go_and_other_files_stay(self, full, changes, log):
-        begin(full, overwrite=True, **changes)
+    def test_outputs_go_and_other_files_stay(self, full, log):
+        begin(full, overwrite=True, learning_rate=1.0)
         after = listing(full)
         assert after.keys() == {"run.json", *OTHERS}
         assert all(after[name].decode() == name for name in OTHERS)
         assert any(f"removed 15 files in {full}" in line for line in log())
-        begin(full, **changes)
+        begin(full, learning_rate=1.0)
         # Without a record, or with a damaged one.
         (full / "run.json").write_text("{")
         begin(full, overwrite=True)
         (full / "run.json").unlink()
         write(full, ["model.ckpt-3.index"])
+        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
+            begin(full)
+        assert listing(full).keys() == {"model.ckpt-3.index", *OTHERS}
         begin(full, overwrite=True)
         assert listing(full).keys() == {"run.json", *OTHERS}
 
     def test_a_name_with_pattern_characters(self, tmp_path):
-        folder = tmp_path / "run[1]*"
-        write(tmp_path, [f"{name}/model.ckpt-1.index" for name in (folder.name, "run1")])
-        with pytest.raises(FlagError):
-            begin(folder)
-        begin(folder, overwrite=True)
+        write(tmp_path, ["run[1]*/model.ckpt-1.index", "run1/model.ckpt-1.index"])
+        begin(tmp_path / "run[1]*", overwrite=True)
         assert listing(tmp_path).keys() == {"run[1]*/run.json", "run1/model.ckpt-1.index"}
 
     def test_links_are_removed_and_not_followed(self, tmp_path):
@@ -180,18 +159,18 @@ class TestOverwrite:
         (folder / "model.ckpt-998").symlink_to(tmp_path / "nowhere")
         (folder / "model.ckpt-1.index").symlink_to(elsewhere / "model.ckpt-1.index")
         clear_litter_of_runs(str(folder), [])
-        before = {path.name for path in folder.iterdir()}
+        before = {*os.listdir(folder)}
         assert before >= {"eval", "model.ckpt-1.index", "model.ckpt-10_temp"}
         begin(folder, overwrite=True)
         assert listing(elsewhere).keys() == {*files}
-        assert {path.name for path in folder.iterdir()} == before - {"model.ckpt-1.index"} | {
-            "run.json"
-        }
+        assert {*os.listdir(folder)} == before - {"model.ckpt-1.index"} | {"run.json"}
 
     def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
         write(full, ["null_odds.json"])
         checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
-        edit(full, outputs=["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"])
+        outputs = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
+        record = {"version": 2, "settings": SETTINGS, "outputs": outputs}
+        (full / "run.json").write_text(json.dumps(record))
         begin(full, overwrite=True)
         kept = [name for name in OUTPUTS if ".ckpt-" not in name]
         assert listing(full).keys() == {"run.json", *OTHERS, *kept}
@@ -207,36 +186,34 @@ class TestOverwrite:
             assert listing(full).keys() == {"run.json", *OTHERS}
 
 
-LITTER = (
-    *(".predictions.json.abcd_123", ".nbest_predictions.json.00000000", ".run.json.abcdefgh"),
-    *(".model.ckpt-best.index.abcdefgh", ".model.ckpt-10.data-00000-of-00001.abcdefgh"),
-    *(".eval_results.txt.abcdefgh", "assets.extra/.spm.model.abcdefgh"),
-    *(f"checkpoint.tmp{32 * 'a'}", f"model.ckpt-10.meta.tmp{32 * '0'}"),
-    *(".saving/model.ckpt-10.index", ".saving/model.ckpt-10_temp/part-00000-of-00001.index"),
-    "model.ckpt-10_temp/part-00000-of-00001.index",
-    "model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123",
-)
+LITTER = str.split(f"""
+    .predictions.json.abcd_123 .nbest_predictions.json.00000000 .run.json.abcdefgh
+    .model.ckpt-best.index.abcdefgh .model.ckpt-10.data-00000-of-00001.abcdefgh
+    .eval_results.txt.abcdefgh assets.extra/.spm.model.abcdefgh checkpoint.tmp{32 * "a"}
+    model.ckpt-10.meta.tmp{32 * "0"} .saving/model.ckpt-10.index
+    .saving/model.ckpt-10_temp/part-00000-of-00001.index
+    model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123
+""")
 
 
 class TestLitter:
-    @pytest.mark.parametrize("task_outputs", [TASK_OUTPUTS, ["test_results.tsv"]])
-    def test_goes_and_all_else_stays(self, full, task_outputs):
+    def test_goes_and_all_else_stays(self, full):
         """Of another task too: the record lists it."""
         kept = listing(full)
-        write(full, LITTER)
-        (full / "model.ckpt-4_temp").mkdir()
-        clear_litter_of_runs(str(full), task_outputs)
-        assert listing(full) == kept
-        assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
+        for task_outputs in (TASK_OUTPUTS, ["test_results.tsv"]):
+            write(full, LITTER)
+            (full / "model.ckpt-4_temp").mkdir()
+            clear_litter_of_runs(str(full), task_outputs)
+            assert listing(full) == kept
+            assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
     def test_of_a_killed_writer(self, tmp_path):
         """The real name that one leaves."""
-        child = os.fork()
-        if not child:
+        if not os.fork():
             with open_atomically(str(tmp_path / "predictions.json")) as file:
                 file.write("half")
                 os.kill(os.getpid(), signal.SIGKILL)
-        os.waitpid(child, 0)
+        os.wait()
         assert len(listing(tmp_path)) == 1
         clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
         assert listing(tmp_path) == {}
