@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -18,6 +19,9 @@ hypothesis.settings.register_profile(
     "tests", deadline=None, derandomize=os.environ.get("CI") == "true"
 )
 hypothesis.settings.load_profile("tests")
+
+# A session of TensorFlow that a test left open, and a forked child collects, ends the child.
+os.register_at_fork(after_in_child=gc.freeze)
 
 # Whoever runs the tests in the background (`nohup`, `&` in a script) may have these ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)

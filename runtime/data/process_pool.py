@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import ctypes
+import gc
 import multiprocessing
 import os
 import signal
@@ -67,6 +68,8 @@ def ordered_map(
 
 def _begin(parent: int) -> None:
     """Prepares a worker process before its first task."""
+    # A session of TensorFlow that the parent left open, and a child collects, ends the child.
+    gc.freeze()
     # What a terminal sends to all its processes is the parent's to deal with.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -13,6 +13,7 @@ from runtime.data import process_pool
 from runtime.data.process_pool import ordered_map
 from runtime.errors import UserError
 from tests.helpers.forking import ROOT
+from tests.helpers.running import run_text
 
 # Prints the ids of two worker processes, which then have nothing to do or are at work.
 WORK = """
@@ -51,6 +52,23 @@ def test_the_work_is_done_in_other_processes(tmp_path):
     where = set(ordered_map(meet, range(8), 2))
     assert len(where) == 2 and os.getpid() not in where
     assert set(ordered_map(lambda _: os.getpid(), range(8), 1)) == {os.getpid()}
+
+
+def test_what_the_parent_no_longer_needs_is_not_ended_by_its_workers(tmp_path):
+    """An open session of TensorFlow that is collected in a forked process ends that process."""
+    text = """
+import gc, os
+from runtime.data.process_pool import ordered_map
+class Session:
+    def __del__(self):
+        print("ended by", "the parent" if os.getpid() == parent else "a worker", flush=True)
+parent, session = os.getpid(), Session()
+session.itself = session
+del session
+list(ordered_map(lambda task: gc.collect(), range(2), 2))
+gc.collect()
+"""
+    assert run_text(tmp_path, text).stdout == "ended by the parent\n"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
