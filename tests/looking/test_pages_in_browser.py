@@ -66,7 +66,7 @@ def shown(page: Page) -> list[str]:
     return page.texts(".row div:first-child")
 
 
-def squad(count=6, markup=""):
+def view_of(count=6, markup=""):
     """Articles of SQuAD 2.0, answers to them, n-best lists and log-odds; every third is none."""
     articles, answers, odds, nbest = [], {}, {}, []
     for n in range(count):
@@ -80,13 +80,7 @@ def squad(count=6, markup=""):
         odds[f"q{n}"] = -3.0 if truths else 3.0
         entry = {"text": "Anna", "probability": (n % 10) / 10 + 0.05}
         nbest.append((f"q{n}", [entry, {"text": f"Tower {n}", "probability": 0.01}]))
-    return articles, answers, odds, nbest
-
-
-def view_of(count=6, markup=""):
-    articles, answers, odds, nbest = squad(count, markup)
-    scores = evaluate_v2(articles, answers, odds)
-    raw = get_raw_scores(articles, answers)
+    scores, raw = evaluate_v2(articles, answers, odds), get_raw_scores(articles, answers)
     return answers_view(f"Towers{markup}", articles, answers, scores, raw, nbest, odds)
 
 
@@ -139,8 +133,7 @@ def test_searches_and_filters(open_view):
     found = page.run("return state.shown.map(s => s.confidence)")
     assert found == sorted(found) and len(found) == expected
 
-
-def test_filters_by_outcome(open_view):
+    # By outcome, of all questions.
     page = open_view(view_of())
     counts = {"all": 6, "right": len(RIGHT), "wrong": 6 - len(RIGHT)}
     counts |= {"unanswerable": 2, "abstained": 2}
@@ -291,16 +284,13 @@ def test_markup_is_text(open_view):
     assert page.run(broken) == [None, 0]
 
 
-def labels(names, passages=False):
+def labels(names, passage=None):
     """A view of 8 examples with these labels, of which the last two are wrong."""
-    passage = "a passage" if passages else None
     texts = [{"id": f"e{n}", "passage": passage, "texts": [f"text {n}", "b"]} for n in range(8)]
     outputs = []
-    for n in range(8):
-        answer = n % 2 if n < 6 else 1 - n % 2
-        probabilities = np.array([0.8, 0.2] if answer == 0 else [0.3, 0.7])
+    for n, answer in enumerate([0, 1, 0, 1, 0, 1, 1, 0]):
         output = {"label_ids": np.int64(n % 2), "predictions": np.int32(answer)}
-        outputs.append({**output, "probabilities": probabilities})
+        outputs.append({**output, "probabilities": np.array([[0.8, 0.2], [0.3, 0.7]][answer])})
     return labels_view("Pairs", texts, outputs, names, {"eval_accuracy": 0.75})
 
 
@@ -317,7 +307,7 @@ def test_labels_and_options(open_view):
     assert page.text("#count") == "0 of 8"
     page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
     assert page.text("#count") == "6 of 8"
-    page = open_view(labels(["A", "B"], passages=True))
+    page = open_view(labels(["A", "B"], "a passage"))
     assert page.texts(".bars span:nth-child(3n + 1)")[:2] == ["A: text 0", "B: b"]
     assert page.text("#passage") == "a passage"
 
@@ -403,12 +393,9 @@ def test_on_paper_and_in_colours_of_ones_own(open_view, chromium):
 class TestServer:
     """Its page."""
 
-    def ask(self, page: Page) -> None:
+    def ask(self, page: Page, button=None) -> None:
         """Asks, and waits for what comes of it."""
-        page.find("#send").click()
-        self.wait(page)
-
-    def wait(self, page: Page) -> None:
+        (button or page.find("#send")).click()
         page.until(page.find("#send").is_enabled)
 
     def fault_at(self, page: Page, name: str) -> str:
@@ -433,9 +420,8 @@ class TestServer:
         marked = "return document.querySelector('mark').textContent"
         assert page.run(marked) == found[0].text
         # Another answer is shown where it stands.
-        buttons = page.driver.find_elements("css selector", "#others button")
-        assert len(buttons) == min(5, len(found)) > 1
-        buttons[1].click()
+        assert len(page.texts("#others button")) == min(5, len(found)) > 1
+        page.find("#others li:nth-child(2) button").click()
         assert page.run(marked) == found[1].text and page.run(in_text) == text
         before = "return document.querySelector('mark').previousSibling.textContent"
         assert page.run(before) == text[: found[1].place]
@@ -458,8 +444,7 @@ class TestServer:
         link = page.find("header a").get_attribute("href")
         assert requests.get(link, timeout=LONGEST).json()["openapi"]
         buttons = page.driver.find_elements("css selector", "#examples button")
-        buttons[1].click()
-        self.wait(page)
+        self.ask(page, buttons[1])
         assert page.texts("#asked") == [buttons[1].text] != [buttons[0].text]
         answer = page.run("return document.querySelector('mark').textContent")
         assert answer and answer in page.find("#context").get_attribute("value")
@@ -476,7 +461,7 @@ class TestServer:
         assert self.fault_at(page, "question") == "Question is empty."
         assert page.console() == [], "an empty question is not sent"
         page.type("#question", "Who wrote it?" + Keys.ENTER)
-        self.wait(page)
+        page.until(page.find("#send").is_enabled)
         assert self.fault_at(page, "question") == "" and page.texts("#said") != [""]
         page.type("#context", Keys.CONTROL + Keys.ENTER)
         assert self.fault_at(page, "context") == "Context is empty."
@@ -517,8 +502,7 @@ class TestServer:
         result = page.find("#result")
         assert result.get_attribute("aria-busy") == "true" and not page.find("#send").is_enabled()
         assert float(page.find("#answer").value_of_css_property("opacity")) < 0.6
-        page.find("#stop").click()
-        self.wait(page)
+        self.ask(page, page.find("#stop"))
         assert page.text("#clock").startswith("Stopped after ")
         assert result.get_attribute("aria-busy") == "false"
         assert page.texts("#said") == [said] and page.texts("#fault") == [""]
@@ -532,7 +516,7 @@ class TestServer:
         assert page.texts("#fault") == [unreachable] and page.texts("#clock") == [""]
         assert not page.find("#answer").is_displayed()
 
-    def test_labels(self, open_service, random_model):
+    def test_labels_and_options(self, open_service, random_model):
         folder = model_of(random_model, "labels")
         page = open_service(folder)
         page.type("#text", "A text.")
@@ -545,9 +529,6 @@ class TestServer:
         assert page.texts(".row span:last-child")[0] == f"{100 * share:.1f}%"
         bar = "return document.querySelector('.bar div').offsetWidth / arguments[0].offsetWidth"
         assert page.run(bar, page.find(".bar")) == pytest.approx(share, abs=0.01)
-        assert page.console() == []
-
-    def test_options(self, open_service, random_model):
         page = open_service(model_of(random_model, "options"))
         options = ["one", "two", "red", "blue"]
         for number, option in enumerate(options):

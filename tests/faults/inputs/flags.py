@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 
-from tests.faults.inputs.attempt import Attempt, of_contents, of_values
+from tests.faults.inputs.attempt import Attempt, of_values
 from tests.faults.inputs.good import spoiled, training
 
 # Values that flags of run_squad_v1.py cannot have; each must be refused by the flag's name.
@@ -80,12 +80,6 @@ def attempts() -> Iterator[Attempt]:
 
         command = training("run_squad_v1", "--do_predict=false", f"--output_dir={{t}}/{name}")
         yield Attempt(f"output_dir-{name}", command, holds=has_weights, must_end_well=True)
-    command = training("run_squad_v1", "--do_predict=false", "--flagfile={t}/flags")
-    contents = {
-        **{"unknown": "--no_such_flag=1\n", "binary": bytes(range(256))},
-        **{"a-sentence": "learning_rate 3\n", "bad-value": "--learning_rate=x\n"},
-    }
-    yield from of_contents("flagfile", command, "learning_rate|flag|sentence", "flags", contents)
 
     def itself(good: pathlib.Path, folder: pathlib.Path) -> None:
         (folder / "flags").write_text(f"--flagfile={folder / 'flags'}\n")
@@ -93,4 +87,5 @@ def attempts() -> Iterator[Attempt]:
     def trained(result, folder) -> bool:
         return (folder / "out/model.ckpt-2.index").exists()
 
+    command = training("run_squad_v1", "--do_predict=false", "--flagfile={t}/flags")
     yield Attempt("flagfile-of-itself", command, "flag", itself, trained)

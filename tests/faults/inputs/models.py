@@ -14,15 +14,6 @@ _SPM = "squad/assets.extra/spm.model"
 _DATA, _INDEX = "squad/model.ckpt-best.data-00000-of-00001", "squad/model.ckpt-best.index"
 _QUESTION = ("--question", "Who?")
 _SQUAD, _ASK = ("ask", "{w}/squad"), ("ask", "{t}/squad", "--context", "A cat sat.", *_QUESTION)
-# Values that no configuration of a model may have, by key.
-_SIZES = {
-    "hidden_size": (0, 33, 32.5, "32", None, True, 10**30, float("nan")),
-    "num_attention_heads": (5, 1e400),
-    "vocab_size": (0, 7),
-    "max_position_embeddings": (0, -128, 64.25),
-    "hidden_act": ("no such", 3, ["gelu"]),
-    "hidden_dropout_prob": (2, -0.1, "0.1"),
-}
 # What is no JSON object of a configuration.
 _WHOLE = {
     **{"list": "[]", "text": '"albert"', "no-keys": "{}", "half": '{"vocab_size": 1'},
@@ -63,10 +54,6 @@ def attempts() -> Iterator[Attempt]:
 
 
 def _models() -> Iterator[Attempt]:
-    for key, values in _SIZES.items():
-        table = {str(value): with_key(key, value) for value in values}
-        says = f"config.json|ckpt|{key}"
-        yield from of_contents(f"ask-config-{key}", _ASK, says, _CONFIG, table, "squad")
     no_file = {"missing": MISSING, "a-folder": None, "a-loop": LOOP}
     for name, file, says, table in (
         ("config", _CONFIG, "config.json", _WHOLE),
@@ -121,15 +108,12 @@ def _extracting() -> Iterator[Attempt]:
     plain = ("extract_features", "--input_file={t}/in", "--output_file={t}/out", "--layers=-1")
     command, good = (*plain, "--init_checkpoint={w}/squad"), spoiled("in", "A cat.\n")
     yield from of_contents("extract", command, "/in", "in", {"half-a-letter": b"a\xe2\x82"})
-    for count, table in (
-        (2, {"blank": "\n\n"}),
-        (1, {"nul": "a\0b\n", "cr": "a\rb\n", "bars": " ||| \n", "long": "word " * 400_000 + "\n"}),
-    ):
+    odd = {"blank": "\n\n", "nul": "a\0b\n", "cr": "a\rb\n", "long": "word " * 400_000 + "\n"}
 
-        def has_lines(result, folder, count=count) -> bool:
-            return len((folder / "out").read_text().splitlines()) == count
+    def has_lines(result, folder) -> bool:
+        return len((folder / "out").read_text().splitlines()) in (1, 2)
 
-        yield from of_contents("extract", command, "/in", "in", table, holds=has_lines)
+    yield from of_contents("extract", command, "/in", "in", odd, holds=has_lines)
     values = {
         "layers": ("0.5", "9" * 30, "-" + "9" * 30, "1,,2", "1;2", "--1"),
         "max_seq_length": ("1000000000000", "4", "-1"),

@@ -17,15 +17,6 @@ from tests.faults.inputs.attempt import Attempt
 
 _SERVE = ("serve", "{w}/squad", "--port=0", "--max_seconds=5", "--max_bytes=20000")
 _GOOD = {"question": "Who?", "context": "A cat sat."}
-# Values of fields, and the status of the answer; fields that there are not, too.
-_FIELDS = {
-    ("question", 422): (None, 1, ["Who?"], {"text": "Who?"}),
-    ("context", 422): (True, "\t\u00a0\u2003", [["A."]]),
-    ("n_best", 422): (-3, None, [1]),
-    **{(name, 422): ("x",) for name in ("", "__proto__", "Question")},
-    ("question", 200): ("\U0001f600" * 20, "who " * 2000, "A\0?"),
-    ("context", 200): ("\u202e\u05d0 cat \u202c.", "e" + "\u0301" * 500, "a" * 5000, "<script>"),
-}
 # Bodies by the status of the answer.
 _BODIES = {
     422: (b'"x"', b"null"),
@@ -57,10 +48,6 @@ _RAW = {
 
 def attempts() -> Iterator[Attempt]:
     """All of the group."""
-    for (name, status), values in _FIELDS.items():
-        for value in values:
-            body = json.dumps({**_GOOD, name: value}).encode()
-            yield _request(f"field-{name}={str(value)[:20]!r}", _post(body), {status})
     for status, bodies in _BODIES.items():
         for number, body in enumerate(bodies):
             yield _request(f"body-{status}-{number}", _post(body), {status})
