@@ -28,13 +28,12 @@ def doubling():
 
 
 @pytest.fixture
-def submit(doubling):
-    """Submits to a batcher whose model has begun with the first number, 1."""
+def batcher(doubling):
+    """One whose model has begun with the first number, 1."""
     batcher = Batcher(doubling, most_waiting=4, most_together=3)
     first = batcher.submit(1)
     assert doubling.begun.wait(60)
-    submit = batcher.submit
-    yield submit
+    yield batcher
     doubling.may.set()
     batcher.close()
     assert first.result() == 2
@@ -48,22 +47,11 @@ def submit(doubling):
         ((2, 1, 9, 1), [[1], [2, 3], [4], [5]]),
     ],
 )
-def test_what_waits_goes_together_up_to_the_limit(submit, doubling, sizes, batches):
-    futures = [submit(number, size) for number, size in enumerate(sizes, start=2)]
+def test_what_waits_goes_together_up_to_the_limit(batcher, doubling, sizes, batches):
+    futures = [batcher.submit(number, size) for number, size in enumerate(sizes, start=2)]
     doubling.may.set()
     assert [future.result(60) for future in futures] == [4, 6, 8, 10]
     assert doubling.batches == batches
-
-
-def test_a_full_queue_and_what_is_cancelled(submit, doubling):
-    futures = [submit(number) for number in (2, 3, 4, 5)]
-    with pytest.raises(Refused, match="4 requests wait already"):
-        submit(6)
-    assert futures[1].cancel()
-    submit(6)
-    doubling.may.set()
-    assert [futures[n].result(60) for n in (0, 2, 3)] == [4, 8, 10]
-    assert doubling.batches[1:] == [[2, 4, 5], [6]]
 
 
 def test_a_batch_that_nobody_waits_for_is_given_up():
@@ -84,10 +72,9 @@ def test_a_batch_that_nobody_waits_for_is_given_up():
     batcher.close()
 
 
-def test_one_at_fault_does_not_fail_the_others(submit, doubling):
-    batcher = submit.__self__
+def test_one_at_fault_does_not_fail_the_others(batcher, doubling):
     batcher.wait_until_idle(0.01)
-    futures = [submit(number) for number in (2, 0, 3)]
+    futures = [batcher.submit(number) for number in (2, 0, 3)]
     doubling.may.set()
     batcher.wait_until_idle(60)
     assert [futures[n].result(0) for n in (0, 2)] == [4, 6]
