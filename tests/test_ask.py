@@ -205,14 +205,19 @@ def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypat
         asked(exported, "--context", "A word.", "--question", "What?")
 
 
-def test_help_and_errors_of_one_line(tmp_path):
-    program, error = [sys.executable, str(ROOT / "ask.py")], "ask.py: error: "
-    assert "python ask.py MODEL --context_file" in run([*program, "--help"]).stdout
-    for arguments, code in (([], 2), ([str(tmp_path), "--context=a"], 1)):
-        result = run([*program, *arguments])
+@pytest.mark.parametrize(
+    ("program", "example", "flag"),
+    [("ask.py", "--context_file", "--context=a"), ("serve.py", "--port 8080", "--port=0")],
+)
+def test_help_and_errors_of_one_line(tmp_path, program, example, flag):
+    """Of the server, too."""
+    command = [sys.executable, str(ROOT / program)]
+    assert f"python {program} MODEL {example}" in run([*command, "--help"]).stdout
+    for arguments, code in (([], 2), ([str(tmp_path), flag], 1)):
+        result = run([*command, *arguments])
         (line,) = result.stderr.splitlines()
-        assert result.returncode == code and line.startswith(error)
-    assert "the following arguments are required: MODEL; see" in run(program).stderr
+        assert result.returncode == code and line.startswith(f"{program}: error: ")
+        assert (code == 1) or "the following arguments are required: MODEL; see" in line
 
 
 def test_ctrl_c_at_the_prompt(exported):

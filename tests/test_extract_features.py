@@ -80,7 +80,8 @@ def outputs(trained, squad_dir, inputs, tmp_path_factory) -> list[tuple]:
 def files(trained, exported, squad_dir, tmp_path_factory):
     """JSON by a model folder, npz by a checkpoint and its files."""
     folder = tmp_path_factory.mktemp("embeddings")
-    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8-sig")
+    (folder / "latin-1.txt").write_bytes(b"a\nb\xe9\n")
     layers = f"--layers={','.join(map(str, LAYERS))}"
     common = [layers, "--pooled", "--max_seq_length=64", "--batch_size=2"]
     parts = [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
@@ -157,6 +158,7 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
     [
         (["--input_file="], 2, "--input_file is required"),
         (["--input_file=none"], 1, "--input_file none cannot be read"),
+        (["--input_file={files}/latin-1.txt"], 1, "line 2 is not UTF-8"),
         (["--layers=-1,x"], 2, "--layers=-1,x are no numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
         (["--layers="], 2, "nothing to write: give --layers or --pooled"),
@@ -178,11 +180,3 @@ def test_errors(exported, files, flags, code, part, tmp_path, set_flags):
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == code
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_line_that_is_not_utf8(tmp_path):
-    (tmp_path / "lines").write_bytes(b"\xef\xbb\xbfa\nb\xe9\n")
-    texts = extract_features._texts(str(tmp_path / "lines"))
-    assert next(texts) == ("a",)
-    with pytest.raises(UserError, match="line 2 is not UTF-8"):
-        next(texts)

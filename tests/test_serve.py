@@ -19,7 +19,6 @@ import serve
 from runtime.errors import FlagError, UserError
 from serving import web
 from tests.helpers.forking import LONGEST, ROOT
-from tests.helpers.running import run
 from tests.helpers.serving import TEXT, load_once, until
 
 BODY = {"question": "What comes after words?", "context": f"{TEXT} " * 30}
@@ -123,12 +122,3 @@ def test_a_signal_ends_it_when_all_is_answered(exported):
         assert all(isinstance(error, requests.ConnectionError) for error in refused)
         assert process.wait(LONGEST) == 128 + signal.SIGTERM
         assert process.stderr.read().splitlines()[-1] == "serve.py: stopped by SIGTERM"
-
-
-def test_help_and_errors_of_one_line(tmp_path):
-    program = [sys.executable, str(ROOT / "serve.py")]
-    assert "python serve.py MODEL --port 8080" in run([*program, "--help"]).stdout
-    for arguments, code in (([], 2), ([str(tmp_path), "--port=0"], 1)):
-        result = run([*program, *arguments])
-        (line,) = result.stderr.splitlines()
-        assert result.returncode == code and line.startswith("serve.py: error: ")

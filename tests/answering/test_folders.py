@@ -77,12 +77,14 @@ def test_a_model_of_an_earlier_version(model, trained, tmp_path):
 def test_a_file_is_missing(model):
     for missing, part in (
         ("variables/variables.data-00000-of-00001", "damaged or incomplete"),
-        ("variables/variables.index", "has no weights"),
         ("assets.extra/config.json", "cannot be read"),
+        ("variables/variables.index", "has no weights"),
         ("assets.extra/spm.model", "has no tokenizer"),
     ):
+        content = (model / missing).read_bytes()
         (model / missing).unlink()
         fails(model, part)
+        (model / missing).write_bytes(content)
 
 
 def test_what_does_not_fit(model):
