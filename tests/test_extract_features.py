@@ -158,11 +158,12 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
     [
         (["--input_file="], 2, "--input_file is required"),
         (["--input_file=none"], 1, "--input_file none cannot be read"),
-        (["--input_file={files}/latin-1.txt"], 1, "line 2 is not UTF-8"),
+        (["--input_file={files}/latin-1.txt", "--layers=-1"], 1, "line 2 is not UTF-8"),
         (["--layers=-1,x"], 2, "--layers=-1,x are no numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
         (["--layers="], 2, "nothing to write: give --layers or --pooled"),
         (["--layers=2"], 2, "there is no layer 2: the model has 2"),
+        (["--layers=-3"], 2, "there is no layer -3: the model has 2"),
         (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the 128 positions"),
         (["--init_checkpoint=none"], 1, "none is no folder"),
         (["--albert_config_file=none"], 2, "--spm_model_file or --vocab_file is required"),
