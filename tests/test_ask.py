@@ -32,12 +32,11 @@ QUESTION = "What comes after a word?"
 @pytest.fixture(scope="module")
 def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
     """Files with the paragraphs of the development set, on several lines."""
-    content = json.loads((squad_dir / "dev-v1.1.json").read_text())
-    folder = tmp_path_factory.mktemp("texts")
-    files = [folder / f"{number}.txt" for number in range(len(content["data"]))]
-    for file, article in zip(files, content["data"], strict=True):
+    folder, files = tmp_path_factory.mktemp("texts"), []
+    for article in json.loads((squad_dir / "dev-v1.1.json").read_text())["data"]:
+        files.append(folder / f"{len(files)}.txt")
         text = "\r\n".join(p["context"] for p in article["paragraphs"])
-        file.write_text(text, encoding="utf-8", newline="")
+        files[-1].write_bytes(text.encode())
     return files
 
 
@@ -92,6 +91,8 @@ def test_texts_and_questions_by_pipe(asked, exported, texts):
     found = rows(asked(*arguments, standard_input=texts[0].read_bytes()))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
     assert {answer["context"] for row in found for answer in row["answers"]} == {"standard input"}
+    with pytest.raises(FlagError, match="give --question: the standard input is the text"):
+        asked(exported, "-", standard_input="a text")
     arguments = [exported, "--context", "One word.", "--context", "Another one.", "--json"]
     found = rows(asked(*arguments, "--n_best=9", standard_input=f"{QUESTION}\n\nWhere?\n"))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
@@ -103,13 +104,12 @@ def test_texts_and_questions_by_pipe(asked, exported, texts):
 def test_odd_texts(asked, exported, monkeypatch):
     """A long passage is wrapped, nothing acts on a terminal, another script has a note."""
     monkeypatch.setenv("COLUMNS", "60")
-    text = "Some words of a text " * 30
-    lines = asked(exported, "--context", text, "--question", QUESTION).splitlines()
-    assert len(lines) > 6 and all(len(line) <= 62 for line in lines)
-    assert lines[3].startswith("    text 1, line 1, character ")
-    text = "a word \033[2J of a text"
+    text = "Some words \033[2J of a text " * 30
     shown = asked(exported, "--context", text, "--question", "What\a?", "--n_best=9")
     assert "\033" not in shown and "\a" not in shown and "What??" in shown
+    lines = shown.splitlines()
+    assert len(lines) > 6 and all(len(line) <= 62 for line in lines)
+    assert lines[3].startswith("    text 1, line 1, character ")
     said = asked(exported, "--context", "Это текст на другом языке.", "--question", "什么？")
     assert "什么？" in said and "of the question are pieces" in said
     assert "of the text are pieces that the model does not know" in said
@@ -182,9 +182,7 @@ def test_an_option(asked, random_model):
         (["--context", "a", "--option", "b"], FlagError, "give no --option"),
         (["--context", "a", "--n_best=0"], FlagError, "--n_best must be positive"),
         (["--question", "caf\udce9?"], FlagError, "'caf\\udce9?' is not UTF-8 text"),
-        (["--contexts", "a"], FlagError, "unrecognized arguments: --contexts a; see --help"),
         (["-"], UserError, "standard input has no text"),
-        (["-", "a text"], FlagError, "give --question: the standard input is the text"),
         (["a", "b", "c"], FlagError, "labels a text or a pair of texts; 3 are given"),
         (["a", "--question", "Who?"], FlagError, "labels texts, and answers no --question"),
         ([" "], FlagError, "the text is empty"),
@@ -193,15 +191,12 @@ def test_an_option(asked, random_model):
 def test_errors(asked, exported, random_model, tmp_path, arguments, error, part):
     (tmp_path / "text").write_bytes(b"caf\xe9")
     given = [argument.format(tmp_path / "text") for argument in arguments]
-    text = ""
-    if given == ["-", "a text"]:
-        given, text = given[:1], given[1]
     is_labelling = "label" in part or part == "the text is empty"
     model = model_of(random_model, "labels") if is_labelling else exported
     with pytest.raises(error) as caught:
-        asked(model, *given, standard_input=text)
+        asked(model, *given)
+    assert type(caught.value) is error
     assert part in str(caught.value) and "\n" not in str(caught.value)
-    assert caught.value.exit_code == (2 if error is FlagError else 1)
 
 
 def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypatch):
@@ -210,25 +205,28 @@ def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypat
         asked(exported, "--context", "A word.", "--question", "What?")
 
 
-class TestCommand:
-    """As people call it."""
+@pytest.mark.parametrize(
+    ("program", "example", "flag"),
+    [("ask.py", "--context_file", "--context=a"), ("serve.py", "--port 8080", "--port=0")],
+)
+def test_help_and_errors_of_one_line(tmp_path, program, example, flag):
+    """Of the server, too."""
+    command = [sys.executable, str(ROOT / program)]
+    assert f"python {program} MODEL {example}" in run([*command, "--help"]).stdout
+    for arguments, code in (([], 2), ([str(tmp_path), flag], 1)):
+        result = run([*command, *arguments])
+        (line,) = result.stderr.splitlines()
+        assert result.returncode == code and line.startswith(f"{program}: error: ")
+        assert (code == 1) or "the following arguments are required: MODEL; see" in line
 
-    def test_help_and_errors_of_one_line(self, tmp_path):
-        program, error = [sys.executable, str(ROOT / "ask.py")], "ask.py: error: "
-        assert "python ask.py MODEL --context_file" in run([*program, "--help"]).stdout
-        for arguments, code in (([], 2), ([str(tmp_path), "--context=a"], 1)):
-            result = run([*program, *arguments])
-            (line,) = result.stderr.splitlines()
-            assert result.returncode == code and line.startswith(error)
-        assert "the following arguments are required: MODEL; see" in run(program).stderr
 
-    def test_ctrl_c_at_the_prompt(self, exported):
-        ours, theirs = pty.openpty()
-        command = [sys.executable, ROOT / "ask.py", exported, "--context", "A word."]
-        with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-            shown = b""
-            while not shown.endswith(b"question> "):
-                shown += os.read(ours, 1000)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(LONGEST) == 130
-        assert os.read(ours, 1000) == b"\r\nask.py: stopped by SIGINT\r\n"
+def test_ctrl_c_at_the_prompt(exported):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, ROOT / "ask.py", exported, "--context", "A word."]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        shown = b""
+        while not shown.endswith(b"question> "):
+            shown += os.read(ours, 1000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LONGEST) == 130
+    assert os.read(ours, 1000) == b"\r\nask.py: stopped by SIGINT\r\n"

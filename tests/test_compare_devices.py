@@ -38,10 +38,3 @@ def test_what_is_no_number_is_a_difference(capsys):
     assert "FAILS losses" in capsys.readouterr().out
     report([Difference("GELU", 0.001)], 0.01)
     assert "the devices agree" in capsys.readouterr().out
-
-
-def test_a_device_that_is_not_there():
-    result = run([*COMMAND, "--device=gpu"])
-    assert result.returncode == 1
-    (line,) = (line for line in result.stderr.splitlines() if ": error: " in line)
-    assert "TensorFlow sees no GPU" in line

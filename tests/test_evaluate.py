@@ -20,9 +20,9 @@ def call(set_flags, capsys):
     """Calls the program and returns what it prints."""
 
     def call(*arguments):
-        paths = [a for a in map(str, arguments) if not a.startswith("--")]
-        set_flags([evaluate.define_flags], *(a for a in map(str, arguments) if a.startswith("--")))
-        evaluate.main(["evaluate.py", *paths])
+        flags = [a for a in arguments if str(a).startswith("--")]
+        set_flags([evaluate.define_flags], *flags)
+        evaluate.main(["evaluate.py", *(str(a) for a in arguments if a not in flags)])
         return capsys.readouterr().out
 
     return call
@@ -48,11 +48,8 @@ def test_one_file(call, dev, tmp_path, caplog, monkeypatch):
     first, *others = answers
     predictions = write(tmp_path / "p.json", {i: answers[i] for i in others})
     found = json.loads(call(predictions, f"--data={path}", "--json"))
-    assert found == {
-        "exact_match": pytest.approx(1100 / 12),
-        "f1": pytest.approx(1100 / 12),
-        "left_out": {"count": 1, "first": [first]},
-    }
+    score, left_out = pytest.approx(1100 / 12), {"count": 1, "first": [first]}
+    assert found == {"exact_match": score, "f1": score, "left_out": left_out}
     text = f"1 questions have no prediction and score 0: {first}"
     assert [record.getMessage() for record in caplog.records] == [text]
     assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
@@ -61,16 +58,11 @@ def test_one_file(call, dev, tmp_path, caplog, monkeypatch):
 def test_two_files(call, dev, tmp_path):
     path, answers = dev
     first, second = list(answers)[:2]
-    files = [
-        write(tmp_path / "1.json", {**answers, first: "no \x1b[31m"}),
-        write(tmp_path / "2.json", {**answers, second: ""}),
-    ]
+    own = ({**answers, first: "no \x1b[31m"}, {**answers, second: ""})
+    files = [write(tmp_path / f"{n}.json", content) for n, content in enumerate(own)]
     lines = call(*files, f"--data={path}").splitlines()
     assert lines[1].split()[:4] == ["exact_match", "91.67", "91.67", "+0.00"]
-    assert [line for line in lines if line.startswith("the second is")] == [
-        "the second is better on:",
-        "the second is worse on:",
-    ]
+    assert lines[3] == "the second is better on:" and lines[5] == "the second is worse on:"
     assert f"{first}: What" in lines[4] and lines[4].endswith(f"no ?[31m -> {answers[first]}")
     found = json.loads(call(*files, f"--data={path}", "--json"))["difference"]["f1"]
     assert (found["better"], found["worse"]) == ([first], [second])
@@ -79,30 +71,23 @@ def test_two_files(call, dev, tmp_path):
     none = write(tmp_path / "3.json", dict.fromkeys(answers, "x"))
     lines = call(files[0], none, f"--data={path}").splitlines()
     assert len(lines[lines.index("the second is worse on:") :]) == 1 + 5
-
-
-def test_the_seed_of_the_resampling(call, dev, tmp_path):
-    path, answers = dev
+    # The interval is that of a seed.
     longer = {qas_id: "x " * number + answers[qas_id] for number, qas_id in enumerate(answers)}
-    files = [write(tmp_path / "1.json", answers), write(tmp_path / "2.json", longer)]
-    intervals = []
-    for flags in ([], ["--seed=12345"], ["--seed=1"]):
-        report = json.loads(call(*files, f"--data={path}", "--json", *flags))["difference"]["f1"]
-        intervals.append((report["low"], report["high"]))
-    assert intervals[0] == intervals[1] != intervals[2]
+    files[1] = write(tmp_path / "4.json", longer)
+    same, other, default = (
+        json.loads(call(*files, f"--data={path}", "--json", *flags))["difference"]["f1"]["low"]
+        for flags in (["--seed=12345"], ["--seed=1"], [])
+    )
+    assert same == default != other
 
 
 def test_log_odds_of_version_2(call, tmp_path):
     """Of each file its own, against a threshold."""
-    questions = [
-        {"id": n, "question": "?", "answers": [{"text": "one", "answer_start": 0}] * (n < "c")}
-        for n in "abcd"
-    ]
-    paragraph = {
-        "context": "one two",
-        "qas": [{**q, "is_impossible": q["id"] > "b"} for q in questions],
-    }
-    data = {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
+    truth, qas = {"text": "one", "answer_start": 0}, []
+    for n in "abcd":
+        question = {"id": n, "question": "?", "is_impossible": n > "b"}
+        qas.append({**question, "answers": [truth] * (n < "c")})
+    data = {"version": "v2.0", "data": [{"paragraphs": [{"context": "one two", "qas": qas}]}]}
     given = f"--data={write(tmp_path / 'dev.json', data)}", "--json"
     answers = write(tmp_path / "p.json", dict.fromkeys("abcd", "one"))
     # The second file abstains where there is an answer, the first where there is none.
@@ -127,24 +112,20 @@ def test_what_nobody_can_read_is_no_success(dev, tmp_path):
         assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 
 
-def test_runs(call, trained, tmp_path):
+def test_runs(call, trained, squad_dir, tmp_path):
     """Of folders or of their records, of whatever task."""
     own = json.loads((trained / "eval_results.json").read_text())
     other = write(tmp_path / "other.json", {**own, "f1": own["f1"] + 3})
     found = json.loads(call(trained, other, "--json"))
     assert found["f1"]["median"] == pytest.approx(own["f1"] + 1.5)
     assert found["exact_match"]["lowest"] == found["exact_match"]["highest"] == own["exact_match"]
-    assert found.keys() == {"runs", "f1", "exact_match"}
-    assert "median" in call(trained, other)
+    assert found.keys() == {"runs", "f1", "exact_match"} and "median" in call(trained, other)
     scores = {name: own[name] for name in ("exact_match", "f1")}
     assert json.loads(call(trained, "--json")) == scores
     assert call(trained) == "".join(f"{n:<13}{v:.4g}\n" for n, v in scores.items())
     broken = write(tmp_path / "nan.json", {**own, "f1": float("nan")})
     assert json.loads(call(broken, "--json"))["f1"] is None and "NaN" not in call(broken, "--json")
-
-
-def test_the_predictions_of_runs(call, trained, squad_dir):
-    own = json.loads((trained / "eval_results.json").read_text())
+    # By what they have predicted.
     data = f"--data={squad_dir / 'dev-v1.1.json'}"
     assert json.loads(call(trained, data, "--json"))["f1"] == pytest.approx(own["f1"])
     both = json.loads(call(trained, trained / "predictions.json", data, "--json"))
@@ -161,19 +142,13 @@ def test_the_predictions_of_runs(call, trained, squad_dir):
         (["{1}", "--data={0}", "--na_prob_thresh=0"], FlagError, "needs --null_odds_file"),
         (["none.json", "--data={0}"], UserError, "predictions none.json cannot be read"),
         (["{0}", "--data={0}"], UserError, "question version has no text|question data"),
-        (["{1}", "{1}"], UserError, "is no record of scores; predictions need --data"),
         (["{1}", "--data={1}"], UserError, "is not SQuAD"),
+        (["{1}", "--data={2}"], UserError, "has no answers to compare with"),
     ],
 )
 def test_what_does_not_fit(call, dev, tmp_path, arguments, error, problem):
     predictions = write(tmp_path / "p.json", dev[1])
+    qas = [{"id": "a", "question": "?"}]
+    test = write(tmp_path / "test.json", {"data": [{"paragraphs": [{"context": "", "qas": qas}]}]})
     with pytest.raises(error, match=problem):
-        call(*(a.format(dev[0], predictions) for a in arguments))
-
-
-def test_data_without_answers(call, tmp_path):
-    question = {"id": "a", "question": "?"}
-    data = [{"paragraphs": [{"context": "", "qas": [question]}]}]
-    path = write(tmp_path / "test.json", {"data": data})
-    with pytest.raises(UserError, match="has no answers to compare with"):
-        call(write(tmp_path / "p.json", {"a": "x"}), f"--data={path}")
+        call(*(a.format(dev[0], predictions, test) for a in arguments))

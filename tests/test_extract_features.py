@@ -49,34 +49,43 @@ def inputs(squad_dir) -> list[Input]:
 
 
 @pytest.fixture(scope="module")
-def encoder(trained, squad_dir, inputs, tmp_path_factory) -> tuple[str, list]:
-    """The encoder alone, saved, and of each line, alone and without padding, all layers [tokens, H]
-    and the pooled output [H]."""
+def outputs(trained, squad_dir, inputs, tmp_path_factory) -> list[tuple]:
+    """What transformers makes of each line with the weights of the encoder: of all layers the
+    states [tokens, H], and the pooled output [H]."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    albert = pytest.importorskip("transformers.models.albert.modeling_albert")
     path = str(tmp_path_factory.mktemp("encoder") / "model.ckpt")
     config = modeling.AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
     with tf.Graph().as_default(), tf.Session() as session:
-        ids, kinds = (tf.placeholder(tf.int32, [1, None]) for _ in range(2))
-        model = modeling.AlbertModel(config, False, ids, None, kinds)
+        modeling.AlbertModel(config, False, tf.placeholder(tf.int32, [1, None]))
         saver = tf.train.Saver()
         saver.restore(session, str(trained / "model.ckpt-best"))
         saver.save(session, path, write_state=False)
-        outputs = model.get_all_encoder_layers(), model.get_pooled_output()
-        found = [session.run(outputs, {ids: [i.ids], kinds: [i.kinds]}) for i in inputs]
-    return path, [([states for (states,) in layers], pooled) for layers, (pooled,) in found]
+    values = json.loads((squad_dir / "albert.json").read_text()) | {"hidden_act": "gelu_new"}
+    model = transformers.AlbertModel(transformers.AlbertConfig(**values)).eval()
+    albert.load_tf_weights_in_albert(model, model.config, path)
+    found = []
+    for _, ids, kinds in inputs:
+        given = {"token_type_ids": torch.tensor([kinds]), "output_hidden_states": True}
+        with torch.no_grad():
+            of_line = model(torch.tensor([ids]), **given)
+        # The first of the states are those of the embeddings.
+        layers = [states[0].numpy() for states in of_line.hidden_states[1:]]
+        found.append((layers, of_line.pooler_output[0].numpy()))
+    return found
 
 
 @pytest.fixture(scope="module")
 def files(trained, exported, squad_dir, tmp_path_factory):
     """JSON by a model folder, npz by a checkpoint and its files."""
     folder = tmp_path_factory.mktemp("embeddings")
-    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8-sig")
+    (folder / "latin-1.txt").write_bytes(b"a\nb\xe9\n")
     layers = f"--layers={','.join(map(str, LAYERS))}"
     common = [layers, "--pooled", "--max_seq_length=64", "--batch_size=2"]
-    parts = [
-        f"--init_checkpoint={trained / 'model.ckpt-best'}",
-        *(f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()),
-        "--output_format=npz",
-    ]
+    parts = [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
+    parts += [f"--init_checkpoint={trained / 'model.ckpt-best'}", "--output_format=npz"]
     for name, flags in (("json", [f"--init_checkpoint={exported}"]), ("npz", parts)):
         given = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}", *flags]
         result = run([sys.executable, str(ROOT / "extract_features.py"), *common, *given])
@@ -85,14 +94,10 @@ def files(trained, exported, squad_dir, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def rows(files) -> list[dict]:
-    return [json.loads(line) for line in (files / "json").read_text().splitlines()]
-
-
-def test_json_is_googles(rows, inputs, encoder):
+def test_json_is_googles(files, inputs, outputs):
+    rows = [json.loads(line) for line in (files / "json").read_text().splitlines()]
     assert [row["linex_index"] for row in rows] == list(range(len(LINES)))
-    for row, (tokens, _, _), (layers, pooled) in zip(rows, inputs, encoder[1], strict=True):
+    for row, (tokens, _, _), (layers, pooled) in zip(rows, inputs, outputs, strict=True):
         assert [feature["token"] for feature in row["features"]] == tokens
         for place, feature in enumerate(row["features"]):
             assert [layer["index"] for layer in feature["layers"]] == list(LAYERS)
@@ -103,15 +108,15 @@ def test_json_is_googles(rows, inputs, encoder):
         np.testing.assert_allclose(row["pooled"], pooled, atol=1e-5)
 
 
-def test_npz(files, inputs, encoder):
+def test_npz(files, inputs, outputs):
     with np.load(files / "npz") as arrays:
         assert set(arrays) == {"tokens", "lengths", "pooled", *(f"layer_{n}" for n in LAYERS)}
         assert arrays["lengths"].tolist() == [len(tokens) for tokens, _, _ in inputs]
         assert arrays["tokens"].tolist() == [t for tokens, _, _ in inputs for t in tokens]
         for layer in LAYERS:
-            values = np.concatenate([layers[layer] for layers, _ in encoder[1]])
+            values = np.concatenate([layers[layer] for layers, _ in outputs])
             np.testing.assert_allclose(arrays[f"layer_{layer}"], values, atol=1e-5)
-        pooled = [pooled for _, pooled in encoder[1]]
+        pooled = [pooled for _, pooled in outputs]
         np.testing.assert_allclose(arrays["pooled"], pooled, atol=1e-5)
 
 
@@ -134,34 +139,15 @@ def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path, set_flags):
     assert tokens.count("<unk>") == 1
 
 
-def test_equals_transformers(encoder, squad_dir, inputs, rows):
-    """Its hidden states of the same checkpoint."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    albert = pytest.importorskip("transformers.models.albert.modeling_albert")
-    values = json.loads((squad_dir / "albert.json").read_text()) | {"hidden_act": "gelu_new"}
-    model = transformers.AlbertModel(transformers.AlbertConfig(**values)).eval()
-    albert.load_tf_weights_in_albert(model, model.config, encoder[0])
-    for row, (_, ids, kinds) in zip(rows, inputs, strict=True):
-        given = {"token_type_ids": torch.tensor([kinds]), "output_hidden_states": True}
-        with torch.no_grad():
-            states = model(torch.tensor([ids]), **given)
-        for number, layer in enumerate(LAYERS):
-            # The first of theirs is that of the embeddings.
-            theirs = states.hidden_states[1:][layer][0].numpy()
-            ours = [feature["layers"][number]["values"] for feature in row["features"]]
-            np.testing.assert_allclose(ours, theirs, atol=1e-4)
-
-
 def test_some_at_a_time_give_the_same(exported, monkeypatch):
     """In their order, whatever their lengths."""
-    pairs = [("word " * (7 * number % 11), "") for number in range(9)]
-    together = list(Embedder(open_folder(str(exported)), [-1], False).embed(pairs))
-    (alone,) = Embedder(open_folder(str(exported)), [-1], False).embed(pairs[1][0])
+    pairs, folder = [("word " * (7 * n % 11), "") for n in range(9)], open_folder(str(exported))
+    embedder = Embedder(folder, [-1], False)
+    together, (alone,) = list(embedder.embed(pairs)), embedder.embed(pairs[1][0])
     assert alone.tokens == together[1].tokens
     monkeypatch.setattr("answering.embedding._MOST_WAITING", 1)
     for batch_size in (1, 4):
-        one_by_one = Embedder(open_folder(str(exported)), [-1], False, batch_size).embed(pairs)
+        one_by_one = Embedder(folder, [-1], False, batch_size).embed(pairs)
         for found, wanted in zip(one_by_one, together, strict=True):
             assert found.tokens == wanted.tokens and found.pooled is None
             np.testing.assert_allclose(found.layers[-1], wanted.layers[-1], atol=1e-5)
@@ -172,6 +158,7 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
     [
         (["--input_file="], 2, "--input_file is required"),
         (["--input_file=none"], 1, "--input_file none cannot be read"),
+        (["--input_file={files}/latin-1.txt", "--layers=-1"], 1, "line 2 is not UTF-8"),
         (["--layers=-1,x"], 2, "--layers=-1,x are no numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
         (["--layers="], 2, "nothing to write: give --layers or --pooled"),
@@ -187,19 +174,10 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
 )
 def test_errors(exported, files, flags, code, part, tmp_path, set_flags):
     given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
-    definers = [extract_features.define_flags]
-    flags = [flag.format(files=files) for flag in flags]
-    set_flags(definers, *given, f"--output_file={tmp_path / 'out'}", *flags)
+    given += [f"--output_file={tmp_path / 'out'}", *(flag.format(files=files) for flag in flags)]
+    set_flags([extract_features.define_flags], *given)
     with pytest.raises(UserError) as caught:
         extract_features.main([])
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == code
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_line_that_is_not_utf8(tmp_path):
-    (tmp_path / "lines").write_bytes(b"\xef\xbb\xbfa\nb\xe9\n")
-    texts = extract_features._texts(str(tmp_path / "lines"))
-    assert next(texts) == ("a",)
-    with pytest.raises(UserError, match="line 2 is not UTF-8"):
-        next(texts)

@@ -18,34 +18,25 @@ def call(set_flags, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments):
-        paths = [a for a in map(str, arguments) if not a.startswith("--")]
-        set_flags(
-            [show_predictions.define_flags], *(a for a in map(str, arguments) if a.startswith("--"))
-        )
-        show_predictions.main(["show_predictions.py", *paths])
+        flags = [a for a in arguments if str(a).startswith("--")]
+        set_flags([show_predictions.define_flags], *flags)
+        show_predictions.main(["", *(str(a) for a in arguments if a not in flags)])
         return capsys.readouterr().out
 
     return call
 
 
-def test_a_run_has_written_its_page(call, trained, squad_dir):
+def test_a_run_has_written_its_page(trained):
     """What it says of every question is what the run's other files say."""
     view = read_page(str(trained / "predictions.html"))
-    answers = json.loads((trained / "predictions.json").read_text())
     nbest = json.loads((trained / "nbest_predictions.json").read_text())
     results = json.loads((trained / "eval_results.json").read_text())
-    assert {s["id"]: s["answer"] for s in view["samples"]} == answers
-    assert view["title"] == "SQuAD 1.1: dev-v1.1.json"
+    assert view["title"] == "SQuAD 1.1: dev-v1.1.json" and "predictions.html" in results["files"]
     assert view["scores"] == {name: results[name] for name in ("exact_match", "f1")}
-    scores = [sample["score"] for sample in view["samples"]]
-    assert 100 * sum(scores) / len(scores) == pytest.approx(results["f1"], abs=0.01)
     for sample in view["samples"]:
         best = nbest[sample["id"]][0]
         assert sample["nbest"][0][0] == best["text"] == sample["answer"]
         assert sample["confidence"] == pytest.approx(best["probability"], abs=1e-4)
-    assert "predictions.html" in results["files"]
-    dev = json.loads((squad_dir / "dev-v1.1.json").read_text())["data"]
-    assert view["passages"] == [p["context"] for a in dev for p in a["paragraphs"]]
 
 
 def test_which_samples(call, trained):
@@ -67,15 +58,11 @@ def test_the_page_of_files_is_that_of_the_run(call, trained, squad_dir, tmp_path
     page = tmp_path / "own.html"
     call(trained, data, f"--page={page}")
     assert page.read_bytes() == (trained / "predictions.html").read_bytes()
-    for name in ("predictions.json", "nbest_predictions.json"):
-        shutil.copy(trained / name, tmp_path)
-    files = (
-        f"--predictions={tmp_path}/predictions.json",
-        f"--nbest_file={tmp_path}/nbest_predictions.json",
-    )
-    call(*files, data)
+    shutil.copy(trained / "predictions.json", tmp_path)
+    predictions = f"--predictions={tmp_path}/predictions.json"
+    call(predictions, f"--nbest_file={trained}/nbest_predictions.json", data)
     assert (tmp_path / "predictions.html").read_bytes() == page.read_bytes()
-    call(files[0], data)
+    call(predictions, data)
     assert read_page(str(tmp_path / "predictions.html"))["samples"][0]["confidence"] is None
 
 
@@ -83,13 +70,10 @@ def test_who_has_answered_has_not_abstained(call, tmp_path):
     """Whatever the odds of a run of 2.0 are: their threshold may be above the scripts' 1."""
     question = {"id": "a", "question": "?", "answers": [{"text": "one", "answer_start": 0}]}
     paragraph = {"context": "one two", "qas": [{**question, "is_impossible": False}]}
-    files = {
-        "dev.json": {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]},
-        "predictions.json": {"a": "one"},
-        "null_odds.json": {"a": 3.5},
-    }
+    data = {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
+    files = {"dev": data, "predictions": {"a": "one"}, "null_odds": {"a": 3.5}}
     for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content))
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
     shown = call(tmp_path, f"--data={tmp_path / 'dev.json'}")
     assert "a  right  F1 100%  log-odds of no answer 3.50" in shown
     view = read_page(str(tmp_path / "predictions.html"))
@@ -101,7 +85,6 @@ def test_who_has_answered_has_not_abstained(call, tmp_path):
     ("arguments", "error", "problem"),
     [
         ([], FlagError, "name the folder of a run, or"),
-        (["a", "b"], FlagError, "name the folder of a run, or"),
         (["a", "--predictions=p.json"], FlagError, "name the folder of a run, or"),
         (["--predictions=p.json"], FlagError, "--predictions needs --data"),
         (["{0}/none"], UserError, "none is not there: name the --output_dir of a run"),
@@ -122,9 +105,9 @@ def test_what_does_not_fit(call, trained, squad_dir, tmp_path, arguments, error,
         call(*(a.format(tmp_path, trained, squad_dir / "dev-v1.1.json") for a in arguments))
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true"])
-def test_what_is_no_probability(call, trained, squad_dir, tmp_path, number):
+def test_what_is_no_probability(call, trained, squad_dir, tmp_path):
     file = tmp_path / "nbest.json"
-    file.write_text(f'{{"2-0-0-0": [{{"text": "a", "probability": {number}}}]}}')
-    with pytest.raises(UserError, match=f"{file}: question 2-0-0-0 .* from 0 to 1: .*'a'"):
-        call(trained, f"--data={squad_dir / 'dev-v1.1.json'}", f"--nbest_file={file}")
+    for number in ("NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true"):
+        file.write_text(f'{{"2-0-0-0": [{{"text": "a", "probability": {number}}}]}}')
+        with pytest.raises(UserError, match=f"{file}: question 2-0-0-0 .* from 0 to 1: .*'a'"):
+            call(trained, f"--data={squad_dir / 'dev-v1.1.json'}", f"--nbest_file={file}")

@@ -1,4 +1,4 @@
-"""Answers of SQuAD 1.1: those of the run, places in texts, several texts."""
+"""Answers of SQuAD 1.1: places in texts, several texts, long ones."""
 
 from __future__ import annotations
 
@@ -23,28 +23,6 @@ def paragraphs(squad_dir) -> list[dict]:
     return [p for article in content["data"] for p in article["paragraphs"]]
 
 
-def test_answers_as_the_run_did(model, trained, paragraphs):
-    """With the same scores, in whatever batches, and the place in the paragraph."""
-    asked = {q["id"]: (q["question"], [p["context"]]) for p in paragraphs for q in p["qas"]}
-    nbest = json.loads((trained / "nbest_predictions.json").read_text())
-    for name, answered in zip(asked, model.answer_all(list(asked.values())), strict=True):
-        assert [a.text for a in answered.answers] == [e["text"] for e in nbest[name]]
-        expected = [e["probability"] for e in nbest[name]]
-        assert [a.probability for a in answered.answers] == pytest.approx(expected, abs=1e-6)
-        (context,) = asked[name][1]
-        for answer in answered.answers:
-            assert context[answer.place : answer.place + len(answer.text)] == answer.text
-        assert answered.no_answer_odds is answered.no_answer_probability is None
-        assert not answered.abstains
-
-
-def test_the_folder_of_the_run_gives_the_same(model, trained, paragraphs):
-    asked = [(p["qas"][0]["question"], [p["context"]]) for p in paragraphs]
-    of_run = load_model(str(trained)).answer_all(asked)
-    for found, expected in zip(of_run, model.answer_all(asked), strict=True):
-        assert [a.text for a in found.answers] == [a.text for a in expected.answers]
-
-
 def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     """Each answer has the score that it has alone, and the shares are of all of them."""
     question = paragraphs[0]["qas"][0]["question"]
@@ -62,18 +40,13 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     assert {a.context for a in together} > {0}
 
 
-def test_a_text_of_many_windows(model, paragraphs, monkeypatch):
-    """What comes before it in a long text moves an answer's place, in parts without a space too."""
-    monkeypatch.setattr("answering.squad._MOST_CHARACTERS", 1 << 12)
-    question = paragraphs[-1]["qas"][0]["question"]
-    for text in (" ".join(p["context"] for p in paragraphs), "a" * 9000):
-        for answer in model.answer(question, [text]).answers:
-            assert text[answer.place : answer.place + len(answer.text)] == answer.text
-
-
 def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
     """Those of a text that is cut between two paragraphs are the paragraphs' answers."""
     monkeypatch.setattr("answering.squad._MOST_CHARACTERS", 1 << 12)
+    # What comes before it moves an answer's place, in parts without a space too.
+    for text in (" ".join(p["context"] for p in paragraphs), "a" * 9000):
+        for answer in model.answer("What?", [text]).answers:
+            assert text[answer.place : answer.place + len(answer.text)] == answer.text
     question = paragraphs[0]["qas"][0]["question"]
     first, second = ((f"{p['context']} " * 100)[:3750] + "\n\n" for p in paragraphs[:2])
     (together,) = model.answer_all([(question, [first + second])])
@@ -86,11 +59,10 @@ def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
 
 
 def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
-    calls = []
+    pauses = iter([None])
 
     def pause():
-        calls.append(1)
-        if len(calls) == 2:
+        if next(pauses, "second"):
             raise KeyError
 
     text = " ".join(p["context"] for p in paragraphs) * 20
@@ -112,15 +84,8 @@ def test_texts_by_themselves_and_without_words(model, paragraphs):
 def test_lengths_of_what_goes_through_the_model(random_model, monkeypatch, masks):
     """They are multiples of 16 up to the model's; the model's alone where padding counts."""
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
-    model = load_model(
-        random_model(
-            make_v1_head(masks),
-            task="squad-1.1",
-            mask_padding_in_loss=masks,
-            max_seq_length=50,
-            **lengths,
-        )
-    )
+    lengths |= {"mask_padding_in_loss": masks, "max_seq_length": 50}
+    model = load_model(random_model(make_v1_head(masks), task="squad-1.1", **lengths))
     fed = set()
     predict = ModelSession._predict
 

@@ -65,13 +65,11 @@ def main() -> int:
     flags = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    large = post_of(SENTENCE * (3_000_000 // len(SENTENCE)))
     loads = {
         f"{flags.idle} idle connections": (flags.idle, b""),
         f"{flags.half} half-sent requests": (flags.half, HALF),
-        f"{flags.large} bodies of 3 MB": (
-            flags.large,
-            post_of(SENTENCE * (3_000_000 // len(SENTENCE))),
-        ),
+        f"{flags.large} bodies of 3 MB": (flags.large, large),
     }
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "config.json")

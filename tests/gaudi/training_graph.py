@@ -46,15 +46,13 @@ def make_model_fn(task: str):
     name = "bert_base_uncased" if task.startswith("bert") else "albert_base_v1"
     config = modeling.read_config(str(ROOT / f"configs/{name}.json"))
     head = make_head(2, 0.1) if task == "mrpc" else make_v1_head(mask_padding_in_loss=True)
-    return encoder_task.make_model_fn(
-        config, head, encoder_task.ModelOptions(OptimizerOptions(5e-5, 100, 10))
-    )
+    options = encoder_task.ModelOptions(OptimizerOptions(5e-5, 100, 10))
+    return encoder_task.make_model_fn(config, head, options)
 
 
 def features_of(task: str) -> dict[str, tf.Tensor]:
-    numbers = [k for k in ANSWER_KEYS if k != "is_impossible"]
-    if task == "mrpc":
-        numbers = ["label_ids"]
+    answer = [k for k in ANSWER_KEYS if k != "is_impossible"]
+    numbers = ["label_ids"] if task == "mrpc" else answer
     length = None if task == IN_BUCKETS else LENGTH
     shapes = {**{k: [BATCH, length] for k in SEQUENCE_KEYS}, **{k: [BATCH] for k in numbers}}
     return {name: tf.placeholder(tf.int32, shape, name) for name, shape in shapes.items()}
@@ -71,19 +69,6 @@ def build(task: str, kind: str, mode: str) -> tf.Graph:
         return graph
     finally:
         device._device = Device("cpu", "after the test")
-
-
-def test_an_export_is_plain(monkeypatch):
-    """It is for serving anywhere."""
-    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
-    with device.as_cpu(), tf.Graph().as_default() as graph:
-        mode = estimators.ModeKeys.PREDICT
-        model_fn = make_model_fn("squad")
-        model_fn(features=features_of("squad"), labels=None, mode=mode, params={})
-        estimator = make_estimator(model_fn, "unused", 1, scoped_allocator=False)
-    assert not [kind for kind in counts(graph) if kind.startswith("Habana")]
-    assert type(estimator) is estimators.Estimator
-    assert device.is_hpu()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -187,8 +172,7 @@ def test_operations(training):
 
 
 def is_static(graph: tf.Graph) -> bool:
-    outputs = [output for op in graph.get_operations() for output in op.outputs]
-    return all(output.shape.is_fully_defined() for output in outputs)
+    return all(o.shape.is_fully_defined() for op in graph.get_operations() for o in op.outputs)
 
 
 def test_shapes_and_variables(training, checkpoints):
@@ -242,26 +226,29 @@ def test_the_bridge_loads_after_input_was_checked(tmp_path):
 
 
 @pytest.mark.skipif(habana.count_cards() > 0, reason="there is a card")
-class TestWithoutACard:
-    def test_hpu_says_what_is_missing(self, squad_dir, tmp_path):
-        result = run(squad_command(squad_dir, tmp_path, "--device=hpu"))
-        assert result.returncode == 1
-        (line,) = (line for line in result.stderr.splitlines() if ": error: " in line)
-        assert "--device=hpu: the habanalabs driver is not loaded" in line
-
-    def test_auto_runs_on_the_cpu_and_says_why(self, squad_dir, tmp_path):
-        result = run(squad_command(squad_dir, tmp_path, "--train_steps=2"))
-        assert result.returncode == 0, result.stderr
-        assert "Device: CPU (no Gaudi card, no GPU found)" in result.stderr
+def test_without_a_card(squad_dir, tmp_path):
+    result = run(squad_command(squad_dir, tmp_path, "--device=hpu"))
+    assert result.returncode == 1
+    assert "error: --device=hpu: the habanalabs driver is not loaded" in result.stderr
+    result = run(squad_command(squad_dir, tmp_path, "--train_steps=2"))
+    assert result.returncode == 0, result.stderr
+    assert "Device: CPU (no Gaudi card, no GPU found)" in result.stderr
 
 
-def test_the_estimator_is_habanas(monkeypatch, tmp_path):
-    """It is the one that places the input's iterator."""
+def test_the_estimator_is_habanas_and_an_export_is_plain(monkeypatch, tmp_path):
+    """The one places the input's iterator, the other is for serving anywhere."""
     from habana_frameworks.tensorflow import HabanaEstimator
 
     monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
-    estimator = make_estimator(make_model_fn("squad"), str(tmp_path), 1, scoped_allocator=False)
-    assert isinstance(estimator, HabanaEstimator)
+    model_fn, folder = make_model_fn("squad"), str(tmp_path)
+    assert isinstance(make_estimator(model_fn, folder, 1, scoped_allocator=False), HabanaEstimator)
+    with device.as_cpu(), tf.Graph().as_default() as graph:
+        mode = estimators.ModeKeys.PREDICT
+        model_fn(features=features_of("squad"), labels=None, mode=mode, params={})
+        estimator = make_estimator(model_fn, folder, 1, scoped_allocator=False)
+    assert not [kind for kind in counts(graph) if kind.startswith("Habana")]
+    assert type(estimator) is estimators.Estimator
+    assert device.is_hpu()
 
 
 if __name__ == "__main__":

@@ -12,11 +12,10 @@ from tests.helpers.forking import LONGEST
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
-CHROMIUM_FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    "--window-size=1280,900",
-]
+_FLAGS = """
+    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
+    --disable-background-networking --disable-component-update --window-size=1280,900
+"""
 # What a browser would run, or take for the end of the data, if it took it for markup.
 MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&lt;"
 
@@ -29,7 +28,7 @@ def chromium(tmp_path_factory):
         pytest.skip("there is no chromium with chromedriver: apt-get install chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in [*CHROMIUM_FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
+    for flag in [*_FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 import socket
 import threading
@@ -96,8 +95,3 @@ def until(holds: Callable[[], object]) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def body_of(question: str) -> str:
-    """A body with a question."""
-    return json.dumps({**BODY, "question": question})

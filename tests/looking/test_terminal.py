@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import re
 
 import numpy as np
@@ -75,11 +75,10 @@ def test_none():
         assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 
 
-LABELLED = {"id": "e1", "passage": None, "texts": ["one", "two"], "right": False, "confidence": 0.7}
-
-
 def test_labels_options_and_numbers():
-    sample = {**LABELLED, "truth": 0, "answer": 1, "probabilities": [0.3, 0.7]}
+    labelled = {"id": "e1", "passage": None, "texts": ["one", "two"]}
+    sample = {**labelled, "right": False, "confidence": 0.7, "truth": 0, "answer": 1}
+    sample["probabilities"] = [0.3, 0.7]
     view = {"kind": "labels", "labels": ["no", "yes"], "passages": ["text"]}
     shares = ["  of all      30%  no", "              70%  yes"]
     said = ["  predicted  yes", "  true       no", *shares, ""]
@@ -88,7 +87,7 @@ def test_labels_options_and_numbers():
     options = ["  no         one", "  yes        two"]
     view["kind"] = "options"
     assert list(lines_of(view, {**sample, "passage": 0}, PLAIN))[1:4] == ["  text", *options]
-    number = {**LABELLED, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
+    number = {**labelled, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
     view["kind"] = "numbers"
     assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
 
@@ -122,21 +121,16 @@ def test_which_samples():
     assert found == {"all": [0, 1, 2], **some}
 
 
-@pytest.mark.parametrize(
-    ("is_terminal", "variables", "style"),
-    [
-        (True, {}, COLOURED),
-        (False, {}, PLAIN),
-        (True, {"NO_COLOR": "1"}, PLAIN),
-        (True, {"NO_COLOR": ""}, COLOURED),
-        (True, {"TERM": "dumb"}, PLAIN),
-    ],
-)
-def test_where_there_are_colours(monkeypatch, is_terminal, variables, style):
-    monkeypatch.setattr(terminal.sys, "stdout", os.fdopen(os.dup(1), "w"))
-    monkeypatch.setattr(terminal.sys.stdout, "isatty", lambda: is_terminal)
-    for name in ("NO_COLOR", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    assert style_of_output() is style
+def test_where_there_are_colours(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(terminal.sys, "stdout", stream)
+    for is_terminal, no_color, term, style in (
+        (True, "", "xterm", COLOURED),
+        (False, "", "xterm", PLAIN),
+        (True, "1", "xterm", PLAIN),
+        (True, "", "dumb", PLAIN),
+    ):
+        monkeypatch.setattr(stream, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setenv("NO_COLOR", no_color)
+        monkeypatch.setenv("TERM", term)
+        assert style_of_output() is style

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 
 from serving import connections, server
 from serving.server import HttpServer, listen
+from tests.faults import server_load
 from tests.helpers.serving import LONGEST, until
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -181,3 +182,16 @@ def test_a_shortage_of_files_is_one_line(connect, caplog):
 def test_the_limit_is_below_that_on_files(files, most):
     with limited_to(files):
         assert server.most_connections() == most
+
+
+def test_a_well_behaved_client_is_answered_beside_others(exported):
+    """A server of few files, and connections that are idle, half-sent, or large."""
+    with (
+        server_load.served(str(exported), files=128) as server,
+        server_load.connections(server.port, 80, b""),
+        server_load.connections(server.port, 80, server_load.HALF),
+        server_load.connections(server.port, 2, server_load.post_of("word " * 500_000)),
+    ):
+        assert len(server_load.times(server.port, 0.0)) == 100
+    # No more than that there were not enough files.
+    assert len(server.log) <= 1, server.log

@@ -27,19 +27,19 @@ GROUPS = {1: "server", 2: "models", 3: "data", 4: "disks", 5: "flags", 6: "pretr
 def chosen(number: int, only: str) -> list[Attempt]:
     """The attempts of a group whose names fit a pattern."""
     module = importlib.import_module(f"tests.faults.inputs.{GROUPS[number]}")
-    attempts = {attempt.name: attempt for attempt in module.attempts()}
-    assert len(attempts) == sum(1 for _ in module.attempts()), "two attempts have the same name"
-    return [attempt for name, attempt in attempts.items() if fnmatch.fnmatch(name, only)]
+    attempts = list(module.attempts())
+    assert len({attempt.name for attempt in attempts}) == len(attempts), "a name occurs twice"
+    return [attempt for attempt in attempts if fnmatch.fnmatch(attempt.name, only)]
 
 
-def run_group(attempts: list[Attempt], work: pathlib.Path, name: str) -> int:
+def run_group(attempts: list[Attempt], good: pathlib.Path, work: pathlib.Path) -> int:
     """Runs the attempts of a group, prints those that end badly, and returns their number."""
     bad = 0
     for number, attempt in enumerate(attempts, start=1):
         # Without the attempt's name, which has what a message is to say.
-        folder = work / name / str(number)
+        folder = work / str(number)
         shutil.rmtree(folder, ignore_errors=True)
-        if problem := problem_of(attempt, work / "good", folder):
+        if problem := problem_of(attempt, good, folder):
             bad += 1
             print(f"\nBAD {attempt.name}: {problem}", flush=True)
         if number % 25 == 0:
@@ -55,20 +55,20 @@ def main() -> None:
     parser.add_argument("--only", default="*", help="a name, or a pattern such as 'ask-*'")
     parser.add_argument("--keep", type=pathlib.Path)
     arguments = parser.parse_args()
-    rows = []
+    table, failed = [f"\n{'group':<16} {'attempts':>8} {'bad':>4}"], 0
     with contextlib.ExitStack() as stack:
         work = arguments.keep or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        work = work.resolve()
-        work.mkdir(parents=True, exist_ok=True)
-        if not (work / "good").exists():
-            make_good(work / "good")
+        good = work.resolve() / "good"
+        good.parent.mkdir(parents=True, exist_ok=True)
+        if not good.exists():
+            make_good(good)
         for number in [arguments.group] if arguments.group else GROUPS:
             attempts = chosen(number, arguments.only)
-            rows.append((number, len(attempts), run_group(attempts, work, str(number))))
-    print(f"\n{'group':<16} {'attempts':>8} {'bad':>4}")
-    for number, count, bad in rows:
-        print(f"{number} {GROUPS[number]:<14} {count:>8} {bad:>4}")
-    sys.exit(any(bad for _, _, bad in rows))
+            bad = run_group(attempts, good, good.parent / str(number))
+            failed += bad
+            table.append(f"{number} {GROUPS[number]:<14} {len(attempts):>8} {bad:>4}")
+    print("\n".join(table))
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

@@ -28,11 +28,10 @@ _PROGRAMS = {
     **{"convert": ("convert_checkpoint", "{w}/squad", "{t}/new"), "extract": _EXTRACT},
     **{"extract-npz": (*_EXTRACT, "--output_format=npz"), "sentencepiece": LEARN, "records": MAKE},
 }
-_ASK = ("ask", "{w}/squad", "--context", "A cat sat.", "--question", "Who?")
 _PRINTING = {
-    **{"ask": _ASK, "ask-json": (*_ASK, "--json"), "show": ("show_predictions", "{w}/squad")},
+    "ask": ("ask", "{w}/squad", "--context", "A cat sat.", "--question", "Who?"),
+    "show": ("show_predictions", "{w}/squad"),
     "evaluate": ("evaluate", "{w}/squad/predictions.json", "--data={w}/dev-v1.1.json"),
-    "evaluate-json": ("evaluate", "{w}/squad", "{w}/squad", "--json"),
     "check": ("check_setup", *training("run_squad_v1"), "--json"),
 }
 # What becomes of files and folders behind the first checkpoint of a run that goes on.
