@@ -28,28 +28,22 @@ def tokenizer(squad_dir):
 EXAMPLE = InputExample("id", "n r l s c m", None, ["n", "r l", "s c m e", ""], 2)
 
 
-def words_of(tokenizer, sequences):
-    return [
-        " ".join(tokenizer.convert_ids_to_tokens(sequence.ids)).replace("▁", "")
-        for sequence in sequences
-    ]
+def words_of(example, tokenizer, *lengths):
+    sequences = make_sequences(example, tokenizer, *lengths)
+    pieces = [tokenizer.convert_ids_to_tokens(sequence.ids) for sequence in sequences]
+    return [" ".join(tokens).replace("▁", "") for tokens in pieces]
 
 
 def test_the_end_of_the_passage_and_the_beginning_of_the_question_are_cut_off(tokenizer):
-    sequences = make_sequences(EXAMPLE, tokenizer, max_seq_length=8, max_qa_length=3)
-    assert words_of(tokenizer, sequences) == [
+    assert words_of(EXAMPLE, tokenizer, 8, 3) == [
         "[CLS] n r l s [SEP] n [SEP]",
         "[CLS] n r l [SEP] r l [SEP]",
         "[CLS] n r [SEP] c m e [SEP]",
         "[CLS] n r l s c [SEP]",
     ]
-    assert [sequence.first for sequence in sequences] == [6, 5, 4, 7]
-
-
-def test_the_beginning_of_every_ending(tokenizer):
-    example = EXAMPLE._replace(start_ending="e")
-    first, *_ = make_sequences(example, tokenizer, 12, 5)
-    assert words_of(tokenizer, [first]) == ["[CLS] n r l s c m [SEP] e n [SEP]"]
+    # Before every ending there may stand the same.
+    first, *_ = words_of(EXAMPLE._replace(start_ending="e"), tokenizer, 12, 5)
+    assert first == "[CLS] n r l s c m [SEP] e n [SEP]"
 
 
 def test_records(tokenizer):
