@@ -38,18 +38,13 @@ TRAIN = "label\ttext_a\nyes\tx\nno\ty\n"
 
 
 class TestFormats:
-    @pytest.mark.parametrize(
-        "file",
-        [
-            {"train_tsv": 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'},
-            {"train_jsonl": RECORDS},
-        ],
-        ids=["tsv", "jsonl"],
-    )
-    def test_training(self, write, file):
-        folder = write(**file)
+    def test_training(self, write):
+        rows = 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'
         expected = [("train-0", 'a "b"', "c", "yes"), ("train-1", "d", None, "no")]
-        assert contents(processor(folder).get_train_examples(folder)) == expected
+        for file in ({"train_tsv": rows}, {"train_jsonl": RECORDS}):
+            folder = write(**file)
+            assert contents(processor(folder).get_train_examples(folder)) == expected
+            (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
 
     def test_parts_may_differ_and_a_test_set_needs_no_label(self, write):
         dev, test = "label\ttext_a\nno\tx\n", "text_a\nx\ny\n"

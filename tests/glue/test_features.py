@@ -91,21 +91,14 @@ def test_golden(shared, tmp_path):
 
 
 class TestLayout:
-    def test_masks(self):
-        feature = convert("abc", "de")
-        assert letters(feature) == "<abc>de>........"
-        assert feature.segment_ids == [0] * 5 + [1] * 3 + [0] * 8
-        assert feature.input_mask == [1] * 8 + [0] * 8
+    def test_one_text_or_two(self):
+        assert letters(convert("", "ab")) == "<>ab>..........."
+        assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
         for nothing in (None, ""):
             feature = convert("abc", nothing)
             assert letters(feature) == "<abc>..........."
             assert feature.segment_ids == [0] * 16
             assert feature.input_mask == [1] * 5 + [0] * 11
-
-    def test_text(self):
-        assert letters(convert("")) == "<>.............."
-        assert letters(convert("", "ab")) == "<>ab>..........."
-        assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
     def test_truncation_is_one_token_after_the_other(self, room):
@@ -117,14 +110,6 @@ class TestLayout:
             if kept[1]:
                 expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
-
-    def test_a_padding_example(self):
-        for labels, task, label in ((["0"], "task", 0), ([None], "sts-b", 0.0)):
-            example = PaddingInputExample()
-            feature = convert_single_example(0, example, labels, 4, Letters(), task)
-            assert feature.input_ids == feature.input_mask == [0] * 4
-            assert feature.label_id == label and type(feature.label_id) is type(label)
-            assert not feature.is_real_example
 
     def test_labels(self):
         names = ["contradiction", "entailment", "neutral"]
@@ -166,3 +151,5 @@ def test_records(tokenizer, tmp_path, labels, given):
         **dict.fromkeys(SEQUENCES, [0] * 32),
         **{"label_ids": [0], "is_real_example": [0]},
     }
+    kind = float if labels == [None] else int
+    assert {type(row["label_ids"][0]) for row in (*rows, fields(filling))} == {kind}

@@ -23,17 +23,10 @@ def make(set_flags, squad_dir, tmp_path):
     """Makes a task of some flags, with the data in `tmp_path`."""
 
     def make(name, *flags):
-        set_flags(
-            [lambda: define_flags(define_glue_flags)],
-            f"--task_name={name}",
-            f"--data_dir={tmp_path}",
-            f"--albert_config_file={squad_dir / 'albert.json'}",
-            f"--spm_model_file={squad_dir / 'spm.model'}",
-            f"--output_dir={tmp_path / 'out'}",
-            "--max_seq_length=32",
-            "--do_train",
-            *flags,
-        )
+        model = f"--albert_config_file={squad_dir}/albert.json"
+        own = f"--task_name={name}", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
+        own += model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32", "--do_train"
+        set_flags([lambda: define_flags(define_glue_flags)], *own, *flags)
         return GlueTask(Settings())
 
     return make

@@ -44,10 +44,10 @@ def ids_of(tokenizer, text):
     return ids
 
 
-def convert(examples, tokenizer, lengths, training):
+def convert(examples, tokenizer, lengths, training, lower=True):
     """The features; `lengths` are max_seq_length, doc_stride and max_query_length."""
     features = []
-    arguments = (examples, tokenizer, *lengths, training, features.append, True)
+    arguments = (examples, tokenizer, *lengths, training, features.append, lower)
     squad_utils.convert_examples_to_features(*arguments)
     return features
 
@@ -184,32 +184,12 @@ class TestWindows:
 
 
 class TestConvert:
-    def test_a_feature_by_hand(self, tiny):
-        example = SquadExample("x", "q z", "z  q\tx", "q", 3)
-        before = dict(vars(example))
-        (feature,) = convert([example], tiny, (16, 4, 8), True)
-        assert vars(example) == before
-        assert feature.tokens == ["[CLS]", *"▁q▁z", "[SEP]", *"▁z▁q▁x", "[SEP]"]
-        assert feature.input_ids[:13] == tiny.convert_tokens_to_ids(feature.tokens)
-        assert feature.input_ids[13:] == feature.input_mask[13:] == [0, 0, 0]
-        assert feature.input_mask[:13] == [1] * 13
-        assert feature.segment_ids == [0] * 6 + [1] * 7 + [0] * 3
-        assert feature.p_mask == [0] + [1] * 5 + [0] * 6 + [1] * 4
-        assert feature.tok_start_to_orig_index == [0, 0, 1, 3, 4, 5]
-        assert feature.tok_end_to_orig_index == [0, 0, 2, 3, 4, 5]
-        assert positions(feature) == (9, 9, False)
-
     def test_upper_case_is_kept_on_request(self, en8k):
-        def tokens(lower):
-            features = []
-            example = SquadExample("x", "The", "The")
-            squad_utils.convert_examples_to_features(
-                [example], en8k, 16, 4, 8, False, features.append, lower
-            )
-            return features[0].tokens
-
-        assert tokens(True) == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
-        assert tokens(False) == ["[CLS]", *("▁", "<unk>", "he", "[SEP]") * 2]
+        example, lengths = SquadExample("x", "The", "The"), (16, 4, 8)
+        (lowered,) = convert([example], en8k, lengths, False)
+        (kept,) = convert([example], en8k, lengths, False, lower=False)
+        assert lowered.tokens == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
+        assert kept.tokens == ["[CLS]", *("▁", "<unk>", "he", "[SEP]") * 2]
 
     def test_nothing_to_find(self, tiny):
         """No answer, no token in a paragraph, and in prediction no question."""
