@@ -89,15 +89,6 @@ class TestFiles:
             expected = column(glue_dir / f"{file}.tsv", number)[header:]
             assert [getattr(example, name) for example in examples] == expected
 
-    def test_ax_has_a_test_set_only(self, glue_dir):
-        processor = processor_of("ax")
-        test = processor.get_test_examples(str(glue_dir))
-        assert [example.guid for example in test] == [str(n) for n in range(ROWS)]
-        assert processor.get_labels() == processor_of("mnli").get_labels()
-        for read in (processor.get_train_examples, processor.get_dev_examples):
-            with pytest.raises(UserError, match="has no (train|dev) set, only test"):
-                read(str(glue_dir))
-
     def test_texts_are_normalized_for_sentencepiece(self, tmp_path):
         (tmp_path / "CoLA").mkdir()
         (tmp_path / "CoLA" / "dev.tsv").write_text("x\t1\t\tÀ  la\u00a0Carte\n")

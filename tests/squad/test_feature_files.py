@@ -285,20 +285,21 @@ class TestForeign:
         write_records(training.records, [serialize({**fields, **{key: [1] for key in numbers}})])
         assert training.make()[0].num_features == 1
 
-    @pytest.mark.parametrize("value", [200, -1])
-    def test_ids_of_another_vocabulary(self, place, value):
+    def test_ids_of_another_vocabulary_and_answers_beyond_the_end(self, place):
         assert place.tokenizer.size == 200
-        features = place.features()
-        features[5].input_ids[3] = value % 2**64
-        place.write(features)
-        refused(place, rf"no file of features.*\(record 5 has {value} in input_ids, .* below 200\)")
-
-    @pytest.mark.parametrize("key", ["start_position", "end_position"])
-    def test_answers_beyond_the_end(self, training, key):
-        features = training.features()
-        setattr(features[0], key, 64)
-        training.write(features)
-        refused(training, rf"\(record 0 has 64 in {key}s, which must be below 64\)")
+        for key, value, limit in (
+            ("input_ids", 200, 200),
+            ("input_ids", -1, 200),
+            *((key, 64, 64) for key in ("start_positions", "end_positions") if place.training),
+        ):
+            features = place.features()
+            if key == "input_ids":
+                features[5].input_ids[3] = value % 2**64
+            else:
+                setattr(features[5], key.removesuffix("s"), value)
+            place.write(features)
+            message = rf"\(record 5 has {value} in {key}, which must be below {limit}\)"
+            refused(place, f"no file of features.*{message}")
 
     def test_other_files(self, place):
         place.options = OPTIONS._replace(max_seq_length=48)

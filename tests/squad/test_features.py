@@ -16,13 +16,9 @@ from squad_utils import SquadExample
 from tests.helpers.squad import train_tokenizer
 
 
-def load_tokenizer(path):
-    return tokenization.FullTokenizer(None, True, str(path))
-
-
 @pytest.fixture(scope="module")
 def en8k(shared):
-    return load_tokenizer(shared / "data" / "spm" / "en8k.model")
+    return tokenization.FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +27,7 @@ def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("letters")
     (folder / "text").write_text("q x z\n" * 50, encoding="utf-8")
     train_tokenizer(folder / "text", folder / "tiny", 20, "char")
-    return load_tokenizer(folder / "tiny.model")
+    return tokenization.FullTokenizer(None, True, str(folder / "tiny.model"))
 
 
 @pytest.fixture(scope="module")
