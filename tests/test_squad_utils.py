@@ -19,6 +19,7 @@ from runtime import estimators
 from runtime.data.order import shuffled_numbers
 from runtime.data.tf_example import serialize
 from squad.head_v2 import outside_answers
+from tests.helpers.files import write_records
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad_head import CONFIG, NUMBERS, SEQUENCES, make_batch
 
@@ -27,32 +28,25 @@ LENGTH = 64
 
 
 @pytest.fixture
-def write(tmp_path):
-    """Writes features, whose unique ids are their numbers."""
+def path(tmp_path):
+    """A file of 11 features, whose unique ids are their numbers."""
+    mask = [1] * 20 + [0] * (LENGTH - 20)
 
-    def write(count, name="records"):
-        mask = [1] * 20 + [0] * (LENGTH - 20)
-        with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
-            for number in range(count):
-                sequences = {
-                    "input_ids": [(number + 1) * m for m in mask],
-                    "input_mask": mask,
-                    "segment_ids": [0] * LENGTH,
-                    "p_mask": [1 - m for m in mask],
-                }
-                values = (number, number % 50, number % 50 + 3, number % 2)
-                numbers = {key: [value] for key, value in zip(NUMBERS, values, strict=True)}
-                writer.write(serialize({**sequences, **numbers}))
-        return str(tmp_path / name)
+    def record(number):
+        sequences = {"input_ids": [(number + 1) * m for m in mask], "input_mask": mask}
+        sequences |= {"segment_ids": [0] * LENGTH, "p_mask": [1 - m for m in mask]}
+        values = (number, number + 20, number + 23, number % 2)
+        numbers = {key: [value] for key, value in zip(NUMBERS, values, strict=True)}
+        return serialize({**sequences, **numbers})
 
-    return write
+    return write_records(tmp_path / "records", map(record, range(11)))
 
 
 class TestInputFnBuilder:
     """How batches are made is the matter of tests/runtime/data/test_batches.py."""
 
     @staticmethod
-    def batches(path, count, training, bsz, drop=False, v2=False, **order):
+    def batches(path, training, bsz, drop=False, v2=False, **order):
         input_fn = squad_utils.input_fn_builder(
             path, LENGTH, training, drop, False, bsz, v2, **order
         )
@@ -61,54 +55,36 @@ class TestInputFnBuilder:
             batch = tf.data.make_one_shot_iterator(input_fn({})).get_next()
             assert all(tensor.dtype == tf.int32 for tensor in batch.values())
             with contextlib.suppress(tf.errors.OutOfRangeError):
-                while len(result) < count:
+                while len(result) < 3:
                     result.append(session.run(batch))
-        return result
+        return result, [batch["unique_ids"].tolist() for batch in result]
 
-    @staticmethod
-    def ids(got):
-        return [batch["unique_ids"].tolist() for batch in got]
-
-    def test_file_order_once(self, write):
-        """Also of several files, and of one in a list."""
-        path, other = write(11), write(2, "other")
+    def test_file_order_once(self, path):
+        """Also of several files; with batches filled up or cut, or without the rest."""
         expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
-        got = self.batches(path, 100, False, 4)
-        assert self.ids(got) == expected
-        assert got[0].keys() == {"unique_ids", *SEQUENCES}
-        assert self.ids(self.batches([path], 100, False, 4, drop=True)) == expected[:2]
-        got = self.batches([path, other], 100, False, 4, v2=True)
-        assert self.ids(got)[2:] == [[8, 9, 10, 0], [1]]
-        assert got[3]["p_mask"].tolist() == [[0] * 20 + [1] * 44]
+        got, ids = self.batches(path, False, 4)
+        assert ids == expected and got[0].keys() == {"unique_ids", *SEQUENCES}
+        assert self.batches([path], False, 4, drop=True)[1] == expected[:2]
+        got, ids = self.batches([path, path], False, 10, v2=True)
+        assert ids[1:] == [[10, *range(9)], [9, 10]]
+        assert got[2]["p_mask"].tolist() == [[0] * 20 + [1] * 44] * 2
+        got, ids = self.batches(path, False, 4, v2=True, pad_remainder=True, trim_padding=True)
+        assert ids == [*expected[:2], [8, 9, 10, 10]]
+        assert [got[0][key].shape for key in (*SEQUENCES, "p_mask")] == [(4, 32)] * 4
 
-    def test_training(self, write):
+    def test_training(self, path):
         """All fields of an example, in the order of a seed, also of a worker that goes on."""
-        path = write(20)
         for v2 in (False, True):
-            (batch,) = self.batches(path, 1, True, 5, drop=True, v2=v2, seed=7)
+            (batch, *_), _ = self.batches(path, True, 5, drop=True, v2=v2, seed=7)
             assert batch.keys() == {*NUMBERS, *SEQUENCES, *(["p_mask"] if v2 else [])}
             numbers = batch["unique_ids"]
-            assert numbers.tolist() == shuffled_numbers(20, 5, 7, 0).tolist()
+            assert numbers.tolist() == shuffled_numbers(11, 5, 7, 0).tolist()
             assert (batch["input_ids"][:, 0] == numbers + 1).all()
-            assert (batch["start_positions"] == numbers % 50).all()
-            assert (batch["end_positions"] == numbers % 50 + 3).all()
+            assert (batch["start_positions"] == numbers + 20).all()
+            assert (batch["end_positions"] == numbers + 23).all()
             assert (batch["is_impossible"] == numbers % 2).all()
-        (batch,) = self.batches(path, 1, True, 5, start_batch=4, rank=1, num_workers=3)
-        assert batch["unique_ids"].tolist() == shuffled_numbers(20, 5, 12345, 5).tolist()
-
-    def test_padding(self, write):
-        """With batches filled up every shape is known, unless they are cut."""
-        path = write(5)
-        got = self.batches(path, 9, False, 4, v2=True, pad_remainder=True, trim_padding=True)
-        assert self.ids(got) == [[0, 1, 2, 3], [4, 4, 4, 4]]
-        assert [got[0][key].shape for key in (*SEQUENCES, "p_mask")] == [(4, 32)] * 4
-        for is_training in (True, False):
-            arguments = (path, LENGTH, is_training, False, False, 4, False)
-            input_fn = squad_utils.input_fn_builder(*arguments, pad_remainder=True)
-            with tf.Graph().as_default():
-                shapes = tf.data.get_output_shapes(input_fn({}))
-            assert shapes["input_ids"] == [4, LENGTH]
-            assert all(shape.is_fully_defined() for shape in shapes.values())
+        _, (ids, *_) = self.batches(path, True, 5, start_batch=4, rank=1, num_workers=3)
+        assert ids == shuffled_numbers(11, 5, 12345, 5).tolist()
 
 
 def v1_model_fn(**more):
@@ -127,18 +103,16 @@ def tensors():
 
 
 class TestModelFn:
-    @pytest.mark.parametrize("build", [v1_model_fn, v2_model_fn])
-    def test_arguments_reach_the_model(self, build, monkeypatch):
+    def test_arguments_reach_the_model(self, monkeypatch):
         """And more options of the optimizer."""
         built = []
         monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
-        build(optimizer_options={"optimizer": "lamb"})
-        ((config, _, options),) = built
-        assert config is CONFIG
         optimizer = OptimizerOptions(0.25, 10, 2, "lamb")
-        assert options == ModelOptions(
-            optimizer, "model", use_one_hot_embeddings=True, use_einsum=True
-        )
+        expected = ModelOptions(optimizer, "model", use_one_hot_embeddings=True, use_einsum=True)
+        for build in (v1_model_fn, v2_model_fn):
+            build(optimizer_options={"optimizer": "lamb"})
+            config, _, options = built.pop()
+            assert config is CONFIG and options == expected
 
     @staticmethod
     def outputs_of(create, *model_fns):

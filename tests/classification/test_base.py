@@ -14,15 +14,9 @@ from runtime.errors import UserError
 
 def task(given=(), **flags):
     """A task as far as it does not need a model."""
-    defaults = {
-        "train_steps": 100,
-        "num_train_epochs": 0.0,
-        "warmup_step": 0,
-        "warmup_proportion": 0.0,
-        "train_batch_size": 4,
-        "gradient_accumulation_steps": 1,
-        "data_dir": "data",
-    }
+    defaults = {"train_steps": 100, "num_train_epochs": 0.0, "warmup_step": 0}
+    defaults |= {"warmup_proportion": 0.0, "train_batch_size": 4, "data_dir": "data"}
+    defaults["gradient_accumulation_steps"] = 1
     kind = type("Made", (ClassificationTask,), {})
     kind.__abstractmethods__ = frozenset()
     made = object.__new__(kind)
@@ -51,16 +45,12 @@ def test_steps(flags, given, steps):
 # The reference's feature files may have examples that only fill a batch up.
 OUTPUTS = [
     {
-        "label_ids": np.int32(label),
-        "predictions": np.int32(predicted),
-        "logits": np.eye(2, dtype=np.float32)[predicted],
-        "probabilities": np.eye(2, dtype=np.float32)[predicted],
+        **{"label_ids": np.int32(label), "predictions": np.int32(predicted)},
+        **dict.fromkeys(("logits", "probabilities"), np.eye(2, dtype=np.float32)[predicted]),
         "is_real_example": np.int32(is_real),
     }
     for label, predicted, is_real in [(1, 1, 1), (0, 1, 1), (0, 0, 1), (1, 1, 1), (0, 1, 0)]
 ]
-
-
 DATA = Data(
     ["x.tf_record"], {}, 4, 5, source=[InputExample(name, f"text {name}") for name in "abcd"]
 )
@@ -82,15 +72,16 @@ def test_what_fills_a_batch_up_does_not_count_in_scores(tmp_path):
     assert view["scores"] == scored.scores and view["title"] == "RTE"
 
 
-def test_features_of_other_examples_are_not_scored():
-    with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):
-        task().score(DATA, OUTPUTS[1:])
-
-
 def test_what_fills_a_batch_up_is_not_labelled(tmp_path):
+    """Probabilities and labels are written as the reference and GLUE have them."""
     names = [str(tmp_path / name) for name in ("results", "submission")]
     assert task().write_labels(DATA, OUTPUTS, names) == {"num_examples": 4}
+    assert (tmp_path / "results").read_text() == "0.0\t1.0\n" * 2 + "1.0\t0.0\n" + "0.0\t1.0\n"
     submission = (tmp_path / "submission").read_text()
     assert submission == "index\tprediction\na\tyes\nb\tyes\nc\tno\nd\tyes\n"
-    with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples"):
-        task().write_labels(DATA, OUTPUTS[1:], names)
+
+
+def test_features_of_other_examples_are_neither_scored_nor_labelled():
+    for call in (task().score, lambda *given: task().write_labels(*given, ["results", "labels"])):
+        with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):
+            call(DATA, OUTPUTS[1:])

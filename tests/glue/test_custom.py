@@ -1,6 +1,7 @@
 """One's own task: the same from TSV and JSONL, labels of the training file, and faults."""
 
 import json
+import pathlib
 
 import pytest
 
@@ -37,18 +38,13 @@ TRAIN = "label\ttext_a\nyes\tx\nno\ty\n"
 
 
 class TestFormats:
-    @pytest.mark.parametrize(
-        "file",
-        [
-            {"train_tsv": 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'},
-            {"train_jsonl": RECORDS},
-        ],
-        ids=["tsv", "jsonl"],
-    )
-    def test_training(self, write, file):
-        folder = write(**file)
+    def test_training(self, write):
+        rows = 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'
         expected = [("train-0", 'a "b"', "c", "yes"), ("train-1", "d", None, "no")]
-        assert contents(processor(folder).get_train_examples(folder)) == expected
+        for file in ({"train_tsv": rows}, {"train_jsonl": RECORDS}):
+            folder = write(**file)
+            assert contents(processor(folder).get_train_examples(folder)) == expected
+            (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
 
     def test_parts_may_differ_and_a_test_set_needs_no_label(self, write):
         dev, test = "label\ttext_a\nno\tx\n", "text_a\nx\ny\n"
@@ -59,14 +55,14 @@ class TestFormats:
         assert contents(own.get_test_examples(folder)) == expected
 
     def test_labels_are_sorted_text_and_keep_their_case(self, write):
+        """In JSON they may be no text."""
         folder = write(train_tsv="label\ttext_a\nb\tx\nA\tx\nc d\tx\nb\tx\n")
         assert processor(folder).get_labels() == ["A", "b", "c d"]
-
-    def test_json_labels_that_are_no_text(self, write):
-        folder = write(train_jsonl=[{"label": v, "text_a": "x"} for v in (1, 0, True, 1)])
-        assert processor(folder).get_labels() == ["0", "1", "true"]
-        labels = [e.label for e in processor(folder).get_train_examples(folder)]
-        assert labels == ["1", "0", "true", "1"]
+        (pathlib.Path(folder) / "train.tsv").unlink()
+        write(train_jsonl=[{"label": v, "text_a": "x"} for v in (1, 0, True, 1)])
+        own = processor(folder)
+        assert own.get_labels() == ["0", "1", "true"]
+        assert [e.label for e in own.get_train_examples(folder)] == ["1", "0", "true", "1"]
 
     def test_regression(self, write):
         numbers = [{"label": v, "text_a": "x"} for v in (1, "2.5", -3e2)]
@@ -102,18 +98,15 @@ class TestFaults:
         with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
             processor(folder).get_dev_examples(folder)
 
-    @pytest.mark.parametrize(
-        ("content", "reason"),
-        [
+    def test_a_file(self, write):
+        for content, reason in (
             ("sentence\tlabel\nx\tyes\n", r", line 2: text_a is missing"),
             ("", " has no examples"),
             ("label\ttext_a\n", " has no examples"),
-        ],
-    )
-    def test_a_file(self, write, content, reason):
-        folder = write(train_tsv=TRAIN, dev_tsv=content)
-        with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
-            processor(folder).get_dev_examples(folder)
+        ):
+            folder = write(train_tsv=TRAIN, dev_tsv=content)
+            with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
+                processor(folder).get_dev_examples(folder)
 
     def test_labels(self, write):
         folder = write(train_tsv=TRAIN)

@@ -91,31 +91,14 @@ def test_golden(shared, tmp_path):
 
 
 class TestLayout:
-    def test_masks(self):
-        feature = convert("abc", "de")
-        assert letters(feature) == "<abc>de>........"
-        assert feature.segment_ids == [0] * 5 + [1] * 3 + [0] * 8
-        assert feature.input_mask == [1] * 8 + [0] * 8
+    def test_one_text_or_two(self):
+        assert letters(convert("", "ab")) == "<>ab>..........."
+        assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
         for nothing in (None, ""):
             feature = convert("abc", nothing)
             assert letters(feature) == "<abc>..........."
             assert feature.segment_ids == [0] * 16
             assert feature.input_mask == [1] * 5 + [0] * 11
-
-    @pytest.mark.parametrize(
-        ("text_a", "text_b", "expected"),
-        [
-            ("", None, "<>.............."),
-            ("", "ab", "<>ab>..........."),
-            ("a" * 13 + "bcd", None, "<aaaaaaaaaaaaab>"),
-            # Of a pair the longer text is cut.
-            ("a" * 20, "bcd", "<aaaaaaaaaa>bcd>"),
-            ("bcd", "a" * 20, "<bcd>aaaaaaaaaa>"),
-            ("a" * 20, "b" * 20, "<aaaaaaa>bbbbbb>"),
-        ],
-    )
-    def test_text(self, text_a, text_b, expected):
-        assert letters(convert(text_a, text_b)) == expected
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
     def test_truncation_is_one_token_after_the_other(self, room):
@@ -128,14 +111,6 @@ class TestLayout:
                 expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
 
-    def test_a_padding_example(self):
-        for labels, task, label in ((["0"], "task", 0), ([None], "sts-b", 0.0)):
-            example = PaddingInputExample()
-            feature = convert_single_example(0, example, labels, 4, Letters(), task)
-            assert feature.input_ids == feature.input_mask == [0] * 4
-            assert feature.label_id == label and type(feature.label_id) is type(label)
-            assert not feature.is_real_example
-
     def test_labels(self):
         names = ["contradiction", "entailment", "neutral"]
         assert [convert("a", label=name, labels=names).label_id for name in names] == [0, 1, 2]
@@ -145,27 +120,23 @@ class TestLayout:
             convert("a", label="x")
 
     def test_wordpiece(self, tmp_path):
-        """Without a SentencePiece model, through the public function."""
+        """Without a SentencePiece model, through the public function and the fast one."""
         (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n")
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
         example = InputExample("id", "Hello", "you there", "1")
         feature = convert_single_example(0, example, ["0", "1"], 8, tokenizer, "task")
         assert feature.input_ids == [2, 4, 5, 3, 6, 1, 3, 0]
+        (record,) = FeatureMaker(tokenizer, ["0", "1"], 8).records([example])
+        assert fields(record) == fields_of(feature)
 
 
 @pytest.mark.parametrize(("labels", "given"), [(["0", "1"], "1010"), ([None], [0.5, 0, 2.5, 5.0])])
 def test_records(tokenizer, tmp_path, labels, given):
     """The fast way is the public one, and its values are those of the lists."""
-    texts = [
-        ("what comes after this, 1995, there?", "a bo ri"),
-        ("ünïcode ½ text", None),
-        ("a " * 60, "b " * 60),
-        ("", None),
-    ]
-    examples = [
-        InputExample(str(number), *text, label)
-        for number, (text, label) in enumerate(zip(texts, given, strict=True))
-    ]
+    texts = ("what comes after this, 1995, there?", "a bo ri"), ("ünïcode ½ text", None)
+    texts += ("a " * 60, "b " * 60), ("", None)
+    pairs = zip(texts, given, strict=True)
+    examples = [InputExample("id", *text, label) for text, label in pairs]
     path = str(tmp_path / "features")
     filled_up = [*examples, PaddingInputExample()]
     file_based_convert_examples_to_features(filled_up, labels, 32, tokenizer, path, "task")
@@ -180,3 +151,5 @@ def test_records(tokenizer, tmp_path, labels, given):
         **dict.fromkeys(SEQUENCES, [0] * 32),
         **{"label_ids": [0], "is_real_example": [0]},
     }
+    kind = float if labels == [None] else int
+    assert {type(row["label_ids"][0]) for row in (*rows, fields(filling))} == {kind}

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from encoder_task import ModelOptions, make_model_fn
 from glue.head import classify, make_head
-from modeling import AlbertConfig, AlbertModel
-from optimization import OptimizerOptions
-from runtime import estimators
-from runtime.devices import mask_seeds
-from tests.helpers.classification import CONFIG
 from tests.helpers.sessions import quick_session
 
 POOLED = np.random.RandomState(1).standard_normal([6, 16]).astype(np.float32)
@@ -43,103 +37,62 @@ def outputs_of(num_labels, labels):
     return values, head
 
 
-class TestFigures:
-    def test_classification(self):
-        values, head = outputs_of(3, CLASSES)
-        assert {name: value.shape for name, value in head.items()} == {
-            "output_weights": (3, 16),
-            "output_bias": (3,),
-        }
-        assert not head["output_bias"].any()
-        assert 0.005 < head["output_weights"].std() < 0.03
-        logits = POOLED.astype(np.float64) @ head["output_weights"].T
-        probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-        losses = -np.log(probabilities[np.arange(6), CLASSES])
-        np.testing.assert_allclose(values["logits"], logits, atol=1e-6)
-        np.testing.assert_allclose(values["probabilities"], probabilities, atol=1e-6)
-        np.testing.assert_allclose(values["losses"], losses, atol=1e-6)
-        assert values["loss"] == pytest.approx(losses.mean(), abs=1e-6)
-        assert values["predictions"].tolist() == logits.argmax(axis=1).tolist()
-
-    def test_regression(self):
-        labels = np.array([0, 1.5, 2, 5, 4, 3], np.float32)
-        values, head = outputs_of(1, labels)
-        numbers = (POOLED.astype(np.float64) @ head["output_weights"].T)[:, 0]
-        np.testing.assert_allclose(values["logits"], numbers, atol=1e-6)
-        np.testing.assert_allclose(values["predictions"], numbers, atol=1e-6)
-        np.testing.assert_allclose(values["probabilities"][:, 0], numbers, atol=1e-6)
-        np.testing.assert_allclose(values["losses"], np.square(numbers - labels), atol=1e-5)
-        assert values["loss"] == pytest.approx(np.square(numbers - labels).mean(), abs=1e-5)
+def test_classification():
+    values, head = outputs_of(3, CLASSES)
+    assert {name: value.shape for name, value in head.items()} == {
+        "output_weights": (3, 16),
+        "output_bias": (3,),
+    }
+    assert not head["output_bias"].any()
+    assert 0.005 < head["output_weights"].std() < 0.03
+    logits = POOLED.astype(np.float64) @ head["output_weights"].T
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    losses = -np.log(probabilities[np.arange(6), CLASSES])
+    np.testing.assert_allclose(values["logits"], logits, atol=1e-6)
+    np.testing.assert_allclose(values["probabilities"], probabilities, atol=1e-6)
+    np.testing.assert_allclose(values["losses"], losses, atol=1e-6)
+    assert values["loss"] == pytest.approx(losses.mean(), abs=1e-6)
+    assert values["predictions"].tolist() == logits.argmax(axis=1).tolist()
 
 
-def head_output(pooled, is_training, features=(), **options):
+def test_regression():
+    labels = np.array([0, 1.5, 2, 5, 4, 3], np.float32)
+    values, head = outputs_of(1, labels)
+    numbers = (POOLED.astype(np.float64) @ head["output_weights"].T)[:, 0]
+    np.testing.assert_allclose(values["logits"], numbers, atol=1e-6)
+    np.testing.assert_allclose(values["predictions"], numbers, atol=1e-6)
+    np.testing.assert_allclose(values["probabilities"][:, 0], numbers, atol=1e-6)
+    np.testing.assert_allclose(values["losses"], np.square(numbers - labels), atol=1e-5)
+    assert values["loss"] == pytest.approx(np.square(numbers - labels).mean(), abs=1e-5)
+
+
+def head_output(pooled, is_training, features, dropout=0.1):
     """Of a head for two labels on pooled output, in the place of an encoder's."""
     encoder = types.SimpleNamespace(get_pooled_output=lambda: pooled)
-    head = make_head(2, **{"dropout": 0.1, **options})
-    return head(lambda *_: encoder, dict(features), is_training)
+    return make_head(2, dropout)(lambda *_: encoder, features, is_training)
 
 
-class TestHead:
-    @pytest.mark.parametrize(
-        ("is_training", "dropout", "drops"),
-        [(True, 0.1, True), (True, 0.0, False), (False, 0.1, False)],
-    )
-    def test_dropout_in_training(self, is_training, dropout, drops):
-        """Other units are left out at every step; which ones is a function of the step."""
+@pytest.mark.parametrize(
+    ("is_training", "dropout", "drops"),
+    [(True, 0.1, True), (True, 0.0, False), (False, 0.1, False)],
+)
+def test_dropout_in_training(is_training, dropout, drops):
+    """Other units are left out at every step; which ones is a function of the step."""
 
-        def build(pooled):
-            features = {"label_ids": tf.constant(LABELS)}
-            return head_output(pooled, is_training, features, dropout=dropout).predictions["logits"]
+    def build(pooled):
+        features = {"label_ids": tf.constant(LABELS)}
+        return head_output(pooled, is_training, features, dropout).predictions["logits"]
 
-        (first, second), _ = runs_of(build, 2)
-        assert np.array_equal(first, second) != drops
-        np.testing.assert_array_equal(runs_of(build, 2)[0], [first, second])
+    (first, second), _ = runs_of(build, 2)
+    assert np.array_equal(first, second) != drops
+    np.testing.assert_array_equal(runs_of(build, 2)[0], [first, second])
 
-    def test_its_dropout_has_a_place_of_its_own(self):
-        rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-        config = AlbertConfig(**{**CONFIG.to_dict(), **rates})
+
+def test_prediction_needs_no_labels_and_passes_them_on():
+    outputs = {"probabilities", "predictions", "logits"}
+    given = {"label_ids": tf.constant(LABELS), "is_real_example": tf.ones([6])}
+    for features in ({}, given):
         with tf.Graph().as_default():
-            tf.set_random_seed(1)
-            model = AlbertModel(config, True, *[tf.zeros([2, 5], tf.int32)] * 3)
-            classify(model.get_pooled_output(), None, 0.1, num_labels=2)
-            places = tf.get_collection(mask_seeds.PLACES)
-        assert len(places) == len(set(places)) == 1 + 3 * config.num_hidden_layers + 1
-        assert "classifier" in places
-
-    def test_prediction_needs_no_labels_and_passes_them_on(self):
-        outputs = {"probabilities", "predictions", "logits"}
-        with tf.Graph().as_default():
-            found = head_output(tf.constant(POOLED), False)
-            assert found.loss is None
-            assert found.predictions.keys() == found.exported.keys() == outputs
-        with tf.Graph().as_default():
-            given = {"label_ids": tf.constant(LABELS), "is_real_example": tf.ones([6])}
-            found = head_output(tf.constant(POOLED), False, given)
-            assert found.predictions.items() >= given.items()
-            assert found.exported.keys() == outputs
-
-    def test_a_threshold_is_exported_only(self):
-        def build(pooled):
-            found = head_output(pooled, False, threshold=0.25)
-            assert "threshold" not in found.predictions
-            return found.exported["threshold"]
-
-        assert runs_of(build)[0] == [0.25]
-
-
-def test_training_lowers_the_loss():
-    mask = (np.arange(12) < np.array([[9], [12], [4], [7], [12], [5]])).astype(np.int32)
-    ids = np.random.RandomState(1).randint(5, 60, mask.shape) * mask
-    training = OptimizerOptions(0.01, num_train_steps=10)
-    model_fn = make_model_fn(CONFIG, make_head(2, dropout=0.1), ModelOptions(training))
-    with tf.Graph().as_default(), quick_session() as session:
-        tf.set_random_seed(5)
-        values = (ids, mask, mask * (np.arange(12) > 3))
-        keys = ("input_ids", "input_mask", "segment_ids")
-        given = {k: tf.constant(v, tf.int32) for k, v in zip(keys, values, strict=True)}
-        given["label_ids"] = tf.constant(LABELS)
-        spec = model_fn(given, None, estimators.ModeKeys.TRAIN, {})
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
-        assert session.run(tf.train.get_global_step()) == 10
-    assert losses[-1] < losses[0]
+            found = head_output(tf.constant(POOLED), False, features)
+        assert found.loss is None and found.exported.keys() == outputs
+        assert found.predictions.keys() == {*outputs, *features}

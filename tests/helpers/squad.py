@@ -36,13 +36,9 @@ def make_squad(seed: int, articles: int) -> dict:
                 start = rng.choice(places)
                 answer = text[start:].split()[0].strip(".")
                 before = text[:start].split()[-1]
-                qas.append(
-                    {
-                        "id": f"{seed}-{a}-{p}-{q}",
-                        "question": f"What comes after {before}?",
-                        "answers": [{"text": answer, "answer_start": start}],
-                    }
-                )
+                answers = [{"text": answer, "answer_start": start}]
+                question = {"id": f"{seed}-{a}-{p}-{q}", "question": f"What comes after {before}?"}
+                qas.append({**question, "answers": answers})
             paragraphs.append({"context": text, "qas": qas})
         data.append({"title": f"Article {a}", "paragraphs": paragraphs})
     return {"version": "1.1", "data": data}
@@ -63,17 +59,10 @@ def make_squad_files(folder: pathlib.Path) -> None:
     train_tokenizer(folder / "text.txt", folder / "spm", 200)
     model = spm.SentencePieceProcessor(model_file=str(folder / "spm.model"))
     write_vocabulary(folder / "vocab.txt", texts, model.get_piece_size())
-    config = {
-        "vocab_size": model.get_piece_size(),
-        "embedding_size": 16,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-        "max_position_embeddings": 128,
-        "hidden_dropout_prob": 0.1,
-        "attention_probs_dropout_prob": 0.1,
-    }
+    sizes = {"embedding_size": 16, "hidden_size": 32, "intermediate_size": 64}
+    sizes |= {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 128}
+    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    config = {"vocab_size": model.get_piece_size(), **sizes, **rates}
     (folder / "albert.json").write_text(json.dumps(config), encoding="utf-8")
     del config["embedding_size"]
     (folder / "bert.json").write_text(json.dumps(config), encoding="utf-8")

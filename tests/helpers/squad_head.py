@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from encoder_task import Head, HeadOutput
 from modeling import AlbertConfig, Encoder
+from runtime import estimators
+from runtime.training import graph_keys
 from tests.helpers.sessions import quick_session
 
 CONFIG = AlbertConfig(
@@ -77,3 +80,43 @@ def build_heads(
             name: head(lambda *_: encoder, features, is_training)
             for name, (head, is_training) in heads.items()
         }
+
+
+def train_golden(
+    figures: Mapping[str, np.ndarray],
+    model_fn: Callable[..., Any],
+    keys: Sequence[str],
+    weights: Mapping[str, np.ndarray],
+    fetches: Callable[[dict[str, tf.Tensor]], Any],
+) -> Any:
+    """Trains as the reference did, from weights of the head on; compares losses and final norms.
+
+    Returns what `fetches` asks for, of the features and before the first step.
+    """
+    with tf.Graph().as_default(), quick_session() as session:
+        features = placeholders(keys, length=128)
+        spec = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
+        wanted = fetches(features)
+        to_hooks = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
+        session.run(tf.global_variables_initializer())
+        variables = {v.op.name: v for v in tf.trainable_variables()}
+        for name, value in weights.items():
+            variables[name].load(value, session)
+        feeds = [
+            {features[key]: figures[key][8 * step : 8 * step + 8] for key in keys}
+            for step in range(int(figures["num_train_steps"]))
+        ]
+        first, losses = session.run(wanted, feeds[0]), []
+        for feed in feeds:
+            loss, reported, _ = session.run([spec.loss, to_hooks, spec.train_op], feed)
+            assert reported == [loss, feed[features["input_mask"]].sum()]
+            losses.append(loss)
+        trained = session.run(variables)
+    np.testing.assert_allclose(losses, figures["losses"], atol=1e-4)
+    expected = dict(zip(figures["final_norm_names"], figures["final_norms"], strict=True))
+    assert trained.keys() == expected.keys()
+    for name, norm in expected.items():
+        # A bias on the scores of all ends has no gradient but rounding.
+        tolerance = 2e-5 if "end_logits/dense_1/bias" not in name else 1e-3
+        assert np.linalg.norm(trained[name]) == pytest.approx(norm, rel=1e-4, abs=tolerance), name
+    return first

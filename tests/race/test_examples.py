@@ -6,7 +6,7 @@ import pytest
 
 from race.examples import InputExample, RaceProcessor, filled_in
 from runtime.errors import UserError
-from tests.helpers.race import passage, write_race
+from tests.helpers.race import write_race
 
 PASSAGE = {
     "id": "high1.txt",
@@ -40,37 +40,24 @@ def test_a_question_is_joined_with_each_option(read):
     assert first == InputExample("high1.txt", "rivers run to the sea.", None, behind, 0)
     filled = [f"they run to {option} ." for option in ("it", "you", "me", "us")]
     assert second == InputExample("high1.txt", "rivers run to the sea.", None, filled, 2)
-
-
-def test_without_sentencepiece_texts_stay(read):
     first, _ = read(json.dumps(PASSAGE), use_spm=False)
     assert first.context_sentence == PASSAGE["article"]
 
 
 def test_both_layouts_and_levels(tmp_path):
-    """Middle schools come first; files of a passage each come by name."""
-    write_race(tmp_path, "abc", count=3)
-    data_dir = str(tmp_path)
+    """Middle schools come first; files of a passage each come by name. Whoever has put all of a
+    level together may have left the files beside it."""
+    folder = tmp_path / "a*[1]"
+    folder.mkdir()
+    write_race(folder, "abc", count=3)
+    data_dir = str(folder)
     ids = [e.example_id for e in processor().get_test_examples(data_dir)]
     assert ids == [f"middle{2000 + n}.txt" for n in (0, 0, 1, 1, 2, 2)] * 2
-    (tmp_path / "RACE" / "dev" / "high" / "all.txt").write_text(json.dumps(PASSAGE))
-    for options, count in (({"high_only": True}, 2), ({"middle_only": True}, 6), ({}, 8)):
-        assert len(processor(**options).get_dev_examples(data_dir)) == count
-
-
-def test_all_of_a_level_in_one_file_stands_alone(tmp_path):
-    """Who has put it together may have left the files beside it."""
-    write_race(tmp_path, "abc", count=3)
-    (tmp_path / "RACE" / "test" / "high" / "all.txt").write_text(json.dumps(PASSAGE))
-    (path,) = processor(high_only=True).files_of(str(tmp_path), "test")
-    assert path.endswith("high/all.txt")
-
-
-@pytest.mark.parametrize("name", ["[1]", "a*"])
-def test_a_folder_with_signs_in_its_name(tmp_path, name):
-    (tmp_path / name).mkdir()
-    write_race(tmp_path / name, "abc", count=2)
-    assert len(processor().get_test_examples(str(tmp_path / name))) == 8
+    for part in ("dev", "test"):
+        (folder / "RACE" / part / "high" / "all.txt").write_text(json.dumps(PASSAGE))
+        for options, count in (({"high_only": True}, 2), ({"middle_only": True}, 6), ({}, 8)):
+            read = getattr(processor(**options), f"get_{part}_examples")
+            assert len(read(data_dir)) == count
 
 
 @pytest.mark.parametrize(
@@ -102,7 +89,7 @@ def test_a_passage_that_is_none(read, tmp_path, change, words):
         ("{", "line 1 is not JSON"),
         ("[]", "line 1: no JSON object"),
         ("", "have no questions"),
-        (json.dumps(passage(1, "abc", questions=0)), "have no questions"),
+        (json.dumps({**PASSAGE, "questions": [], "options": [], "answers": []}), "no questions"),
     ],
 )
 def test_a_file_that_is_none(read, content, words):

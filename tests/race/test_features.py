@@ -28,51 +28,42 @@ def tokenizer(squad_dir):
 EXAMPLE = InputExample("id", "n r l s c m", None, ["n", "r l", "s c m e", ""], 2)
 
 
-def words_of(tokenizer, sequences):
-    return [
-        " ".join(tokenizer.convert_ids_to_tokens(sequence.ids)).replace("▁", "")
-        for sequence in sequences
-    ]
+def words_of(example, tokenizer, *lengths):
+    sequences = make_sequences(example, tokenizer, *lengths)
+    pieces = [tokenizer.convert_ids_to_tokens(sequence.ids) for sequence in sequences]
+    return [" ".join(tokens).replace("▁", "") for tokens in pieces]
 
 
 def test_the_end_of_the_passage_and_the_beginning_of_the_question_are_cut_off(tokenizer):
-    sequences = make_sequences(EXAMPLE, tokenizer, max_seq_length=8, max_qa_length=3)
-    assert words_of(tokenizer, sequences) == [
+    assert words_of(EXAMPLE, tokenizer, 8, 3) == [
         "[CLS] n r l s [SEP] n [SEP]",
         "[CLS] n r l [SEP] r l [SEP]",
         "[CLS] n r [SEP] c m e [SEP]",
         "[CLS] n r l s c [SEP]",
     ]
-    assert [sequence.first for sequence in sequences] == [6, 5, 4, 7]
+    # Before every ending there may stand the same.
+    first, *_ = words_of(EXAMPLE._replace(start_ending="e"), tokenizer, 12, 5)
+    assert first == "[CLS] n r l s c m [SEP] e n [SEP]"
 
 
-def test_the_beginning_of_every_ending(tokenizer):
-    example = EXAMPLE._replace(start_ending="e")
-    first, *_ = make_sequences(example, tokenizer, 12, 5)
-    assert words_of(tokenizer, [first]) == ["[CLS] n r l s c m [SEP] e n [SEP]"]
-
-
-def test_records(tokenizer):
-    (record,) = make_records([EXAMPLE], tokenizer, (8, 3))
+def test_records(tokenizer, tmp_path):
+    """They have the sequences end to end."""
+    path, lengths = str(tmp_path / "features"), (8, tokenizer)
+    file_based_convert_examples_to_features([EXAMPLE] * 3, list("ABCD"), *lengths, path, 3)
+    records = list(tf.io.tf_record_iterator(path))
+    assert records == make_records([EXAMPLE], tokenizer, (8, 3)) * 3
+    arguments = {"task_name": "race", "use_tpu": False, "bsz": 2, "multiple": 4}
+    input_fn = file_based_input_fn_builder(path, 8, False, False, **arguments)
     with tf.Graph().as_default(), tf.Session() as session:
-        values = session.run(tf.io.parse_single_example(record, feature_spec([4, 8])))
-    feature = convert_single_example(0, EXAMPLE, 4, 8, tokenizer, 3)
+        batch = session.run(tf.data.make_one_shot_iterator(input_fn({})).get_next())
+        values = session.run(tf.io.parse_single_example(records[0], feature_spec([4, 8])))
+    assert batch["input_ids"].shape == (2, 32)
+    feature = convert_single_example(0, EXAMPLE, 4, *lengths, 3)
     for key in ("input_ids", "input_mask", "segment_ids"):
         np.testing.assert_array_equal(values[key], getattr(feature, key))
     assert values["label_ids"] == feature.label_id == 2
     assert values["is_real_example"] == feature.is_real_example
     assert feature.example_id == "id"
-
-
-def test_the_references_files_have_the_sequences_end_to_end(tokenizer, tmp_path):
-    path = str(tmp_path / "features")
-    file_based_convert_examples_to_features([EXAMPLE] * 3, list("ABCD"), 8, tokenizer, path, 3)
-    assert list(tf.io.tf_record_iterator(path)) == make_records([EXAMPLE], tokenizer, (8, 3)) * 3
-    arguments = {"task_name": "race", "use_tpu": False, "bsz": 2, "multiple": 4}
-    input_fn = file_based_input_fn_builder(path, 8, False, False, **arguments)
-    with tf.Graph().as_default(), tf.Session() as session:
-        batch = session.run(tf.data.make_one_shot_iterator(input_fn({})).get_next())
-    assert batch["input_ids"].shape == (2, 32)
 
 
 def test_golden(shared):

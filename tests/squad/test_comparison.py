@@ -36,11 +36,8 @@ def test_pairs_count_and_not_two_samples():
     assert (found.better, found.worse) == (["0"], [])
     assert 0 == found.low < found.high < 0.5
     assert compare(first, first, seed=1)[:3] == (0, 0, 0)
-
-
-def test_questions_of_one_system_only_do_not_count():
-    found = compare({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0}, seed=1)
-    assert found[:4] == (100, 100, 100, ["b"])
+    # Questions of one system only do not count.
+    assert compare({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0}, seed=1)[:4] == (100,) * 3 + (["b"],)
 
 
 def test_spread_by_hand():
@@ -52,27 +49,16 @@ def test_spread_by_hand():
 @pytest.fixture
 def questions(tmp_path):
     """One with the answer "cat", one without an answer, and one that nothing is predicted for."""
-    qas = [
-        {"id": "a", "question": "?", "answers": [{"text": "cat"}], "is_impossible": False},
-        {"id": "b", "question": "?", "answers": [], "is_impossible": True},
-        {"id": "c", "question": "?", "answers": [{"text": "dog"}], "is_impossible": False},
-    ]
+    true = {"a": [{"text": "cat"}], "b": [], "c": [{"text": "dog"}]}
+    qas = [{"id": i, "question": "?", "answers": texts} for i, texts in true.items()]
+    qas[1]["is_impossible"] = True
     path = tmp_path / "dev.json"
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "", "qas": qas}]}]}))
     return Questions(str(path))
 
 
-def test_abstentions_by_odds(questions):
-    answers = {"a": "cat", "b": "cat"}
-    odds = {"a": 0.5, "b": 2.0}
-    for threshold, exact in ((3.0, 50.0), (1.0, 100.0), (0.0, 50.0)):
-        predictions = Predictions(answers, odds, threshold)
-        predictions.check(questions)
-        assert predictions.scores(questions)["exact"] == exact
-        assert sum(predictions.raw_scores(questions)[0].values()) == 2 * exact / 100
-
-
 def test_odds_of_another_run(questions):
+    """Abstentions by odds: tests/test_evaluate.py."""
     with pytest.raises(UserError, match=r"^1 questions .* the first is b: the files"):
         Predictions({"a": "cat", "b": ""}, {"a": 0.5}).check(questions)
 

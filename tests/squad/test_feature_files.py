@@ -6,9 +6,7 @@ How any cached file is found whole, damaged or foreign: `tests/runtime/data/test
 import json
 import logging
 import os
-import pickle
 import shutil
-import sys
 import time
 
 import numpy as np
@@ -26,10 +24,7 @@ from squad.feature_files import FeatureOptions, SquadFeatures
 from squad.features import WindowMaker
 from squad.records import feature_spec
 from squad_utils import FeatureWriter
-from tests.helpers.files import change_header
-from tests.helpers.forking import ROOT
-from tests.helpers.running import assert_fails, run
-from tests.helpers.squad import squad_command
+from tests.helpers.files import change_header, write_records
 
 OPTIONS = FeatureOptions(64, 16, 20)
 
@@ -37,20 +32,6 @@ OPTIONS = FeatureOptions(64, 16, 20)
 @pytest.fixture(scope="module")
 def tokenizer(squad_dir):
     return tokenization.FullTokenizer(None, True, str(squad_dir / "spm.model"))
-
-
-@pytest.fixture
-def log(caplog, monkeypatch):
-    """The log since it was last asked for."""
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
-    caplog.set_level(logging.INFO, tf.get_logger().name)
-
-    def text():
-        messages = "\n".join(f"{r.levelname}: {r.getMessage()}" for r in caplog.records)
-        caplog.clear()
-        return messages
-
-    return text
 
 
 class Place:
@@ -96,10 +77,7 @@ class Place:
         for feature in features:
             writer.process_feature(feature)
         writer.close()
-        return writer
-
-    def write_as_the_reference(self):
-        self.write(self.features())
+        assert (writer.num_features, writer.is_training) == (len(features), self.training)
 
     def edit_input(self, edit):
         """Changes the content of the input, by a function of its articles."""
@@ -132,6 +110,10 @@ def fields(record):
     return {key: list(value.int64_list.value) for key, value in found.items()}
 
 
+def records_of(place):
+    return list(tf.io.tf_record_iterator(str(place.records)))
+
+
 def assert_same_places(found, expected):
     for a, b in zip(found, expected, strict=True):
         assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
@@ -150,7 +132,7 @@ class TestWritten:
         assert file[:3] == (str(place.records), 12, len(features)) and len(features) > 20
         names = {"f.tf_record", "f.tf_record.json"} | (set() if place.training else {"left.npz"})
         assert place.listing().keys() == names
-        records = list(tf.io.tf_record_iterator(str(place.records)))
+        records = records_of(place)
         rows = list(map(fields, records))
         for row, feature in zip(rows, features, strict=True):
             keys = ("input_ids", "input_mask", "segment_ids", "p_mask")
@@ -166,12 +148,15 @@ class TestWritten:
             for key, found in tf.io.parse_example(records, spec).items():
                 assert found.shape[1:] == ([64] if len(rows[0][key]) > 1 else [])
                 assert np.reshape(found, [len(rows), -1]).tolist() == [row[key] for row in rows]
-        writer = place.write(features)
-        assert list(map(fields, tf.io.tf_record_iterator(writer.filename))) == rows
-        assert (writer.num_features, writer.is_training) == (len(features), place.training)
+        place.write(features)
+        assert list(map(fields, records_of(place))) == rows
 
     def test_the_left_file_has_the_rest_and_needs_no_pickle(self, prediction):
-        _, left = prediction.make()
+        """Of a paragraph without words there is nothing."""
+        prediction.edit_input(lambda data: data[0]["paragraphs"][0].update(context=" "))
+        file, left = prediction.make()
+        assert file.num_examples == 12
+        assert {entry.example_index for entry in left} == set(range(3, 12))
         for entry, feature in zip(left, prediction.features(), strict=True):
             offset = feature.segment_ids.index(1)
             assert entry[:3] == (feature.unique_id, feature.example_index, offset)
@@ -185,15 +170,9 @@ class TestWritten:
     def test_questions_left_out_are_logged_and_counted(self, training, log):
         training.edit_input(lambda data: data[0]["paragraphs"][0]["qas"][1].update(answers=[]))
         assert training.make()[0].num_examples == 11
-        assert "1 questions left out: there is no answer" in log()
+        assert any("1 questions left out: there is no answer" in line for line in log())
         facts = json.loads(training.header.read_text(encoding="utf-8"))["facts"]
         assert facts["left_out"] == {"there is no answer": 1}
-
-    def test_an_empty_paragraph_in_prediction(self, prediction):
-        prediction.edit_input(lambda data: data[0]["paragraphs"][0].update(context=" "))
-        file, left = prediction.make()
-        assert file.num_examples == 12
-        assert {entry.example_index for entry in left} == set(range(3, 12))
 
     def test_the_bytes_are_a_function_of_the_input_alone(self, place, monkeypatch):
         """For any number of workers, on any day."""
@@ -206,87 +185,63 @@ class TestWritten:
             for path in place.out.iterdir():
                 path.unlink()
         assert listings[0] == listings[1] == listings[2]
-
-    def test_workers_are_used(self, training, monkeypatch):
-        monkeypatch.setattr(SquadFeatures, "chunk", 3)
         monkeypatch.setattr(WindowMaker, "windows", lambda *args: os._exit(3))
-        training.workers = 2
         with pytest.raises(UserError, match="worker process died"):
-            training.make()
-        assert training.listing() == {}
+            place.make()
 
 
-def test_files_are_reused(place, log, monkeypatch):
-    """Nothing is computed and nothing written, also where the input has another name."""
-    built = place.make()
-    before, times = place.listing(), [path.stat().st_mtime_ns for path in place.out.iterdir()]
-    assert "Reusing" not in log()
+def test_files_are_reused(prediction, log, monkeypatch):
+    """Nothing is computed, also where the input has another name."""
+    built = prediction.make()
+    before = prediction.listing()
     monkeypatch.setattr(WindowMaker, "windows", None)
-    place.input = place.input.rename(place.input.with_name("renamed.json"))
-    again = place.make()
-    assert f"INFO: Reusing {place.records}" in log()
-    assert again[0] == built[0] and place.listing() == before
-    assert [path.stat().st_mtime_ns for path in place.out.iterdir()] == times
-    if not place.training:
-        assert_same_places(again[1], built[1])
+    prediction.input = prediction.input.rename(prediction.input.with_name("renamed.json"))
+    log()
+    again = prediction.make()
+    assert f"Reusing {prediction.records} and {prediction.left}" in log()
+    assert again[0] == built[0] and prediction.listing() == before
+    assert_same_places(again[1], built[1])
 
 
 class TestMadeAnew:
-    def check(self, place, log, reason):
-        """For the reason, and not once more."""
-        log()
-        place.make()
-        assert f"INFO: {place.records} is made anew: {reason}" in log()
-        assert place.source().state() == "reused"
+    @staticmethod
+    def check(place, reason):
+        assert place.source().state().startswith(f"to be made anew: {reason}")
 
-    @pytest.mark.parametrize(
-        ("name", "value"), [("max_seq_length", 60), ("doc_stride", 8), ("max_query_length", 5)]
-    )
-    def test_another_length(self, place, log, name, value):
-        place.make()
-        place.options = OPTIONS._replace(**{name: value})
-        reason = f"it was made with {name} {getattr(OPTIONS, name)}, now it is {value}"
-        self.check(place, log, reason)
-
-    def test_another_tokenizer(self, place, log, squad_dir):
-        place.make()
-        path = str(squad_dir / "spm.model")
-        place.tokenizer = tokenization.FullTokenizer(None, False, path)
-        self.check(place, log, "it was made with do_lower_case True, now it is False")
-        place.tokenizer = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"), False)
-        self.check(place, log, "it was made with tokenizer_sha256")
-
-    def test_another_input_or_use(self, place, log):
-        """White space counts as well."""
-        place.make()
-        place.input.write_bytes(place.input.read_bytes() + b"\n")
-        self.check(place, log, "it was made with input_sha256")
-        place.training = not place.training
-        self.check(place, log, f"it was made with is_training {not place.training}")
-
-    def test_older_rules(self, place, monkeypatch, log):
-        """In training alone: how answers are placed changes nothing of what is predicted."""
+    def test_from_something_else(self, place, squad_dir, monkeypatch):
+        """In training by older rules, too: how answers are placed changes no prediction."""
         with monkeypatch.context() as patch:
             patch.setattr(feature_files, "_TRAINING_VERSION", None)
             place.make()
-        log()
-        place.make()
-        reason = f"{place.records} is made anew: it was made with rules of version None, now it is"
-        assert (reason in log()) == place.training
+        if place.training:
+            self.check(place, "it was made with rules of version None, now it is")
+            place.make()
+        assert place.source().state() == "reused"
+        for name, value in {"max_seq_length": 60, "doc_stride": 8, "max_query_length": 5}.items():
+            place.options = OPTIONS._replace(**{name: value})
+            was = getattr(OPTIONS, name)
+            self.check(place, f"it was made with {name} {was}, now it is {value}")
+        place.options, tokenizer = OPTIONS, place.tokenizer
+        place.tokenizer = tokenization.FullTokenizer(None, False, str(squad_dir / "spm.model"))
+        self.check(place, "it was made with do_lower_case True, now it is False")
+        place.tokenizer = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"))
+        self.check(place, "it was made with tokenizer_sha256")
+        place.tokenizer, place.training = tokenizer, not place.training
+        self.check(place, f"it was made with is_training {not place.training}")
+        place.training = not place.training
+        # White space counts as well.
+        place.input.write_bytes(place.input.read_bytes() + b"\n")
+        self.check(place, "it was made with input_sha256")
 
-    @pytest.mark.parametrize("key", ["num_examples", "num_features"])
-    def test_a_header_without_a_number(self, training, log, key):
-        training.make()
-        change_header(training.header, key, key[:-1] + "z", with_hash=False)
-        self.check(training, log, f"its header {training.header} is damaged")
-
-    def test_damaged_files(self, prediction, log):
+    def test_damage(self, prediction):
         prediction.make()
-        for path in (prediction.records, prediction.left):
-            change_byte(path, 300)
-            self.check(prediction, log, f"the content of {path} is not what was written")
-        prediction.left = prediction.out / "other_left.npz"
-        self.check(prediction, log, f"{prediction.left} is missing")
+        header = prediction.header.read_text(encoding="utf-8")
+        for key in ("num_examples", "num_features"):
+            change_header(prediction.header, key, key[:-1] + "z", with_hash=False)
+            self.check(prediction, f"its header {prediction.header} is damaged")
+            prediction.header.write_text(header, encoding="utf-8")
+        change_byte(prediction.left, 300)
+        self.check(prediction, f"the content of {prediction.left} is not what was written")
 
 
 def refused(place, match):
@@ -298,25 +253,14 @@ def refused(place, match):
     assert place.listing() == before
 
 
-class Trap:
-    """Makes a folder when it is loaded."""
-
-    def __init__(self, path):
-        self._path = str(path)
-
-    def __reduce__(self):
-        return os.mkdir, (self._path,)
-
-
 class TestForeign:
     """Files without our header."""
 
     def test_are_used_with_a_warning_of_the_first_worker(self, place, log, monkeypatch):
         _, expected = place.make()
         place.header.unlink()
-        if not place.training:
-            place.left.unlink()
-        place.write_as_the_reference()
+        place.left.unlink(missing_ok=True)
+        place.write(place.features())
         before = place.listing()
         # The folder may be one that cannot be written, and on a Gaudi a session before the bridge
         # is loaded ends the process.
@@ -328,7 +272,8 @@ class TestForeign:
             file, left = place.make()
             assert file[:3] == (str(place.records), 12, len(place.features()))
             assert file.made_elsewhere and place.listing() == before
-            assert log().count(f"WARNING: {place.records} has no header of ours") == (rank == 0)
+            warnings = [line.partition(": its")[0] for line in log(logging.WARNING)]
+            assert warnings == [f"{place.records} has no header of ours"] * (rank == 0)
             if not place.training:
                 assert_same_places(left, expected)
         assert place.source().state() == "there, without a header of ours"
@@ -336,79 +281,61 @@ class TestForeign:
     def test_p_mask_is_not_needed(self, training):
         """Files for SQuAD 1.1 may lack it."""
         fields = {key: [1] * 64 for key in ("input_ids", "input_mask", "segment_ids")}
-        fields |= {key: [1] for key in ("unique_ids", "start_positions", "end_positions")}
-        with tf.io.TFRecordWriter(str(training.records)) as writer:
-            writer.write(serialize({**fields, "is_impossible": [0]}))
+        numbers = ("unique_ids", "start_positions", "end_positions", "is_impossible")
+        write_records(training.records, [serialize({**fields, **{key: [1] for key in numbers}})])
         assert training.make()[0].num_features == 1
 
-    @pytest.mark.parametrize("value", [200, -1])
-    def test_ids_of_another_vocabulary(self, place, value):
+    def test_ids_of_another_vocabulary_and_answers_beyond_the_end(self, place):
         assert place.tokenizer.size == 200
-        features = place.features()
-        features[5].input_ids[3] = value % 2**64
-        place.write(features)
-        refused(place, rf"no file of features.*\(record 5 has {value} in input_ids, .* below 200\)")
+        for key, value, limit in (
+            ("input_ids", 200, 200),
+            ("input_ids", -1, 200),
+            *((key, 64, 64) for key in ("start_positions", "end_positions") if place.training),
+        ):
+            features = place.features()
+            if key == "input_ids":
+                features[5].input_ids[3] = value % 2**64
+            else:
+                setattr(features[5], key.removesuffix("s"), value)
+            place.write(features)
+            message = rf"\(record 5 has {value} in {key}, which must be below {limit}\)"
+            refused(place, f"no file of features.*{message}")
 
-    @pytest.mark.parametrize("key", ["start_position", "end_position"])
-    def test_answers_beyond_the_end(self, training, key):
-        features = training.features()
-        setattr(features[0], key, 64)
-        training.write(features)
-        refused(training, rf"\(record 0 has 64 in {key}s, which must be below 64\)")
-
-    @pytest.mark.parametrize("kind", ["text", "empty", "length", "keys", "garbage", "truncated"])
-    def test_other_files(self, place, kind):
-        if kind == "length":
-            place.options = OPTIONS._replace(max_seq_length=48)
-        place.write_as_the_reference()
+    def test_other_files(self, place):
+        place.options = OPTIONS._replace(max_seq_length=48)
+        place.write(place.features())
+        message = "is no file of features of length 64; it is neither read nor replaced"
         place.options = OPTIONS
-        content = place.records.read_bytes()
-        changed = {"text": b"my notes\n" * 20, "empty": b"", "truncated": content[:-10]}
-        if kind in changed:
-            place.records.write_bytes(changed[kind])
-        elif kind != "length":
-            other = serialize({"input_ids": [1] * 64, "label_ids": [1]})
-            records = list(tf.io.tf_record_iterator(str(place.records)))
-            with tf.io.TFRecordWriter(str(place.records)) as writer:
-                for record in (*records[:-1], other if kind == "keys" else b"\xff" * 30):
-                    writer.write(record)
-        refused(place, "is no file of features of length 64; it is neither read nor replaced")
-
-    def test_a_damaged_record(self, place):
-        """Its content is not what its checksum says."""
-        place.write_as_the_reference()
+        refused(place, message)
+        place.write(place.features())
+        content, (*records, _) = place.records.read_bytes(), records_of(place)
+        for other in (b"my notes\n" * 20, b"", content[:-10]):
+            place.records.write_bytes(other)
+            refused(place, message)
+        for other in (serialize({"input_ids": [1] * 64, "label_ids": [1]}), b"\xff" * 30):
+            write_records(place.records, [*records, other])
+            refused(place, message)
+        place.records.write_bytes(content)
+        # Its content is not what its checksum says.
         change_byte(place.records, -40)
         refused(place, str(place.records))
 
-    @pytest.mark.parametrize("difference", ["question", "fewer", "more", "stride"])
-    def test_of_other_questions(self, prediction, difference):
-        prediction.write_as_the_reference()
-
-        def edit(articles):
-            questions = articles[1]["paragraphs"][1]["qas"]
-            if difference == "question":
-                questions[-1]["question"] = "What came before?"
-            elif difference == "fewer":
-                questions.pop()
-            else:
-                questions.append({**questions[0], "id": "one more"})
-
-        if difference != "stride":
-            prediction.edit_input(edit)
-        else:
-            prediction.options = OPTIONS._replace(doc_stride=17)
-        refused(prediction, "holds other features than --predict_file and the flags give")
-        with pytest.raises(UserError, match="holds other features than --predict_file"):
+    def test_of_other_questions(self, prediction):
+        prediction.write(prediction.features())
+        content = prediction.input.read_bytes()
+        message = "holds other features than --predict_file and the flags give"
+        for edit in (
+            lambda questions: questions[-1].update(question="What came before?"),
+            lambda questions: questions.pop(),
+            lambda questions: questions.append({**questions[0], "id": "one more"}),
+        ):
+            prediction.edit_input(lambda data, edit=edit: edit(data[1]["paragraphs"][1]["qas"]))
+            refused(prediction, message)
+            prediction.input.write_bytes(content)
+        prediction.options = OPTIONS._replace(doc_stride=17)
+        refused(prediction, message)
+        with pytest.raises(UserError, match=message):
             prediction.source().state()
-
-    @pytest.mark.parametrize("with_records", [True, False])
-    def test_a_pickle_as_left_file_is_not_loaded(self, prediction, with_records):
-        if with_records:
-            prediction.write_as_the_reference()
-        prediction.left.write_bytes(pickle.dumps(Trap(prediction.out / "sprung")))
-        refused(prediction, f"{prediction.left} exists and was not written by this program")
-        pickle.loads(prediction.left.read_bytes())
-        assert (prediction.out / "sprung").exists(), "the trap does not work"
 
 
 def test_a_left_file_that_is_replaced_before_it_is_read(prediction):
@@ -419,28 +346,3 @@ def test_a_left_file_that_is_replaced_before_it_is_read(prediction):
     prediction.make()
     with pytest.raises(UserError, match="was replaced while this job ran"):
         first.source_of(file)
-
-
-# run_squad_v1.py, with features that are replaced as soon as they are prepared.
-RUN = f"""
-import os, runpy, shutil, sys
-sys.path.insert(0, {str(ROOT)!r})
-from squad.feature_files import SquadFeatures
-prepare = SquadFeatures.prepared
-def replaced(self):
-    data = prepare(self)
-    (path,) = data.files
-    shutil.copy(path, path + ".new")
-    os.replace(path + ".new", path)
-    return data
-SquadFeatures.prepared = replaced
-runpy.run_path({str(ROOT / "run_squad_v1.py")!r}, run_name="__main__")
-"""
-
-
-def test_a_run_whose_features_are_replaced(squad_dir, tmp_path):
-    """By those of another job, after they were found right and before they are read."""
-    (tmp_path / "program.py").write_text(RUN)
-    command = squad_command(squad_dir, tmp_path / "out")
-    result = run([sys.executable, str(tmp_path / "program.py"), *command[2:]])
-    assert_fails(result, 1, "was replaced while this job ran; give each job")

@@ -23,7 +23,7 @@ from squad.predictions import (
     spans_v1,
 )
 from squad.token_places import PredictionFeature
-from squad_utils import InputFeatures, RawResult, RawResultV2, SquadExample
+from squad_utils import RawResult, RawResultV2, SquadExample
 
 LETTERS = "ab cd ef  gh ij"
 
@@ -46,12 +46,12 @@ def features_of(path, tokenizer):
     return examples, features
 
 
-def written_v1(examples, features, folder):
-    """The answers and the n-best lists for pseudo-random outputs, as they are written."""
-    spans, outputs = {}, list(map(pseudo_random_output, features))
-    squad_utils.accumulate_predictions_v1(spans, examples, features, outputs, 20, 30)
-    files = (str(folder / "predictions.json"), str(folder / "nbest.json"))
-    returned = squad_utils.write_predictions_v1(spans, examples, features, outputs, 20, 30, *files)
+def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options):
+    """The answers and the n-best lists as they are written."""
+    spans, arguments = {}, (examples, features, outputs, *lengths)
+    squad_utils.accumulate_predictions_v1(spans, *arguments)
+    files = [str(folder / name) for name in ("predictions.json", "nbest.json")]
+    returned = squad_utils.write_predictions_v1(spans, *arguments, *files, **options)
     written = [json.loads(open_text(file)) for file in files]
     assert returned == written[0]
     return written
@@ -83,7 +83,9 @@ class TestGolden:
 
     def test_version_1(self, shared, en8k, tmp_path):
         golden, path = shared / "golden/predictions_v1", shared / "data/squad/dev-v1.1.json"
-        answers, nbest = written_v1(*features_of(str(path), en8k), tmp_path)
+        examples, features = features_of(str(path), en8k)
+        outputs = list(map(pseudo_random_output, features))
+        answers, nbest = written_v1(examples, features, outputs, tmp_path)
         assert len(answers) == 608
         assert_golden(golden, answers, nbest)
         scores = squad_utils.evaluate_v1(json.loads(open_text(path))["data"], answers)
@@ -110,7 +112,8 @@ class TestGolden:
         """Google's BERT joins words by a space; here an answer is what stands in the paragraph."""
         tokenizer = tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
         examples, features = features_of(str(shared / "data/squad/dev-v1.1.json"), tokenizer)
-        answers, _ = written_v1(examples, features, tmp_path)
+        outputs = list(map(pseudo_random_output, features))
+        answers, _ = written_v1(examples, features, outputs, tmp_path)
         golden = json.loads(open_text(shared / "golden/predictions_bert_v1/predictions.json"))
         assert len(golden) == 608 and list(answers) == list(golden)
         differ = {qas_id for qas_id in golden if answers[qas_id] != golden[qas_id]}
@@ -133,23 +136,21 @@ class TestAQuestionAtATime:
             for i, index in enumerate((0, 0, 1, 3, 3))
         ]
         case = Case(texts, features, [[(rng.normal(size=8), rng.normal(size=8)) for _ in features]])
-        (results,), collected = case.models, {}
-        arguments = (case.examples, features, results, 3, 2)
-        squad_utils.accumulate_predictions_v1(collected, *arguments)
-        paths = [str(tmp_path / name) for name in ("answers", "nbest", "nbest2")]
-        expected = squad_utils.write_predictions_v1(collected, *arguments, *paths[:2], no_answer="")
-        nbest = NbestLists(str(tmp_path), 3)
+        (results,) = case.models
+        expected, _ = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
         by_id = {result.unique_id: result for result in results}
-        given = answer_questions(case.examples, features, by_id, spans_v1(3, 2), nbest)
-        assert given == expected
-        outputs = [best_of(result, 3) for result in results]
-        again = NbestLists(str(tmp_path), 3)
-        by_id = best_positions(outputs)
-        assert answer_questions(case.examples, features, by_id, spans_of_best(2), again) == given
-        assert list(again) == list(nbest)
-        nbest.write(paths[2])
-        assert open_text(paths[2]) == open_text(paths[1])
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["answers", "nbest", "nbest2"]
+        best = best_positions([best_of(result, 3) for result in results])
+        lists = []
+        for found, find_spans in ((by_id, spans_v1(3, 2)), (best, spans_of_best(2))):
+            nbest = NbestLists(str(tmp_path), 3)
+            given = answer_questions(case.examples, features, found, find_spans, nbest)
+            assert given == expected
+            lists.append(list(nbest))
+        assert lists[0] == lists[1]
+        nbest.write(str(tmp_path / "again"))
+        assert open_text(tmp_path / "again") == open_text(tmp_path / "nbest.json")
+        names = sorted(path.name for path in tmp_path.iterdir())
+        assert names == ["again", "nbest.json", "predictions.json"]
 
     def test_memory_does_not_grow_with_the_questions(self, tmp_path):
         def peak(count):
@@ -225,20 +226,6 @@ def make_feature(unique_id, example_index, offset, spans, best):
     )
 
 
-def as_input_features(feature, length):
-    """The same as the reference's class has it."""
-    offset, count = feature.doc_offset, len(feature.starts)
-    tokens = ["[CLS]"] + ["q"] * (offset - 2) + ["[SEP]"] + ["w"] * count + ["[SEP]"]
-    nothing = [0] * length
-    return InputFeatures(
-        *(feature.unique_id, feature.example_index, 0),
-        *(feature.starts.tolist(), feature.ends.tolist()),
-        dict(enumerate(feature.max_context.tolist(), start=offset)),
-        tokens,
-        *(nothing, nothing, nothing, len(tokens)),
-    )
-
-
 class Case:
     """Some questions, their features, and outputs of one or more models."""
 
@@ -250,22 +237,21 @@ class Case:
             for output in outputs
         ]
 
-    def answers(self, n_best, max_length, features=None, no_answer="-"):
-        spans = {}
-        features = self.features if features is None else features
+    def answers(self, n_best, max_length):
+        spans, known = {}, (self.examples, self.features)
         for results in self.models:
-            squad_utils.accumulate_predictions_v1(
-                spans, self.examples, features, results, n_best, max_length
-            )
-        entry = {**NO_ANSWER, "text": no_answer}
-        return _nbest_predictions(spans, self.examples, features, n_best, entry)
+            squad_utils.accumulate_predictions_v1(spans, *known, results, n_best, max_length)
+        return _nbest_predictions(spans, *known, n_best, {**NO_ANSWER, "text": "-"})
+
+    def written(self, folder, **options):
+        return written_v1(self.examples, self.features, self.models[0], folder, (3, 5), **options)
 
 
-def brute_force(case, n_best, max_length, no_answer="-"):
+def brute_force(case, n_best, max_length):
     """The n-best lists by the rules of the docstrings, one span after the other."""
     return {
         example.qas_id: ranked(case, index, example.paragraph_text, n_best, max_length)
-        or [(no_answer, 1.0, 0.0, 0.0)]
+        or [("-", 1.0, 0.0, 0.0)]
         for index, example in enumerate(case.examples)
     }
 
@@ -303,19 +289,6 @@ def likeliest(scores, count):
     return sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:count]
 
 
-def as_tuples(nbest):
-    keys = ("text", "probability", "start_log_prob", "end_log_prob")
-    return {qas_id: [tuple(e[k] for k in keys) for e in nbest[qas_id]] for qas_id in nbest}
-
-
-def assert_same(got, expected):
-    assert got.keys() == expected.keys()
-    for qas_id, entries in expected.items():
-        assert [e[0] for e in got[qas_id]] == [e[0] for e in entries]
-        for a, b in zip(got[qas_id], entries, strict=True):
-            assert a[1:] == pytest.approx(b[1:], abs=1e-12)
-
-
 @st.composite
 def cases(draw):
     """A few questions on short texts; scores are few multiples of 1/4, so that many are equal."""
@@ -340,18 +313,20 @@ def cases(draw):
 @hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
 @hypothesis.settings(max_examples=100)
 def test_against_brute_force(case, n_best, max_length):
-    """By features of either class."""
-    expected = brute_force(case, n_best, max_length)
     got = case.answers(n_best, max_length)
-    assert_same(as_tuples(got), expected)
-    features = [as_input_features(feature, 12) for feature in case.features]
-    assert case.answers(n_best, max_length, features) == got
+    expected = brute_force(case, n_best, max_length)
+    assert got.keys() == expected.keys()
+    keys = ("text", "probability", "start_log_prob", "end_log_prob")
+    for qas_id, entries in expected.items():
+        assert [entry["text"] for entry in got[qas_id]] == [entry[0] for entry in entries]
+        for entry, values in zip(got[qas_id], entries, strict=True):
+            assert [entry[key] for key in keys[1:]] == pytest.approx(values[1:], abs=1e-12)
 
 
-def one_feature(*outputs, best=(True,) * 5, text="ab cd ef gh ij"):
+def one_feature(scores, text="ab cd ef gh ij"):
     """A case of one feature: the words of a text are tokens 3 to 7 of 9."""
     spans = [(3 * i, 3 * i + 1) for i in range(5)]
-    return Case([text], [make_feature(7, 0, 3, spans, best)], [[o] for o in outputs])
+    return Case([text], [make_feature(7, 0, 3, spans, [True] * 5)], [[scores]])
 
 
 def peaks(*places, low=-9.0):
@@ -362,40 +337,7 @@ def peaks(*places, low=-9.0):
     return scores
 
 
-def texts(nbest):
-    return [entry["text"] for entry in nbest["id0"]]
-
-
-# The longest answer, in tokens; starts and ends; what stands in the text; the answers.
-RULES = {
-    # Starts 3 and 5, ends 4 and 6: 3-4 scores 3.5, 3-6 2.5, 5-6 1.5, and 5-4 is none.
-    "by hand": (5, {3: 2.0, 5: 1.0}, {4: 1.5, 6: 0.5}, {}, ["ab cd", "ab cd ef gh"]),
-    # [CLS], the question and [SEP] score best, and are none.
-    "outside": (5, {0: 9, 2: 8, 8: 7, 4: 1}, {0: 9, 2: 8, 8: 7, 4: 1}, {}, ["cd"]),
-    "as long as it may be": (3, {3: 5.0}, {5: 5.0}, {}, ["ab cd ef"]),
-    "too long": (2, {3: 5.0}, {5: 5.0}, {}, ["-"]),
-    # The start needs the maximum context and the end does not.
-    "context": (5, {3: 5, 4: 1}, {5: 5.0}, {"best": (False, True) + (False,) * 3}, ["cd ef"]),
-    "a text counts once": (1, {3: 3, 5: 2}, {3: 3, 5: 2}, {"text": "go go go go go"}, ["go"]),
-}
-
-
 class TestRules:
-    @pytest.mark.parametrize("rule", RULES)
-    def test_answers(self, rule):
-        max_length, starts, ends, options, expected = RULES[rule]
-        count = 4 if rule == "outside" else 2
-        case = one_feature((peaks(*starts.items()), peaks(*ends.items())), **options)
-        assert texts(case.answers(count, max_length)) == expected
-
-    def test_probabilities(self):
-        case = one_feature((peaks((3, 2.0), (5, 1.0)), peaks((4, 1.5), (6, 0.5))))
-        entries = case.answers(2, 5)["id0"]
-        weights = math.exp(3.5), math.exp(2.5)
-        for entry, weight in zip(entries, weights, strict=True):
-            assert entry["probability"] == pytest.approx(weight / sum(weights))
-        assert (entries[1]["start_log_prob"], entries[1]["end_log_prob"]) == (2.0, 0.5)
-
     def test_very_large_and_very_small_scores(self):
         scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
         probabilities = [e["probability"] for e in one_feature((scores,) * 2).answers(5, 5)["id0"]]
@@ -416,37 +358,22 @@ class TestRules:
         assert spans == {0: {7: {(0, 1): [(2.0, 1.5)]}}}
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(case, **options):
-        spans, files = {}, [str(tmp_path / name) for name in ("p.json", "n.json")]
-        arguments = (case.examples, case.features, case.models[0], 3, 5)
-        squad_utils.accumulate_predictions_v1(spans, *arguments)
-        returned = squad_utils.write_predictions_v1(spans, *arguments, *files, **options)
-        predictions, nbest = (json.loads(open_text(file)) for file in files)
-        assert returned == predictions
-        return predictions, nbest
-
-    return write
-
-
-@pytest.mark.parametrize(
-    ("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")], ids=["default", "given"]
-)
-def test_questions_without_a_candidate(write, options, answer):
+@pytest.mark.parametrize(("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")])
+def test_questions_without_a_candidate(tmp_path, options, answer):
     """One has no feature; in the other one's no token has its maximum context."""
     feature = make_feature(1, 1, 3, [(0, 1)], [False])
     case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
-    predictions, nbest = write(case, **options)
+    predictions, nbest = case.written(tmp_path, **options)
     assert predictions == {"id0": answer, "id1": answer}
     entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
     assert nbest == {"id0": [entry], "id1": [entry]}
 
 
-def test_other_scripts_and_scores_of_any_kind(write):
+def test_other_scripts_and_scores_of_any_kind(tmp_path):
     scores = peaks((3, 1.0)).astype(np.float32)
-    predictions, nbest = write(one_feature((scores, scores), text="é\ud800 中文 ef gh ij"))
+    case = one_feature((scores, scores), text="é\ud800 中文 ef gh ij")
+    predictions, nbest = case.written(tmp_path)
     assert predictions == {"id0": "é\ud800"}
     assert nbest["id0"][0]["start_log_prob"] == 1.0
     scores = peaks((5, 1.0)).tolist()
-    assert write(one_feature((scores, scores)))[0] == {"id0": "ef"}
+    assert one_feature((scores, scores)).written(tmp_path)[0] == {"id0": "ef"}

@@ -140,12 +140,6 @@ def test_initial_weights_are_those_of_the_seed(make):
     assert sum(np.std(values) > 0 for values in first.values()) == 12
 
 
-def test_what_is_wanted(make):
-    assert make().wanted() == [TRAIN, DEV]
-    assert make("--train_file=").wanted() == [DEV]
-    assert make("--predict_file=").wanted() == [TRAIN]
-
-
 @pytest.mark.parametrize("flag", ["", "--trim_batches=false", "--mask_padding_in_loss=false"])
 def test_batches_are_cut_where_the_loss_does_not_see_it(make, flag):
     task = make(*filter(None, [flag]))
@@ -154,6 +148,8 @@ def test_batches_are_cut_where_the_loss_does_not_see_it(make, flag):
 
 def test_parts(make, tmp_path):
     task = make("--predict_feature_left_file=left")
+    assert task.wanted() == [TRAIN, DEV]
+    assert make("--train_file=").wanted() == [DEV] and make("--predict_file=").wanted() == [TRAIN]
     assert task.part(TRAIN).cached.paths == [f"{tmp_path}/out/train.tf_record"]
     assert task.part(DEV).cached.paths == [f"{tmp_path}/out/eval.tf_record", "left"]
     (tmp_path / "train.tf_record").touch()
@@ -213,21 +209,17 @@ class TestVersion2:
     def make_v2(self, make):
         return lambda *flags: make(*flags, task_class=SquadV2Task)
 
-    @pytest.mark.parametrize("name", ["start_n_top", "end_n_top"])
-    def test_more_places_than_tokens(self, make_v2, name):
-        assert make_v2(f"--{name}=64")
-        with pytest.raises(FlagError, match=f"--{name} 65 is more than the --max_seq_length 64"):
-            make_v2(f"--{name}=65")
-
-    def test_trims_without_a_condition(self, make_v2):
-        assert make_v2().trims and not make_v2("--trim_batches=false").trims
-
-    def test_dropout_of_the_head(self, make_v2):
-        """It counts where the encoder has none."""
-        for flags, has_dropout in (([], True), (["--dropout_prob=0"], False)):
+    def test_what_its_flags_shape(self, make_v2):
+        """Dropout of the head counts where the encoder has none."""
+        for name in ("start_n_top", "end_n_top"):
+            assert make_v2(f"--{name}=64")
+            message = f"--{name} 65 is more than the --max_seq_length 64"
+            with pytest.raises(FlagError, match=message):
+                make_v2(f"--{name}=65")
+        for flags, drops in (((), True), (("--dropout_prob=0", "--trim_batches=false"), False)):
             task = make_v2(*flags)
             task.config.hidden_dropout_prob = task.config.attention_probs_dropout_prob = 0.0
-            assert task.has_dropout() == has_dropout
+            assert task.has_dropout() == task.trims == drops
         assert not make_v2("--deterministic_run").has_dropout()
 
     def test_there_are_scores_where_answers_are_known(self, make_v2):
@@ -248,19 +240,16 @@ class TestVersion2:
     )
     def test_who_abstains(self, make_v2, tmp_path, flags, known, abstaining):
         """`predictions.json` and the scores agree; the odds of b are the threshold."""
-        questions = [
-            {"id": i, "question": "?", "answers": [{"text": "x", "answer_start": 0}] * n}
-            for i, n in zip("abcd", (1, 1, 0, 0), strict=True)
-        ]
+        questions = [{"id": i, "question": "?"} for i in "abcd"]
         articles = [{"paragraphs": [{"context": "x", "qas": questions}]}]
-        if not known:
-            for question in questions:
-                del question["answers"]
-        examples = [SquadExample(q["id"], q["question"], "x") for q in questions]
+        for question in questions if known else []:
+            question["answers"] = [{"text": "x", "answer_start": 0}] * (question["id"] < "c")
+        examples = [SquadExample(i, "?", "x") for i in "abcd"]
         one = np.zeros(1, np.int32)
         features = [PredictionFeature(i, i, 3, one, one, one == 0) for i in range(4)]
-        top = {"start_top_index": [3], "end_top_index": [3]}
-        top |= {"start_top_log_probs": [-0.5], "end_top_log_probs": [-0.5]}
+        top = {
+            f"{name}_top_{of}": [3] for name in ("start", "end") for of in ("index", "log_probs")
+        }
         odds = -2.0, 1.0, 2.0, 3.0
         outputs = [{"unique_ids": i, "cls_logits": o, **top} for i, o in enumerate(odds)]
         task = make_v2(*flags)

@@ -44,11 +44,9 @@ def test_outcomes(answer, truths, outcome):
     sample = view_of(answer, truths)
     keys = ("right", "score", "unanswerable", "abstained")
     assert tuple(sample[key] for key in keys) == outcome
-
-
-def test_where_true_answers_are_not_known():
-    sample = view_of("1900", [], raw=False)
-    assert (sample["right"], sample["score"], sample["unanswerable"]) == (None, None, False)
+    # Where the true answers are not known.
+    sample = view_of(answer, truths[:0], raw=False)
+    assert tuple(sample[key] for key in keys[:3]) == (None, None, False)
 
 
 def test_places():
@@ -78,8 +76,5 @@ def test_confidence():
     # As of a question that the model could not read.
     assert view_of("", [], odds=1e6)["confidence"] == 1.0
     assert view_of("", [], odds=-1e6)["confidence"] == 0.0
-
-
-def test_the_best_of_many_answers():
     many = [{"text": str(n), "probability": 0.1} for n in range(20)]
     assert view_of("0", [TRUTH], nbest=many)["nbest"] == [[str(n), 0.1] for n in range(5)]
