@@ -179,11 +179,7 @@ def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[
 
 @pytest.mark.parametrize(
     ("name", "memory", "examples"),
-    [
-        ("squad_v1.1", "32GB", 32),
-        ("squad_v1.1_bert_8_bf16", "48GB", 64),
-        ("squad_v2.0_xxlarge_64", "32GB", 4),
-    ],
+    [("squad_v1.1", "32GB", 32), ("squad_v2.0_xxlarge_64", "32GB", 4)],
 )
 def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
     """The largest steps of their kinds on the cards they are for, the memory told of float32."""

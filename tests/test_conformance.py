@@ -122,6 +122,7 @@ class Promises:
         first, *_, last = self.steps
         assert run(at_step("kill", first + 1, job)).returncode == -signal.SIGKILL
         log = succeed(job)
+        (folder / "log").write_text(log)
         assert f"Training from step {first} to {last}" in log
         assert log.count("Reusing") >= bool(self.features)
         assert "random weights" not in log, "it has been asked for"
@@ -202,11 +203,8 @@ class Promises:
         assert not (tmp_path / "out").exists()
 
     def test_an_error_is_one_line(self, command, tmp_path):
-        for code, flag, parts in (
-            (2, "--max_seq_length=129", ["--max_seq_length 129 is more than the 128 positions"]),
-            (1, "--albert_config_file=no/such", ["no/such cannot be read", "No such file"]),
-        ):
-            assert_fails(run(command(tmp_path / "out", flag)), code, *parts)
+        result = run(command(tmp_path / "out", "--albert_config_file=no/such"))
+        assert_fails(result, 1, "no/such cannot be read", "No such file")
         assert not (tmp_path / "out").exists()
 
 
@@ -369,12 +367,22 @@ class Glue(Labels):
 
 @pytest.mark.each_python
 class TestSquadV1(Answers):
+    """Resumed, it scores each checkpoint as soon as it is written."""
+
     program, flags, best_by = "run_squad_v1", SQUAD_FLAGS, "f1"
     steps = kept = (5, 10, 12)
+    more = (*Answers.more, "--evaluate_while_training", "--log_steps=1")
 
     @pytest.fixture(scope="class")
     def whole(self, trained):
         return trained
+
+    @pytest.mark.usefixtures("done")
+    def test_a_checkpoint_is_scored_before_the_next_step(self, folder):
+        log = (folder / "log").read_text()
+        found = re.findall(r"step (\d+)/12|(model\.ckpt-\d+): exact_match", log)
+        order = [step or name for step, name in found]
+        assert order == [*"6789", "10", "model.ckpt-10", "11", "12", "model.ckpt-12"]
 
     def check_exported(self, found, done):
         """The n-best list holds scores of windows: the best is among the model's."""
@@ -445,7 +453,7 @@ class TestMrpc(Glue):
 
 @pytest.mark.each_python
 class TestStsB(Glue):
-    """Numbers instead of labels; a task of GLUE is compared with an undisturbed run above."""
+    """Numbers instead of labels; compared with an undisturbed run is the task above."""
 
     name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
     features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
@@ -477,11 +485,15 @@ class TestStsB(Glue):
 
 
 class TestRace(Labels):
-    """Without dropout."""
+    """Without dropout; another classification is compared with an undisturbed run above."""
 
     program, predicted, labels = "run_race", "test.tf_record", "ABCD"
     features = ("train.tf_record", "dev.tf_record", "test.tf_record")
     flags = (*MODEL, *LABELLING, "--max_seq_length=24", "--max_qa_length=8", "--deterministic_run")
+
+    @pytest.fixture(scope="class")
+    def whole(self, done):
+        return done
 
     def write_input(self, folder, squad_dir):
         write_race(folder, WORDS[4:], count=6)
@@ -499,9 +511,9 @@ class TestRace(Labels):
         return model.choose_all(asked)
 
     def test_two_workers_give_what_one_gives(self, done, command, tmp_path, mpirun):
-        """Scores and labels are gathered from both, and both end when no score is better."""
+        """Scores are gathered from both, and both end when no score is better."""
         initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
-        still = "--learning_rate=1e-30", "--train_steps=50", "--patience=1"
+        still = "--learning_rate=1e-30", "--train_steps=50", "--patience=1", "--do_predict=false"
         result = run_as_workers(2, command(tmp_path, initial, *still, "--use_horovod"))
         assert result.returncode == 0, result.stderr
         history = read(tmp_path / "eval_results.json")["history"]
@@ -509,8 +521,6 @@ class TestRace(Labels):
         first, second = (read(f / "eval_results.json") for f in (tmp_path, done))
         for name in ("eval_accuracy", "eval_loss"):
             assert first[name] == pytest.approx(second[name], abs=1e-5)
-        first, second = (np.loadtxt(f / "test_results.tsv") for f in (tmp_path, done))
-        np.testing.assert_allclose(first, second, atol=1e-5)
 
     def test_it_learns(self, command, tmp_path):
         """Which of four words is always right; `check_setup.py` agrees to it."""
@@ -531,8 +541,6 @@ class TestRace(Labels):
         [
             ("--max_seq_length=11", r"_length 11 must be more than --max_qa_length 8 \+ 3"),
             ("--high_only --middle_only", "--high_only and --middle_only leave nothing"),
-            ("--do_train=false --do_eval=false --do_predict=false", "nothing to do"),
-            ("--data_dir=README.md", "README.md is no folder"),
             ("--data_dir=docs", "docs/RACE/train/middle has no .txt file of RACE"),
             ("--train_file=README.md", "README.md exists and is no file of features of length 24"),
         ],

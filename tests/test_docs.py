@@ -15,7 +15,7 @@ from squad.examples import load_squad, read_examples
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.readme import pages
-from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, Block, commands_of
+from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, commands_of
 
 SCRIPTS = sorted((ROOT / "deploy").rglob("*.sbatch"))
 # What stands for something else, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
@@ -121,42 +121,26 @@ def test_commands_are_understood():
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "sample/generate.py"}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "$PYTHON run_squad_v1.py --train_bach_size=3",
+def test_what_is_wrong_is_found():
+    for line in (
         "$PYTHON run_squad_v1.py --train_batch_size=many",
-        "$PYTHON run_squad_v1.py --flagfile=configs/none.flags",
-        "$PYTHON run_squad_v3.py --train_batch_size=3",
         "$PYTHON check_setups.py run_squad_v1.py --train_batch_size=3",
         "TF_BF16_CONVERSION=1 deploy/mpirun.sh -n 2 $PYTHON run_classifier.py --task=MRPC",
         "$PYTHON download/download_glue_data.py --task=MRPC",
-        "$PYTHON -m sample.generate --folder=out",
         "make tests",
-    ],
-)
-def test_what_is_wrong_is_found(line):
-    with pytest.raises(AssertionError):
-        check([*commands_of(line)])
-
-
-def commands_without_reason(blocks: list[Block]) -> list[str]:
-    reasons = [block.reasons() for block in blocks if not block.is_run()]
-    return [command for of_block in reasons for command, marks in of_block.items() if not marks]
+    ):
+        with pytest.raises(AssertionError):
+            check([*commands_of(line)])
 
 
 def test_commands_are_run_or_listed():
     """A block is run as a whole by `tests/readme/walk_through.py`, or a reason is given for each
-    command in it."""
-    assert commands_without_reason(BLOCKS) == [], "give a reason, or a block of their own"
-    other = Block(README, "bash", "make demo\n$PYTHON run_squad_v1.py --train_steps=1\n")
-    assert commands_without_reason([other]) == ["$PYTHON run_squad_v1.py --train_steps=1"]
-
-
-def test_reasons_are_of_commands_that_are_there():
+    command in it; and all reasons are of commands that are there."""
+    found = [(block, *pair) for block in BLOCKS for pair in block.reasons().items()]
+    missing = [command for block, command, marks in found if not (marks or block.is_run())]
+    assert missing == [], "give a reason, or a block of their own"
     known = {(page, mark) for page in NOT_RUN for mark in pages.marks_of(page)}
-    reasons = [(block.page.name, block.reasons().values()) for block in BLOCKS]
-    assert known == {(page, m) for page, by in reasons for marks in by for m in marks}
+    assert known == {(block.page.name, mark) for block, _, marks in found for mark in marks}
 
 
 def test_blocks_say_what_they_are():

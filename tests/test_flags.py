@@ -15,10 +15,11 @@ import pytest
 
 from classification.base import ClassificationTask
 from pretraining.task import PretrainingTask
+from runtime.version import VERSION
 from squad.task import SquadTask
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import run, run_text
 
 # A flag without "=" has no default.
 OF_TPUS = """
@@ -212,3 +213,24 @@ def test_defaults_in_the_pages(page, program, at_least):
     if page == "flags":
         named = set(re.findall(r"`--(\w+)", text)) - {"flagfile", "help", "version"}
         assert len(named) > 40 and named <= defaults_of(program).keys()
+
+
+# In the process that forks, other programs' modules are there.
+AS_A_PYTHON_OF_ITS_OWN = """
+import pathlib, runpy, sys
+_, program = sys.argv
+ours = {path.stem for path in pathlib.Path(program).parent.iterdir()}
+for name in [name for name in sys.modules if name.split(".")[0] in ours]:
+    del sys.modules[name]
+sys.argv = [program, "--version"]
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [path.name for path in ROOT.glob("*.py") if "__main__" in path.read_text()]
+)
+def test_a_program_imports_what_it_needs(tmp_path, name):
+    result = run_text(tmp_path, AS_A_PYTHON_OF_ITS_OWN, str(ROOT / name))
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"{name} {VERSION}\n"

@@ -138,17 +138,6 @@ def test_the_references_modules_only_name_things():
     assert public and public <= named
 
 
-def test_arguments_that_only_the_reference_has_stay_in_the_doors():
-    unused = {"ex_index", "hub_module", "task_name", "use_tpu"}
-    found = [
-        f"{source.name}: {node.arg}"
-        for source in sources()
-        for node in source.nodes
-        if source.top in TASKS and isinstance(node, ast.arg) and node.arg in unused
-    ]
-    assert found == []
-
-
 def test_docstrings_begin_with_a_verb():
     """Those of public functions: with none of the words that a noun or a question begins with."""
     no_verb = re.compile(r"(An?|The|This|What|Whether|Where|Why|How|Of)\b")

@@ -6,7 +6,6 @@ import collections
 import json
 import pathlib
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 
@@ -15,7 +14,7 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from runtime.errors import FlagError, UserError
+from runtime.errors import FlagError
 from tests.helpers.checkpoints import weights
 from tests.helpers.forking import ROOT
 from tests.helpers.pretraining import write_topics
@@ -139,23 +138,6 @@ def test_masks_drawn_in_training(walk, tmp_path):
     rates = re.findall(r"learning rate (\S+)", log)
     assert rates == ["0", "0", "0", "0.00015", "0.0003", "0.00045"]
     assert results(tmp_path / "out")["masked_lm_loss"] > 0
-
-
-def test_records_that_were_replaced_are_noticed(walk, prepare, tmp_path):
-    """Also by the same command that ended well before."""
-    for name in ("train.tfrecord", "train.tfrecord.json"):
-        shutil.copy(walk / name, tmp_path)
-    records = tmp_path / "train.tfrecord"
-    out = shutil.copytree(walk / "out", tmp_path / "out")
-    command = pretraining(walk, out, f"--input_file={records}", "--do_eval=false")
-    prepare(command)
-    shutil.copy(walk / "dev.tfrecord", records)
-    with pytest.raises(UserError, match="train.tfrecord is not what its header .* damaged"):
-        prepare(command)
-    # Without it the content itself is what tells the runs apart.
-    (tmp_path / "train.tfrecord.json").unlink()
-    with pytest.raises(FlagError, match="other flags: --input_file"):
-        prepare(command)
 
 
 CONTRACT = """

@@ -238,13 +238,20 @@ def test_a_vocabulary(program, found):
         assert difference(before, found(*flags, "--do_lower_case=false")) == expected
 
 
-def test_workers_and_precision(found, monkeypatch):
+def test_workers_precision_and_the_run_that_is_scored(found, monkeypatch, tmp_path):
+    """Scores are those of a training, and not of one that was begun anew in the same folder."""
     before = found()
     with monkeypatch.context() as patched:
         patched.setattr(distributed, "_worker", distributed.Worker(rank=0, size=2))
         assert difference(before, found()) == "W"
-    monkeypatch.setenv("TF_BF16_CONVERSION", "1")
-    assert difference(before, found()) == "WSE"
+    with monkeypatch.context() as patched:
+        patched.setenv("TF_BF16_CONVERSION", "1")
+        assert difference(before, found()) == "WSE"
+    record = {"settings": before["W"]}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    before = found()
+    (tmp_path / "run.json").write_text(json.dumps({**record, "another": True}))
+    assert difference(before, found()) == "S"
 
 
 def test_dropout_of_earlier_versions(program, found, tmp_path):
@@ -272,15 +279,6 @@ def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, fil
         assert name in found()["W"]
         with pytest.raises(FlagError, match=f"--{name} "):
             found(f"--{name}={other_value(program, name, files)}")
-
-
-def test_the_run_that_is_scored(found, tmp_path):
-    """Scores are those of a training, and not of one that was begun anew in the same folder."""
-    record = {"settings": found()["W"]}
-    (tmp_path / "run.json").write_text(json.dumps(record))
-    before = found()
-    (tmp_path / "run.json").write_text(json.dumps({**record, "another": True}))
-    assert difference(before, found()) == "S"
 
 
 def test_what_flags_know_without_tensorflow_of_what_they_choose_from():

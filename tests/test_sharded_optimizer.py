@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run_as_workers
-from tests.programs.sharded_steps import GOLDEN, LAYERS, WAYS, Found, Way
+from tests.programs.sharded_steps import GOLDEN, GOLDEN_STEPS, LAYERS, WAYS, Found, Way
 
 pytestmark = pytest.mark.usefixtures("mpirun")
 WORKERS = 2
@@ -47,7 +47,9 @@ def test_the_golden_steps(ways, shared):
     weights, found, _ = ways
     whole, parts = GOLDEN
     for way in GOLDEN:
-        np.testing.assert_allclose(found[way].losses, golden["losses"], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            found[way].losses, golden["losses"][:GOLDEN_STEPS], rtol=0, atol=1e-5
+        )
     # The loss does not depend on this bias: its gradients are rounding, which Adam scales up.
     for name in weights[whole].keys() - {"cls/squad/output_bias"}:
         pair = weights[parts][name], weights[whole][name]
@@ -81,8 +83,7 @@ def test_float16_on_the_wire_costs_no_more_than_without_sharing(ways):
         expected, rounded = (weights[Way(shard, 2, wire=wire)] for wire in ("float32", "float16"))
         return np.sqrt(sum(np.sum((rounded[name] - expected[name]) ** 2) for name in expected))
 
-    for shard in ("state", "gradients"):
-        assert 0 < error(shard) < 1.5 * error("none")
+    assert 0 < error("gradients") < 1.5 * error("none")
     plain, rounded = (found[Way("none", 2, wire=wire)].losses for wire in ("float32", "float16"))
     np.testing.assert_allclose(rounded, plain, rtol=0, atol=5e-3)
 

@@ -19,9 +19,6 @@ from squad.v2 import SquadV2Task
 from tests.helpers.running import succeed
 from tests.helpers.squad import squad_command, train_tokenizer
 
-OTHER_CONFIGS = {"num_attention_heads": (2, 4), "hidden_act": ("gelu", "relu")}
-OTHER_CONFIGS |= {"num_hidden_layers": (2, 3), "intermediate_size": (64, 128)}
-
 
 @pytest.fixture
 def config(squad_dir, tmp_path):
@@ -57,13 +54,15 @@ def test_the_same_model_with_other_dropout_lengths_and_lists_of_answers(check, c
 def test_another_configuration(check, config, squad_dir, trained, tmp_path):
     """Also of weights that are predicted with, or trained on, in another folder."""
     new = f"--output_dir={tmp_path / 'new'}", f"--init_checkpoint={trained}/model.ckpt-best"
-    for key, (was, now) in OTHER_CONFIGS.items():
-        flag = config(**{key: now})
-        for flags in ((), new, (*new, "--do_train=true")):
-            source = "--init_checkpoint" if flags else "--output_dir"
-            message = f"{source} .* was trained with {key} {was}, not the {now} of --albert_config"
-            with pytest.raises(FlagError, match=message):
-                check(flag, *flags)
+    for key, was, now, flags in (
+        ("num_attention_heads", 2, 4, ()),
+        ("hidden_act", "gelu", "relu", new),
+        ("intermediate_size", 64, 128, (*new, "--do_train=true")),
+    ):
+        source = "--init_checkpoint" if flags else "--output_dir"
+        message = f"{source} .* was trained with {key} {was}, not the {now} of --albert_config"
+        with pytest.raises(FlagError, match=message):
+            check(config(**{key: now}), *flags)
     with pytest.raises(FlagError, match="was trained with an ALBERT, not a BERT"):
         check(f"--bert_config_file={squad_dir / 'bert.json'}")
 

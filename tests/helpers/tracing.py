@@ -6,6 +6,11 @@ import itertools
 
 import tensorflow.compat.v1 as tf
 
+# Of a session that runs operations in turn, in the thread that calls it. Threads of the process,
+# also if the configuration asks for one, are as many as its first session has asked for; how busy
+# the machine is would change the order of operations, and so what is allocated at a time.
+IN_TURN = tf.ConfigProto(inter_op_parallelism_threads=-1)
+
 
 def traced_peak(session: tf.Session, step: tf.Operation | tf.Tensor, feed: dict) -> int:
     """The most bytes that TensorFlow has allocated at a time in a step, which runs twice."""

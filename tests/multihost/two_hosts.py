@@ -115,12 +115,6 @@ def job(ssh: str, command: list[str]) -> list[str]:
     return on(next(iter(HOSTS)), *start, *words, "-H", places, *command)
 
 
-def test_the_hosts_differ(ssh):
-    result = run(job(ssh, ["hostname"]))
-    assert result.returncode == 0, result.stderr
-    assert sorted(result.stdout.split()) == sorted(HOSTS)
-
-
 def test_the_same_as_two_workers_on_one_host(ssh, squad_dir, tmp_path):
     alone, apart = tmp_path / "alone", tmp_path / "apart"
     flags = ["--use_horovod=true", "--deterministic_run"]

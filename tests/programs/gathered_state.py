@@ -15,7 +15,7 @@ from runtime.checkpoints import sharded_state
 from runtime.checkpoints.sharded_state import ShardedState, whole_bytes
 from sharded_optimizer import Shares
 
-VARIABLES, ROWS = 8, 1 << 22
+VARIABLES, ROWS = 8, 1 << 21
 # Of glibc's mallopt: blocks from this size on are the kernel's again as soon as they are freed.
 _MMAP_THRESHOLD = -3
 

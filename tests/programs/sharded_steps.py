@@ -37,6 +37,7 @@ from tests.programs import gathered_state
 WARMED = 2  # steps before bytes are counted
 BATCH = 8  # examples a step
 STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5  # of the small model
+GOLDEN_STEPS = 8  # of twenty
 NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
 SHARDS = ("none", "state", "gradients")
 
@@ -81,9 +82,10 @@ class Job(NamedTuple):
 
 GOLDEN = (Way("none", model="albert"), Way("gradients", 2, model="albert"))
 WAYS = (
-    *(Way(shard, batches) for batches in (1, 2) for shard in SHARDS),
-    *(Way(shard, 1, optimizer) for optimizer in ("lamb", "radam") for shard in SHARDS[:2]),
-    *(Way(shard, 2, wire="float16") for shard in SHARDS),
+    *(Way(shard, 2) for shard in SHARDS),
+    # A norm of each variable, over all shares.
+    *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
+    *(Way(shard, 2, wire="float16") for shard in ("none", "gradients")),
     *GOLDEN,
 )
 
@@ -123,7 +125,8 @@ def golden_job(folder: pathlib.Path) -> Job:
     names = ("learning_rate", "num_train_steps", "num_warmup_steps")
     first_values = {"cls/squad/output_weights": curve["output_weights"]}
     schedule = tuple(curve[name].item() for name in names)
-    return Job(build, {name: curve[name] for name in NAMES}, schedule, first_values)
+    data = {name: curve[name][: GOLDEN_STEPS * BATCH] for name in NAMES}
+    return Job(build, data, schedule, first_values)
 
 
 def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
@@ -147,7 +150,8 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
 
 def train(way: Way, job: Job) -> tuple[dict, Found]:
     """The weights after the steps, and what was seen."""
-    size, steps = BATCH // way.batches // distributed.size(), job.schedule[1]
+    steps = len(next(iter(job.data.values()))) // BATCH
+    size = BATCH // way.batches // distributed.size()
     options = OptimizerOptions(
         *job.schedule,
         way.optimizer,

@@ -91,34 +91,33 @@ class TestCardsThatCannotBeUsed:
         monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", f"{tmp_path}/nvidia[0-9]*")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def test_nvidia(self, nvidia):
+    def test_nvidia(self, nvidia, monkeypatch):
+        """`check_setup.py` says it as a run does."""
         with pytest.raises(UserError) as error:
             device.find("auto")
-        assert str(error.value) == (
+        message = str(error.value)
+        assert message == (
             f"--device=auto: NVIDIA cards here (2) cannot be used: TensorFlow {tf.__version__} "
             "sees none; install requirements-gpu.txt and NVIDIA's driver; --device=cpu insists on "
             "the CPU"
         )
         assert device.find("cpu").kind == "cpu"
-
-    @pytest.mark.parametrize(
-        ("hidden", "seen", "found"), [("", [], "cpu"), ("-1", [], "cpu"), (None, ["gpu"], "gpu")]
-    )
-    def test_nvidia_cards_that_are_hidden_or_seen(self, nvidia, monkeypatch, hidden, seen, found):
-        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: seen)
-        if hidden is not None:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-        assert device.find("auto").kind == found
-
-    def test_check_setup_says_it(self, nvidia, monkeypatch):
         found = Report()
         monkeypatch.setattr(report.job, "start", lambda settings: device.choose("auto"))
         report.describe_environment(found, settings=None)
         assert ("cards", "NVIDIA cards", "2", True, False) in found.rows
         assert ("cards", "HPU", "no driver", True, False) in found.rows
-        (failed,) = [row for row in found.rows if not row.ok]
-        assert (failed.part, failed.item) == ("job", "error")
-        assert "--device=auto: NVIDIA cards here (2) cannot be used" in failed.value
+        assert [row for row in found.rows if not row.ok] == [
+            ("job", "error", message, False, False)
+        ]
+
+    def test_nvidia_cards_that_are_hidden_or_seen(self, nvidia, monkeypatch):
+        for hidden in ("", "-1"):
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+            assert device.find("auto").kind == "cpu"
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+        assert device.find("auto").kind == "gpu"
 
 
 DRIVER, TYPE = "/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_type"

@@ -58,7 +58,12 @@ def test_operations_elsewhere_change_nothing():
     assert_independent([named, unnamed, *others])
 
 
-def test_without_a_place_dropouts_are_counted_in_their_variable_scope():
+def test_places_and_their_numbers():
+    """By the variable scope where they have no name. Numbers stay: checkpoints outlive versions of
+    the program, and a resumed run is to draw what it would."""
+    with tf.Graph().as_default():
+        numbers = [mask_seeds.number_of(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
+    assert numbers == [1087620361, 967273114, 1508609807]
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
         for scope in ("head", "head", "tail"):
@@ -68,13 +73,6 @@ def test_without_a_place_dropouts_are_counted_in_their_variable_scope():
         assert graph.get_collection(mask_seeds.PLACES) == [
             *("head/dropout_0", "head/dropout_1", "tail/dropout_0", "/dropout_0")
         ]
-
-
-def test_the_number_of_a_place_stays():
-    """Checkpoints outlive versions of the program, and a resumed run is to draw what it would."""
-    with tf.Graph().as_default():
-        numbers = [mask_seeds.number_of(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
-    assert numbers == [1087620361, 967273114, 1508609807]
 
 
 def test_batches_of_a_step_have_masks_of_their_own():
