@@ -131,8 +131,9 @@ def test_a_killed_worker_ends_the_job_and_others_go_on(by_two, squad_dir, tmp_pa
 
 def test_a_fault_of_all_is_said_once(squad_dir, tmp_path):
     flags = ["--use_horovod=true", "--learning_rate=1e20", "--remove_padding=false"]
-    result = run_as_workers(2, squad_command(squad_dir, tmp_path, *flags))
+    result = run(under_mpirun(2, squad_command(squad_dir, tmp_path, *flags)))
     assert_fails(result, 1, "NaN or infinite at step")
+    assert not processes_of(tmp_path), "workers are left behind"
 
 
 def test_a_worker_with_another_file_is_named(squad_dir, tmp_path):
