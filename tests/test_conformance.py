@@ -511,9 +511,9 @@ class TestRace(Labels):
         return model.choose_all(asked)
 
     def test_two_workers_give_what_one_gives(self, done, command, tmp_path, mpirun):
-        """Scores are gathered from both, and both end when no score is better."""
+        """Scores and labels are gathered from both, and both end when no score is better."""
         initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
-        still = "--learning_rate=1e-30", "--train_steps=50", "--patience=1", "--do_predict=false"
+        still = "--learning_rate=1e-30", "--train_steps=50", "--patience=1"
         result = run_as_workers(2, command(tmp_path, initial, *still, "--use_horovod"))
         assert result.returncode == 0, result.stderr
         history = read(tmp_path / "eval_results.json")["history"]
@@ -521,6 +521,8 @@ class TestRace(Labels):
         first, second = (read(f / "eval_results.json") for f in (tmp_path, done))
         for name in ("eval_accuracy", "eval_loss"):
             assert first[name] == pytest.approx(second[name], abs=1e-5)
+        first, second = (np.loadtxt(f / "test_results.tsv") for f in (tmp_path, done))
+        np.testing.assert_allclose(first, second, atol=1e-5)
 
     def test_it_learns(self, command, tmp_path):
         """Which of four words is always right; `check_setup.py` agrees to it."""
