@@ -49,6 +49,7 @@ def test_workers_end_together_by_a_signal_that_one_gets(squad_dir, tmp_path):
     command = squad_command(squad_dir, tmp_path, *FLAGS, "--use_horovod=true")
     result = run(under_mpirun(2, at_step("SIGTERM", 7, command, rank=1)))
     check_stopped(result, signal.SIGTERM, tmp_path)
+    assert "\x1b" not in result.stdout + result.stderr, "colours, in a log that is no terminal's"
 
 
 @pytest.mark.usefixtures("mpirun")
