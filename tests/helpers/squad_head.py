@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -80,6 +81,17 @@ def build_heads(
             name: head(lambda *_: encoder, features, is_training)
             for name, (head, is_training) in heads.items()
         }
+
+
+def golden_run(folder: pathlib.Path, name: str) -> tuple[dict[str, np.ndarray], tuple]:
+    """The reference's figures of a training, and what a builder of models takes of it: the
+    configuration, the first checkpoint, the learning rate, the steps and those of warmup."""
+    with np.load(folder / name) as file:
+        figures = dict(file)
+    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    steps, warmup = int(figures["num_train_steps"]), int(figures["num_warmup_steps"])
+    rate = float(figures["learning_rate"])
+    return figures, (config, str(folder / "model.ckpt-best"), rate, steps, warmup)
 
 
 def train_golden(

@@ -14,6 +14,7 @@ from tests.helpers.squad_head import (
     SEQUENCES,
     Graph,
     build_heads,
+    golden_run,
     make_batch,
     train_golden,
 )
@@ -84,15 +85,9 @@ def test_golden_training(shared):
     """Twenty steps of AdamW from a checkpoint, through the reference's function.
 
     Their loss depends on padding."""
-    folder = shared / "golden" / "albert_tiny"
-    with np.load(folder / "squad_v1_adamw.npz") as figures:
-        figures = dict(figures)
+    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v1_adamw.npz")
     model_fn = squad_utils.v1_model_fn_builder(
-        AlbertConfig.from_json_file(str(folder / "albert_config.json")),
-        str(folder / "model.ckpt-best"),
-        float(figures["learning_rate"]),
-        int(figures["num_train_steps"]),
-        int(figures["num_warmup_steps"]),
+        *run,
         use_tpu=False,
         use_one_hot_embeddings=False,
         use_einsum=False,

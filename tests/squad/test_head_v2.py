@@ -7,7 +7,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import squad_utils
-from modeling import AlbertConfig
 from runtime import estimators
 from squad.head_v2 import V2Options, make_v2_head, outside_answers
 from tests.helpers.squad_head import (
@@ -15,6 +14,7 @@ from tests.helpers.squad_head import (
     SEQUENCES,
     Graph,
     build_heads,
+    golden_run,
     make_batch,
     train_golden,
 )
@@ -97,17 +97,11 @@ def test_the_loss_does_not_see_padding_and_the_head_drops_units(heads):
 
 def test_golden(shared):
     """`squad_v2_adamw.npz`, described in the data's README, through the reference's function."""
-    folder = shared / "golden" / "albert_tiny"
-    with np.load(folder / "squad_v2_adamw.npz") as figures:
-        figures = dict(figures)
-    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v2_adamw.npz")
+    config = run[0]
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     model_fn = squad_utils.v2_model_fn_builder(
-        config,
-        str(folder / "model.ckpt-best"),
-        float(figures["learning_rate"]),
-        int(figures["num_train_steps"]),
-        int(figures["num_warmup_steps"]),
+        *run,
         use_tpu=False,
         use_one_hot_embeddings=False,
         max_seq_length=128,
