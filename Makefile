@@ -102,7 +102,7 @@ test: lint horovod
 	"skipped: tests/gaudi, which need CPython 3.10")
 
 # What `make test` leaves out: whole runs whose parts it tests.
-test-slow: lint horovod
+test-slow: install-dev horovod
 	$(PYTEST) -m slow $(FLAGS)
 
 # Of a file of the product, or of a test module: `make test-near FILE=squad/scoring.py`.

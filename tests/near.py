@@ -66,10 +66,16 @@ def text_of(module: pathlib.Path) -> str:
 def users(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the modules of the product that import a source file."""
     name = name_of(path.relative_to(ROOT))
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True)
-    modules = [ROOT / file for file in listed.stdout.split() if not file.startswith("tests/")]
+    modules = [ROOT / file for file in product()]
     texts = {module: module.read_text(encoding="utf-8") for module in modules}
     return [m for m, text in texts.items() if path.stem in text and name in imported(text)]
+
+
+def product() -> list[str]:
+    """Returns the modules that are committed, from the root on, but those of tests."""
+    command = ["git", "ls-files", "*.py", ":!tests"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return listed.stdout.splitlines()
 
 
 def name_of(path: pathlib.Path) -> str:

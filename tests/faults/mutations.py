@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -53,27 +54,21 @@ class Mutation(NamedTuple):
 
 def mutations(source: str) -> list[Mutation]:
     """Lists all changes that the operators can make of a module, in the order of its lines."""
-    found = []
+    encoded, found = source.encode(), []
+    # Where each line begins, in bytes.
+    begins = [0, *itertools.accumulate(len(line) + 1 for line in encoded.split(b"\n"))]
     for node, operator, changed in _changes(ast.parse(source)):
-        start, end = _offset(source, node, "lineno"), _offset(source, node, "end_lineno")
-        encoded = source.encode()
+        start = begins[node.lineno - 1] + node.col_offset
+        end = begins[node.end_lineno - 1] + node.end_col_offset
         after = ast.unparse(changed)
         if isinstance(node, ast.expr):
             after = f"({after})"
         else:
             after = after.replace("\n", "\n" + " " * node.col_offset)
         text = (encoded[:start] + after.encode() + encoded[end:]).decode()
-        compile(text, "mutated", "exec")
         before = encoded[start:end].decode()
         found.append(Mutation(node.lineno, operator, before, after, text))
     return sorted(found, key=lambda mutation: mutation.line)
-
-
-def _offset(source: str, node: ast.AST, line: str) -> int:
-    """Returns the place in bytes of a node's start or end."""
-    column = node.col_offset if line == "lineno" else node.end_col_offset
-    lines = source.encode().split(b"\n")
-    return sum(len(text) + 1 for text in lines[: getattr(node, line) - 1]) + column
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:

@@ -21,7 +21,7 @@ import tempfile
 
 from tests.faults.mutations import Mutation, mutations
 from tests.helpers.forking import ROOT
-from tests.near import near
+from tests.near import near, product
 
 # Subjects that a draw by lines would miss, with the modules they are in.
 SUBJECTS = {
@@ -30,27 +30,25 @@ SUBJECTS = {
     "patience": ["runtime/training/evaluation.py"],
 }
 OF_EACH_SUBJECT = 4
-# Measurements, and modules that nothing but flags and names are in.
-LEFT_OUT = ("tests/", "benchmarks/")
 LONGEST = 600
 
 
 def rooms() -> dict[str, list[str]]:
     """Lists the product's modules by room: a folder, or the root."""
-    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True)
     by_room = collections.defaultdict(list)
-    for path in listed.stdout.splitlines():
-        if not path.startswith(LEFT_OUT):
+    for path in product():
+        # Measurements promise nothing.
+        if not path.startswith("benchmarks/"):
             by_room[str(pathlib.PurePath(path).parent)].append(path)
     return dict(by_room)
 
 
 def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
     """Draws defects, each with the path of its module."""
-    rng = random.Random(seed)
-    all_of = {path: mutations((ROOT / path).read_text()) for of in rooms().values() for path in of}
-    lines = {path: len((ROOT / path).read_text().splitlines()) for path in all_of}
-
+    rng, by_room = random.Random(seed), rooms()
+    texts = {path: (ROOT / path).read_text() for paths in by_room.values() for path in paths}
+    all_of = {path: mutations(text) for path, text in texts.items()}
+    lines = {path: len(text.splitlines()) for path, text in texts.items()}
     found: list[tuple[str, Mutation]] = []
 
     def draw(paths: list[str], number: int) -> None:
@@ -58,11 +56,12 @@ def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
         while len(found) < wanted:
             path = rng.choices(paths, [lines[path] * bool(all_of[path]) for path in paths])[0]
             one = path, rng.choice(all_of[path])
-            found.extend([one] * (one not in found))
+            if one not in found:
+                compile(one[1].text, path, "exec")
+                found.append(one)
 
     for paths in SUBJECTS.values():
         draw(paths, OF_EACH_SUBJECT)
-    by_room = rooms()
     sizes = [sum(lines[path] for path in paths) for paths in by_room.values()]
     left = count - len(found)
     # The largest remainders get what is left over.
@@ -97,8 +96,10 @@ class Tree:
             module.write_text(before)
 
     def _tested(self, path: str, with_all: bool) -> str:
-        tests = [str(test.relative_to(ROOT)) for test in near(ROOT / path)]
-        chosen = ["-n", "2", "--dist", "loadscope"] if with_all else tests
+        if with_all:
+            chosen = ["-n", "2", "--dist", "loadscope"]
+        else:
+            chosen = [str(test.relative_to(ROOT)) for test in near(ROOT / path)]
         if not chosen:
             return "no test is near"
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", *chosen]

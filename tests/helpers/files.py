@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import filelock
 import pytest
@@ -47,16 +48,25 @@ def flags_in(text: str) -> dict[str, str | None]:
     return {name: value if mark else None for name, mark, value in pairs}
 
 
-def defaults_of(program: str) -> dict[str, object]:
-    """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
+@contextlib.contextmanager
+def flags_taken_back() -> Iterator[set[str]]:
+    """Yields the names of all flags so far; those that the block defines are gone after it."""
     before = set(flags.FLAGS)
     try:
-        importlib.import_module(program)
-        return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
+        yield before
     finally:
         for name in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, name)
-        sys.modules.pop(program, None)
+
+
+def defaults_of(program: str) -> dict[str, object]:
+    """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
+    with flags_taken_back() as before:
+        try:
+            importlib.import_module(program)
+            return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
+        finally:
+            sys.modules.pop(program, None)
 
 
 def write_records(path: pathlib.Path, records: Iterable[bytes]) -> str:

@@ -10,8 +10,7 @@ import pathlib
 import subprocess
 import sys
 
-from absl import flags
-
+from tests.helpers.files import flags_taken_back
 from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
 
 
@@ -125,9 +124,5 @@ def define_flags_of(program: str) -> type:
 
 def task_of(program: str) -> type:
     """The task of a program, whose flags are not left behind."""
-    before = set(flags.FLAGS)
-    try:
+    with flags_taken_back():
         return define_flags_of(program)
-    finally:
-        for name in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, name)
