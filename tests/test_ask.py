@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -227,6 +228,9 @@ def test_ctrl_c_at_the_prompt(exported):
         shown = b""
         while not shown.endswith(b"question> "):
             shown += os.read(ours, 1000)
+        # A signal between the prompt and the wait for a key would be heard with the next key.
+        while pathlib.Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] != "S":
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.wait(LONGEST) == 130
     assert os.read(ours, 1000) == b"\r\nask.py: stopped by SIGINT\r\n"

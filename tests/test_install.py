@@ -115,6 +115,7 @@ def versions(name: str, python: str | None) -> list[str]:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 @pytest.mark.skipif(os.environ.get("CI") != "true", reason="asks the package index: CI does")
 def test_what_is_pinned_is_on_the_index():
     pinned = [(path.name, *pin) for path in FILES for pin in pins(path.read_text())]

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 import numpy as np
@@ -16,7 +17,7 @@ import tensorflow as tf2
 from runtime import locks
 from runtime.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
-from tests.helpers.running import assert_fails, run, succeed
+from tests.helpers.running import assert_fails, assert_stopped, at_step, run, succeed
 from tests.helpers.squad import squad_command
 
 BF16 = "TF_BF16_CONVERSION"
@@ -55,6 +56,26 @@ def test_a_file_without_answers_is_answered(trained, squad_dir, tmp_path):
     assert read(tmp_path / "out/predictions.json") == expected
     recorded = read(tmp_path / "out/eval_results.json")["init_checkpoint"]
     assert initial == f"--init_checkpoint={recorded}"
+
+
+def test_a_run_without_patience_left_ends_however_often_it_is_stopped(squad_dir, tmp_path):
+    """At this rate no score is better than the first. At step 3 nothing has been scored; at step 15
+    the checkpoint is there and has no scores yet, or it is not there."""
+    flags = "--learning_rate=0", "--patience=2", "--num_train_epochs=10", "--remove_padding=false"
+    command = squad_command(squad_dir, tmp_path, *flags)
+    stopped = run(at_step("SIGINT", 3, command))
+    assert assert_stopped(stopped, signal.SIGINT, tmp_path) == 3
+    assert run(at_step("kill", 15, command)).returncode == -signal.SIGKILL
+    ending = "No better score in 2 checkpoints: the training ends here"
+    assert ending in succeed(command)
+    expected = {"model.ckpt-best", *(f"model.ckpt-{step}" for step in (5, 10, 15))}
+    assert {path.stem for path in tmp_path.glob("model.ckpt-*.index")} == expected
+    history = read(tmp_path / "eval_results.json")["history"]
+    assert [entry["global_step"] for entry in history] == [5, 10, 15]
+    assert len({entry["f1"] for entry in history}) == 1
+    again = succeed(command)
+    assert ending in again and "Training from" not in again
+    assert {path.stem for path in tmp_path.glob("model.ckpt-*.index")} == expected
 
 
 def test_a_loss_that_is_not_finite_keeps_the_last_good_checkpoint(squad_dir, tmp_path):

@@ -42,18 +42,10 @@ def ways(shared, tmp_path_factory) -> Trained:
 
 @pytest.mark.each_python
 def test_the_golden_steps(ways, shared):
-    """Half of each batch by each worker; then in two parts, with the optimizer shared out."""
+    """A half of each batch by each worker, in two parts, with the optimizer shared out."""
     golden = np.load(shared / "golden" / "albert_tiny" / "squad_v1_adamw.npz")
-    weights, found, _ = ways
-    whole, parts = GOLDEN
-    for way in GOLDEN:
-        np.testing.assert_allclose(
-            found[way].losses, golden["losses"][:GOLDEN_STEPS], rtol=0, atol=1e-5
-        )
-    # The loss does not depend on this bias: its gradients are rounding, which Adam scales up.
-    for name in weights[whole].keys() - {"cls/squad/output_bias"}:
-        pair = weights[parts][name], weights[whole][name]
-        np.testing.assert_allclose(*pair, rtol=0, atol=1e-5, err_msg=name)
+    losses = golden["losses"][:GOLDEN_STEPS]
+    np.testing.assert_allclose(ways.found[GOLDEN].losses, losses, rtol=0, atol=1e-5)
 
 
 def test_the_weights_are_those_of_an_optimizer_that_is_not_shared_out(ways):

@@ -11,6 +11,7 @@ import pathlib
 import re
 import shlex
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from tests.helpers.checkpoints import losses, weights
 from tests.helpers.running import (
     MPIRUN,
     assert_fails,
+    assert_stopped,
     at_step,
+    error_line,
     processes_of,
     run,
     run_as_workers,
@@ -100,18 +103,19 @@ def in_the_forks_way(folder: pathlib.Path, command: list[str]) -> list[str]:
     return [*start, "bash", "-c", f"cd {folder}; {shlex.join(command)}"]
 
 
-def test_a_killed_worker_ends_the_job_and_others_go_on(by_two, squad_dir, tmp_path):
-    """Two that share the optimizer out; one, which is killed as well; two as the fork has them."""
+def test_workers_that_get_a_signal_end_together_and_others_go_on(by_two, squad_dir, tmp_path):
+    """Two that share the optimizer out; one, which is killed; two as the fork has them."""
 
     def command(*flags: str) -> list[str]:
         return squad_command(squad_dir, tmp_path, *FLAGS, "--do_predict=False", *flags)
 
-    job = at_step("kill", 7, command("--shard_optimizer=state"), rank=1)
-    assert run(under_mpirun(2, job)).returncode != 0
-    assert not processes_of(tmp_path), "workers are left behind"
+    job = at_step("SIGTERM", 6, command("--shard_optimizer=state"), rank=1)
+    result = run(under_mpirun(2, job))
+    step = assert_stopped(result, signal.SIGTERM, tmp_path)
+    assert "\33" not in result.stdout + result.stderr, "colours, in a log that is no terminal's"
     alone = run(at_step("kill", 11, command("--elastic_resume")))
     assert "without mpirun: this is the only worker" in alone.stderr
-    assert "Training from step 5 to 12" in alone.stderr
+    assert f"Training from step {step} to 12" in alone.stderr
     assert "begun by 2 workers: with 1, each has 4 batches a step" in alone.stderr
     again = command("--shard_optimizer=gradients", "--enable_scoped_allocator=True")
     result = run(in_the_forks_way(tmp_path, again))
@@ -127,6 +131,22 @@ def test_a_killed_worker_ends_the_job_and_others_go_on(by_two, squad_dir, tmp_pa
         # The loss does not depend on this bias: its gradients are rounding, which Adam scales up.
         if not name.startswith("cls/squad/output_bias"):
             np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6, err_msg=name)
+
+
+def test_a_killed_worker_ends_the_job(squad_dir, tmp_path):
+    flags = "--use_horovod=true", "--remove_padding=false"
+    job = at_step("kill", 1, squad_command(squad_dir, tmp_path, *flags), rank=1)
+    assert run(under_mpirun(2, job)).returncode != 0
+    assert not processes_of(tmp_path), "workers are left behind"
+
+
+def test_a_worker_that_hangs_is_named(squad_dir, tmp_path):
+    flags = "--use_horovod=true", "--remove_padding=false", "--stall_seconds=5"
+    job = at_step("SIGSTOP", 1, squad_command(squad_dir, tmp_path, *flags), rank=1)
+    result = run(under_mpirun(2, job))
+    assert result.returncode == 1
+    assert re.search(r"rank 1 on \S+ has not answered for \d+ s", error_line(result))
+    assert not processes_of(tmp_path), "workers are left behind"
 
 
 def test_a_fault_of_all_is_said_once(squad_dir, tmp_path):

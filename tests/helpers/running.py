@@ -7,6 +7,8 @@ import functools
 import importlib
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 
@@ -110,6 +112,23 @@ def assert_fails(result: subprocess.CompletedProcess, code: int, *parts: str) ->
     line = error_line(result)
     for part in parts:
         assert part in line
+
+
+def assert_stopped(
+    result: subprocess.CompletedProcess, number: signal.Signals, folder: pathlib.Path
+) -> int:
+    """Fails unless a signal has ended a training after a step which it has saved, and returns."""
+    assert result.returncode == 128 + number
+    assert "Traceback" not in result.stderr
+    line = rf": stopped by {number.name} at step (\d+) of \d+, which is saved; the same"
+    (step,) = re.findall(line, result.stderr)
+    # One checkpoint to resume from, the newest of all.
+    (newest,) = folder.glob("resume.ckpt-*.index")
+    assert newest.stem == f"resume.ckpt-{step}"
+    assert newest.stem in (folder / "checkpoint").read_text().splitlines()[0]
+    assert not list(folder.glob(".saving*"))
+    assert not processes_of(folder), "workers are left behind"
+    return int(step)
 
 
 def define_flags_of(program: str) -> type:

@@ -80,13 +80,13 @@ class Job(NamedTuple):
     first_values: dict[str, np.ndarray]
 
 
-GOLDEN = (Way("none", model="albert"), Way("gradients", 2, model="albert"))
+GOLDEN = Way("gradients", 2, model="albert")
 WAYS = (
     *(Way(shard, 2) for shard in SHARDS),
     # A norm of each variable, over all shares.
     *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
     *(Way(shard, 2, wire="float16") for shard in ("none", "gradients")),
-    *GOLDEN,
+    GOLDEN,
 )
 
 

@@ -1,6 +1,6 @@
 """Who is named when workers fall silent: by a clock and over sockets that the test holds.
 
-How they connect, a job shows in which one hangs: `tests/test_stopping.py`.
+How they connect, a job shows in which one hangs: `tests/test_workers.py`.
 """
 
 from __future__ import annotations
