@@ -20,7 +20,7 @@ from tests.near import near
         ("run_race.py", ["test_conformance.py"], ["race/test_task.py"]),
         ("tests/test_docs.py", ["test_docs.py"], ["test_near.py"]),
         ("tests/helpers/race.py", ["race/test_examples.py"], ["test_conformance.py"]),
-        ("docs/race.md", [], ["race/test_features.py"]),
+        ("docs/race.md", [], ["race/test_examples.py"]),
     ],
 )
 def test_what_is_near(path, among, absent):

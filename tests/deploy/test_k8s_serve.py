@@ -14,11 +14,10 @@ from serving.services import service_of
 from tests.helpers.forking import ROOT
 from tests.helpers.serving import Served, load_once
 
-FILE = ROOT / "deploy" / "k8s" / "serve.yaml"
 # The oldest and the newest whose schema the package has, of those that are kept up.
 VERSIONS = ("1.30", kubernetes_validate.latest_version())
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
-DEPLOYMENT, SERVICE = yaml.safe_load_all(FILE.read_text(encoding="utf-8"))
+DEPLOYMENT, SERVICE = yaml.safe_load_all((ROOT / "deploy/k8s/serve.yaml").read_bytes())
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 

@@ -77,17 +77,15 @@ def test_force_replaces_what_is_wrong_and_nothing_else(squad, data, server):
     assert [r.path for r in server.requests[2:]] == [f"mirror/{DEV}"] * 2
 
 
-def test_another_content_of_the_same_length_is_refused(squad, data, server):
+def test_what_was_not_published_is_refused(squad, data, server):
+    """Of another length, which the real command says of these files, or of the same."""
+    assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
+    assert content(data) == {}
+    assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
     server.files[f"mirror/{DEV}"] = FILES[DEV][::-1]
     hashes = [hashlib.sha256(part).hexdigest() for part in (FILES[DEV], FILES[DEV][::-1])]
     assert_fails(squad(), 1, *hashes)
     assert list(content(data)) == [TRAIN]
-
-
-def test_the_real_command_refuses_what_was_not_published(squad, data):
-    assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
-    assert content(data) == {}
-    assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
 
 
 def test_what_is_in_the_way_is_one_error_line(squad, data):

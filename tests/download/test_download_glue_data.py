@@ -150,12 +150,13 @@ class TestMrpc:
         expected = '0\t1\t2\t"One , said "" he ,"" is two ."\tplain \'s'
         assert lines(glue / "MRPC" / "test.tsv")[1] == expected
 
-    def test_a_list_of_other_pairs(self, download, raw, glue):
-        """The real files: `tests/test_run_classifier.py`."""
+    def test_a_list_of_other_pairs_or_a_missing_file(self, download, raw, glue, server):
         (raw / "dev_ids.tsv").write_text("999\t999\n")
         done = download("MRPC", "--path_to_mrpc", raw)
         assert_fails(done, 1, "no pair of MRPC's training file would be left for dev.tsv")
-        assert names(glue) == []
+        done = download("MRPC", "--path_to_mrpc", raw / "no")
+        assert_fails(done, 1, "no/msr_paraphrase_train.txt: No such file")
+        assert names(glue) == [] and server.requests == []
 
     @pytest.mark.parametrize(
         ("content", "reason"),
@@ -173,8 +174,3 @@ class TestMrpc:
         done = download("MRPC", "--path_to_mrpc", raw)
         assert_fails(done, 1, f"{raw / 'msr_paraphrase_train.txt'}", reason)
         assert names(glue) == []
-
-    def test_a_missing_file(self, download, tmp_path, server):
-        done = download("MRPC", "--path_to_mrpc", tmp_path / "no")
-        assert_fails(done, 1, "no/msr_paraphrase_train.txt: No such file")
-        assert server.requests == []

@@ -21,6 +21,7 @@ from download import fetch as module
 from download.fetch import fetch, making
 from runtime.errors import UserError
 from tests.helpers.download import Fault
+from tests.helpers.files import limited
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
@@ -238,15 +239,10 @@ def test_another_file_keeps_the_old_one(get, tmp_path, expected, fault, message)
 
 
 def test_what_was_written_before_the_disk_was_full_is_taken_up(get, url, tmp_path):
-    """The limit on the size of files makes write() fail as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        message = "file.bin: File too large; check .* room on the disk"
-        with pytest.raises(UserError, match=message), making(tmp_path / "file.bin"):
-            fetch(url, tmp_path / "file.bin")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    message = "file.bin: File too large; check .* room on the disk"
+    full = limited(resource.RLIMIT_FSIZE, 100_000)
+    with pytest.raises(UserError, match=message), full, making(tmp_path / "file.bin"):
+        fetch(url, tmp_path / "file.bin")
     assert get()[-1] == ("bytes=100000-", 200_000)
 
 

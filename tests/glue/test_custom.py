@@ -108,16 +108,15 @@ class TestFaults:
             with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
                 processor(folder).get_dev_examples(folder)
 
-    def test_labels(self, write):
+    def test_labels_and_the_files_of_a_part(self, write):
         folder = write(train_tsv=TRAIN)
         with pytest.raises(UserError, match=r"line 2: the label is 'yes', not a number"):
             processor(folder, is_regression=True).get_train_examples(folder)
         folder = write(train_tsv="label\ttext_a\nyes\tx\nyes\ty\n")
         with pytest.raises(UserError, match="two different labels .* found: 'yes'; .*regression"):
             processor(folder).get_labels()
-
-    def test_neither_file_or_both(self, write):
-        folder = write(train_tsv=TRAIN, train_jsonl=[])
+        # Both files, or neither.
+        folder = write(train_jsonl=[])
         with pytest.raises(UserError, match=r"train\.tsv and .*train\.jsonl .*both are there"):
             processor(folder).get_labels()
         with pytest.raises(UserError, match=r"dev\.tsv and .*dev\.jsonl .*neither is there"):

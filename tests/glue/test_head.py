@@ -11,7 +11,6 @@ from tests.helpers.sessions import quick_session
 
 POOLED = np.random.RandomState(1).standard_normal([6, 16]).astype(np.float32)
 CLASSES = np.array([0, 1, 2, 0, 1, 2], np.int32)
-LABELS = np.array([0, 1, 1, 0, 1, 0], np.int32)
 
 
 def runs_of(build, count=1):
@@ -66,12 +65,6 @@ def test_regression():
     assert values["loss"] == pytest.approx(np.square(numbers - labels).mean(), abs=1e-5)
 
 
-def head_output(pooled, is_training, features, dropout=0.1):
-    """Of a head for two labels on pooled output, in the place of an encoder's."""
-    encoder = types.SimpleNamespace(get_pooled_output=lambda: pooled)
-    return make_head(2, dropout)(lambda *_: encoder, features, is_training)
-
-
 @pytest.mark.parametrize(
     ("is_training", "dropout", "drops"),
     [(True, 0.1, True), (True, 0.0, False), (False, 0.1, False)],
@@ -80,19 +73,13 @@ def test_dropout_in_training(is_training, dropout, drops):
     """Other units are left out at every step; which ones is a function of the step."""
 
     def build(pooled):
-        features = {"label_ids": tf.constant(LABELS)}
-        return head_output(pooled, is_training, features, dropout).predictions["logits"]
+        # In the place of an encoder.
+        encoder = types.SimpleNamespace(get_pooled_output=lambda: pooled)
+        features = {"label_ids": tf.constant(CLASSES)}
+        return make_head(3, dropout)(lambda *_: encoder, features, is_training).predictions[
+            "logits"
+        ]
 
     (first, second), _ = runs_of(build, 2)
     assert np.array_equal(first, second) != drops
     np.testing.assert_array_equal(runs_of(build, 2)[0], [first, second])
-
-
-def test_prediction_needs_no_labels_and_passes_them_on():
-    outputs = {"probabilities", "predictions", "logits"}
-    given = {"label_ids": tf.constant(LABELS), "is_real_example": tf.ones([6])}
-    for features in ({}, given):
-        with tf.Graph().as_default():
-            found = head_output(tf.constant(POOLED), False, features)
-        assert found.loss is None and found.exported.keys() == outputs
-        assert found.predictions.keys() == {*outputs, *features}

@@ -1,4 +1,4 @@
-"""What a classification makes of what the model gives, and of its flags."""
+"""What a classification makes of what the model gives, and of its flags; by tasks of GLUE."""
 
 import json
 
@@ -9,10 +9,11 @@ import tensorflow.compat.v1 as tf
 from glue.examples import InputExample
 from glue.flags import define_glue_flags
 from glue.task import GlueTask, _feature_path
+from looking.page import read_page
 from runtime import estimators
 from runtime.data.batches import Data
 from runtime.devices import mask_seeds
-from runtime.errors import FlagError
+from runtime.errors import FlagError, UserError
 from runtime.flags import Settings
 from runtime.training.run_flags import define_flags
 from runtime.training.task import DEV, TEST, TRAIN
@@ -77,11 +78,20 @@ def test_the_threshold_is_exported_where_it_is_given(make, flags):
     assert "threshold" not in spec.predictions
 
 
-def test_steps(make):
-    """The flags have other names than those of RACE; 100 examples are 12.5 steps of 8."""
-    flags = ("--num_train_epochs=3", "--train_batch_size=8", "--warmup_step=2")
-    assert make("MRPC", *flags).steps(num_examples=100) == (37, 2)
-    assert make("MRPC", *flags, "--train_step=50").steps(num_examples=100) == (50, 2)
+@pytest.mark.parametrize(
+    ("flags", "steps"),
+    [
+        ("--train_step=50 --warmup_step=2", (50, 2)),
+        ("--train_step=50 --warmup_proportion=0.2", (50, 10)),
+        ("--train_step=50 --warmup_step=2 --warmup_proportion=0.2", (50, 2)),
+        ("--num_train_epochs=3 --warmup_proportion=0.5", (37, 18)),
+        ("--num_train_epochs=3 --train_step=50", (50, 0)),
+    ],
+)
+def test_steps(make, flags, steps):
+    """100 examples are 12.5 steps of 8. A default that gives way: tests/race/test_task.py."""
+    task = make("MRPC", "--train_batch_size=8", *flags.split())
+    assert task.steps(num_examples=100) == steps
 
 
 @pytest.mark.parametrize(
@@ -99,16 +109,13 @@ def test_flags_that_do_not_fit(make, flags, words):
 
 
 def test_where_features_are(make, tmp_path):
-    """As in the reference, and those that are ready in --input_file before all."""
+    """As in the reference."""
     task = make("MRPC", "--cached_dir=cached")
     assert [_feature_path(task.settings, part) for part in (TRAIN, DEV, TEST)] == [
         "cached/mrpc_train.tf_record",
         "cached/mrpc_eval.tf_record",
         f"{tmp_path}/out/predict.tf_record",
     ]
-    (tmp_path / "train.tf_record").touch()
-    task = make("MRPC", f"--input_file={tmp_path}")
-    assert _feature_path(task.settings, TRAIN) == f"{tmp_path}/train.tf_record"
 
 
 def test_a_model_predicts_for_its_own_task_and_for_those_that_share_it(make):
@@ -116,3 +123,48 @@ def test_a_model_predicts_for_its_own_task_and_for_those_that_share_it(make):
     assert make("MRPC").identity() == {"task": "glue", "task_name": "mrpc"}
     for name in ("MNLI", "MisMNLI", "AX", "tsv"):
         assert make(name, f"--tsv_regression={name == 'tsv'}").identity() == {"task": "glue"}
+
+
+# The reference's feature files may have examples that only fill a batch up.
+OUTPUTS = [
+    {
+        **{"label_ids": np.int32(label), "predictions": np.int32(predicted)},
+        **dict.fromkeys(("logits", "probabilities"), np.eye(2, dtype=np.float32)[predicted]),
+        "is_real_example": np.int32(is_real),
+    }
+    for label, predicted, is_real in [(1, 1, 1), (0, 1, 1), (0, 0, 1), (1, 1, 1), (0, 1, 0)]
+]
+DATA = Data(
+    ["x.tf_record"], {}, 4, 5, source=[InputExample(name, f"text {name}") for name in "abcd"]
+)
+
+
+def test_what_fills_a_batch_up_is_neither_scored_nor_labelled(make, tmp_path):
+    """Probabilities and labels are written as the reference and GLUE have them."""
+    task = make("RTE")
+    (tmp_path / "out").mkdir()
+    scored = task.score(DATA, OUTPUTS)
+    assert scored.scores["eval_accuracy"] == 0.75
+    scored.write_outputs()
+    view = read_page(task.page())
+    found = [(s["texts"], s["truth"], s["answer"], s["right"]) for s in view["samples"]]
+    assert found == [
+        (["text a"], 1, 1, True),
+        (["text b"], 0, 1, False),
+        (["text c"], 0, 0, True),
+        (["text d"], 1, 1, True),
+    ]
+    assert view["scores"] == scored.scores and view["title"] == "RTE"
+    names = [str(tmp_path / name) for name in ("results", "submission")]
+    assert task.write_labels(DATA, OUTPUTS, names) == {"num_examples": 4}
+    assert (tmp_path / "results").read_text() == "0.0\t1.0\n" * 2 + "1.0\t0.0\n" + "0.0\t1.0\n"
+    submission = (tmp_path / "submission").read_text()
+    rows = [f"{name}\t{'not_' * (name != 'c')}entailment\n" for name in "abcd"]
+    assert submission == "index\tprediction\n" + "".join(rows)
+
+
+def test_features_of_other_examples_are_neither_scored_nor_labelled(make):
+    task = make("RTE")
+    for call in (task.score, lambda *given: task.write_labels(*given, ["results", "labels"])):
+        with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):
+            call(DATA, OUTPUTS[1:])

@@ -98,17 +98,6 @@ class TestFiles:
             texts.append(example.text_a)
         assert texts == ["a la carte", "A la Carte", "À  la\u00a0Carte"]
 
-    def test_mrpc_as_distributed(self, shared, tmp_path):
-        """BOM, CRLF and quotation marks that do not pair up."""
-        (tmp_path / "MRPC").mkdir()
-        content = (shared / "data" / "mrpc" / "msr_paraphrase_train.txt").read_bytes()
-        (tmp_path / "MRPC" / "train.tsv").write_bytes(content)
-        examples = processor_of("mrpc", False, False).get_train_examples(str(tmp_path))
-        rows = [line.split("\t") for line in content.decode("utf-8-sig").split("\r\n")[1:-1]]
-        assert len(rows) == 4045
-        found = [[e.label, e.text_a, e.text_b] for e in examples]
-        assert found == [[row[n] for n in (0, 3, 4)] for row in rows]
-
 
 SCORES = "\t".join("abcdefghi")  # of STS-B, but for the score
 SST2 = "sentence\tlabel\n"
@@ -132,7 +121,6 @@ class TestFaults:
         ("task", "content", "fault"),
         [
             ("cola", "a\t1\t\ttext\na\t1\t\n", r", line 2: \d+ columns, \d+ are"),
-            ("mrpc", "Quality\t1\t2\t3\t4\n1\ta\tb\tc\n", r", line 2: \d+ columns, \d+ are"),
             ("sst-2", f"{SST2}fine\t1\n\nbad\t0\n", r", line 3: \d+ columns, \d+ are"),
             ("qnli", "index\tq\ts\tlabel\n0\tq\ts\tentailment\n1\tq\ts\n", r", line 3: \d+ col"),
             ("sts-b", f"{SCORES}\tj\n{SCORES}\n", r", line 2: \d+ columns, \d+ are"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
 import os
 import pathlib
+import resource
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -31,15 +31,15 @@ def copy_of_shared(
     return shutil.copytree(shared, tmp_path_factory.mktemp(name), dirs_exist_ok=True)
 
 
-def change_header(path: pathlib.Path, old: str, new: str, with_hash: bool) -> None:
-    """Changes the text of a header of ours; `with_hash`, or else as earlier versions wrote it."""
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    if not with_hash:
-        header = json.loads(text)
-        del header["header_sha256"]
-        text = json.dumps(header, indent=2)
-    path.write_text(text.replace(old, new), encoding="utf-8")
+@contextlib.contextmanager
+def limited(kind: int, value: int) -> Iterator[None]:
+    """Limits a resource of this process; beyond RLIMIT_FSIZE, writing fails as on a full disk."""
+    soft, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (value, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))
 
 
 def flags_in(text: str) -> dict[str, str | None]:

@@ -21,6 +21,7 @@ from tests.helpers.squad import make_squad_files, squad_command
 
 if TYPE_CHECKING:
     from runtime.training.task import Task
+    from tokenization import FullTokenizer
 
 SHARED = ROOT.parent / "shared"
 
@@ -111,6 +112,22 @@ def squad_dir(tmp_path_factory) -> pathlib.Path:
     """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, vocab.txt with
     as many pieces, albert.json and bert.json."""
     return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(squad_dir) -> FullTokenizer:
+    """Of that SentencePiece model."""
+    from tokenization import FullTokenizer
+
+    return FullTokenizer(None, True, str(squad_dir / "spm.model"))
+
+
+@pytest.fixture(scope="session")
+def en8k(shared) -> FullTokenizer:
+    """Of a SentencePiece model of the reference data, for English."""
+    from tokenization import FullTokenizer
+
+    return FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
 
 
 @pytest.fixture(scope="session")

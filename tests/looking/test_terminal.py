@@ -1,8 +1,9 @@
-"""Samples on the terminal, with and without colours."""
+"""Samples on the terminal, with and without colours; and the page as a file."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 from classification.view import labels_view
 from looking import terminal
+from looking.page import read_page, rounded, write_page
 from looking.terminal import COLOURED, ONLY, PLAIN, lines_of, style_of_output
+from runtime.errors import UserError
 
 VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}
 SAMPLE = {
@@ -134,3 +137,35 @@ def test_where_there_are_colours(monkeypatch):
         monkeypatch.setenv("NO_COLOR", no_color)
         monkeypatch.setenv("TERM", term)
         assert style_of_output() is style
+
+
+WHOLE = {
+    "kind": "answers",
+    "title": "a </script><!-- <script> & \u2028 {{data}}",
+    "samples": [{"id": "half a character \ud800", "text": "ä 😀"}],
+}
+
+
+def test_a_view_is_read_as_it_was_written(tmp_path):
+    """Nothing in a text is markup, and there is no address of anything to load."""
+    path = tmp_path / "predictions.html"
+    write_page(str(path), WHOLE)
+    assert read_page(str(path)) == WHOLE
+    page = path.read_text(encoding="utf-8")
+    data = page.partition('id="data">')[2].partition("</script>")[0]
+    assert "<" not in data and json.loads(data) == WHOLE
+    for what in ("http:", "https:", "url(", "@import", "src=", "href="):
+        assert what not in page.replace("http://www.w3.org/2000/svg", "")
+    # Numbers that JSON does not have.
+    known = [rounded(x) for x in (None, float("nan"), float("-inf"), 0.123456)]
+    assert known == [None, None, None, 0.1235]
+
+
+def test_what_is_no_page(tmp_path):
+    path, script = tmp_path / "predictions.html", b'<script type="application/json" id="data">'
+    for content in (b"<html></html>", b"\xff", script + b"[]</script>"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="is no page of predictions"):
+            read_page(str(path))
+    with pytest.raises(UserError, match="none.html cannot be read: No such file"):
+        read_page(str(tmp_path / "none.html"))

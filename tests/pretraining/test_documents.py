@@ -55,16 +55,11 @@ def test_sentences_have_the_ids_that_the_tokenizer_gives(encoder, tokenizer, blo
 @pytest.mark.parametrize("word", ["bxono", "5,"], ids=["unknown", "a piece"])
 def test_a_token_that_ends_in_a_digit_and_a_comma(tmp_path, block, word):
     """The comma is a token of its own then; of an unknown token its id does not show it."""
-    spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(20 * ["axono ayono"] + 50 * [word]),
-        model_prefix=str(tmp_path / "spm"),
-        vocab_size=40,
-        hard_vocab_limit=False,
-        split_by_unicode_script=False,
-        split_by_number=False,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-        minloglevel=2,
-    )
+    options = {"vocab_size": 40, "hard_vocab_limit": False, "minloglevel": 2}
+    options |= {"split_by_unicode_script": False, "split_by_number": False}
+    options |= {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"], "model_prefix": f"{tmp_path}/spm"}
+    sentences = iter(20 * ["axono ayono"] + 50 * [word])
+    spm.SentencePieceTrainer.train(sentence_iterator=sentences, **options)
     tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
     found = Encoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
     careless = tokenizer.sp_model.encode("axono 5, ayono")

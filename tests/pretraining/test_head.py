@@ -169,17 +169,11 @@ def test_values_out_of_range_are_an_error_of_the_files_and_weights_of_0_do_not_c
 def test_scores_over_the_vocabulary_are_of_masked_places_only():
     with tf.Graph().as_default() as graph:
         build(TINY, tiny_features(), TRAIN)
-        operations = graph.get_operations()
-    assert "OneHot" not in {operation.type for operation in operations}
-    over_vocabulary = {
-        tuple(tensor.shape.as_list())
-        for operation in operations
-        for tensor in operation.outputs
-        if tensor.shape.rank and tensor.shape[-1] == 211
-    }
+        tensors = [tensor for op in graph.get_operations() for tensor in op.outputs]
+    shapes = {tuple(t.shape.as_list()) for t in tensors if t.shape.rank and t.shape[-1] == 211}
     # Scores, the bias, and weights transposed.
-    assert over_vocabulary <= {(12, 211), (211,), (1, 211), (8, 211)}
-    assert (12, 211) in over_vocabulary
+    assert (12, 211) in shapes and shapes <= {(12, 211), (211,), (1, 211), (8, 211)}
+    assert "OneHot" not in {tensor.op.type for tensor in tensors}
 
 
 def test_all_groups_start_from_the_first(tmp_path):

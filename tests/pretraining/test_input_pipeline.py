@@ -75,9 +75,8 @@ def test_masks_hide_what_the_labels_say(files, options, encoder, name):
     ids = [np.take_along_axis(b["input_ids"], b["masked_lm_positions"], 1) for b in found]
     ids = np.concatenate(ids)[weights > 0]
     labels = np.concatenate([b["masked_lm_ids"] for b in found])[weights > 0]
-    share = (ids == encoder.mask_id).mean()
-    assert abs(share - 0.8) < 4 * np.sqrt(0.16 / len(ids))
-    assert abs((ids == labels).mean() - 0.1) < 0.06
+    # The shares themselves: test_masking.py.
+    assert (ids == encoder.mask_id).mean() > 0.7 and (ids == labels).any()
     assert not (labels == encoder.mask_id).any()
 
 

@@ -76,12 +76,6 @@ def mask(options, ids, layout, begins_word=None, vocab_size=VOCAB_SIZE):
     return masker.mask(ids, layout, begins_word, np.random.default_rng(0))
 
 
-def changes_of(masked, ids):
-    """What there was in the masked places of all rows, and what there is now."""
-    used = np.arange(masked.positions.shape[1]) < masked.counts[:, np.newaxis]
-    return (np.take_along_axis(i, masked.positions, axis=1)[used] for i in (ids, masked.ids))
-
-
 @pytest.mark.parametrize("permutation", [False, True])
 @pytest.mark.parametrize("whole_words", [False, True])
 def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words):
@@ -154,7 +148,9 @@ def test_longer_runs_are_rarer(favor_shorter):
 def test_what_stands_in_the_place_of_masked_tokens():
     """80% [MASK], 10% unchanged, 10% any token: within four standard deviations."""
     ids, layout, begins_word = rows_of(1000, 100, 149, 256)
-    before, now = changes_of(mask(MaskingOptions(40, 0.15), ids, layout, begins_word), ids)
+    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word)
+    used = np.arange(masked.positions.shape[1]) < masked.counts[:, np.newaxis]
+    before, now = (np.take_along_axis(i, masked.positions, 1)[used] for i in (ids, masked.ids))
     is_mask, is_same = now == MASK, now == before
     drawn = now[~is_mask & ~is_same]
     for count, share in ((is_mask.sum(), 0.8), (is_same.sum(), 0.1), (len(drawn), 0.1)):

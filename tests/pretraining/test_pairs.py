@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from pretraining.documents import Documents
 from pretraining.pairs import PairMaker, PairOptions
 
-NEVER_SHORT = 0.0
-
 
 def documents_of(*lengths: list[int]) -> Documents:
     """Documents whose sentences have these lengths; every token has its own id."""
@@ -26,7 +24,7 @@ def documents_of(*lengths: list[int]) -> Documents:
 
 
 def maker(documents, max_seq_length=1003, random_next=False, seed=0):
-    options = PairOptions(max_seq_length, NEVER_SHORT, random_next)
+    options = PairOptions(max_seq_length, short_seq_prob=0.0, random_next_sentence=random_next)
     return PairMaker(documents, options, random.Random(seed))
 
 

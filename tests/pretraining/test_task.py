@@ -20,14 +20,13 @@ from runtime.flags import Settings
 from runtime.training.run_flags import define_flags
 from tests.helpers.models import CONFIGS
 
-CONFIG = {**CONFIGS["albert"], "max_position_embeddings": 32}
-
 
 @pytest.fixture
 def make(set_flags, files, encoder, tmp_path):
     """Makes the task of some flags; it trains on the file with masks."""
     config = tmp_path / "albert.json"
-    config.write_text(json.dumps({**CONFIG, "vocab_size": encoder.tokenizer.size}))
+    sizes = {"vocab_size": encoder.tokenizer.size, "max_position_embeddings": 32}
+    config.write_text(json.dumps({**CONFIGS["albert"], **sizes}))
     always = [f"--albert_config_file={config}", f"--input_file={files['masked']}"]
     always += [f"--output_dir={tmp_path / 'out'}", "--max_seq_length=32"]
 

@@ -1,10 +1,16 @@
-"""RACE's files: both layouts, levels, blanks, and what is wrong with a file."""
+"""RACE's files: both layouts, levels, blanks, what is wrong with a file; and their features."""
 
+import gzip
 import json
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
+import race_utils
+from classification.features import feature_spec
 from race.examples import InputExample, RaceProcessor, filled_in
+from race.features import make_records, make_sequences
 from runtime.errors import UserError
 from tests.helpers.race import write_race
 
@@ -42,6 +48,7 @@ def test_a_question_is_joined_with_each_option(read):
     assert second == InputExample("high1.txt", "rivers run to the sea.", None, filled, 2)
     first, _ = read(json.dumps(PASSAGE), use_spm=False)
     assert first.context_sentence == PASSAGE["article"]
+    assert filled_in("_ and _?", "x", "y") == ["x and x?", "y and y?"]
 
 
 def test_both_layouts_and_levels(tmp_path):
@@ -70,7 +77,6 @@ def test_both_layouts_and_levels(tmp_path):
         ({"answers": ["A", "E"]}, "the answer to question 2 is 'E', not A, B, C or D"),
         ({"answers": ["A", ["B"]]}, r"the answer to question 2 is ['B']"),
         ({"options": [["a", "b", "c"], list("abcd")]}, "question 1 is no text with 4 options"),
-        ({"options": [list("abcd"), [1, 2, 3, 4]]}, "question 2 is no text with 4 options"),
         ({"options": [list("abcd"), None]}, "question 2 is no text with 4 options"),
         ({"questions": ["a", 1]}, "question 2 is no text with 4 options"),
     ],
@@ -97,11 +103,59 @@ def test_a_file_that_is_none(read, content, words):
         read(content)
 
 
-def test_a_level_that_is_missing(read, tmp_path):
-    read(json.dumps(PASSAGE))
-    with pytest.raises(UserError, match=r"RACE/train/high has no \.txt file of RACE"):
-        processor().get_train_examples(str(tmp_path))
+# Words of one piece each.
+EXAMPLE = InputExample("id", "n r l s c m", None, ["n", "r l", "s c m e", ""], 2)
 
 
-def test_every_blank_is_filled_in():
-    assert filled_in("_ and _?", "x", "y") == ["x and x?", "y and y?"]
+def words_of(example, tokenizer, *lengths):
+    sequences = make_sequences(example, tokenizer, *lengths)
+    pieces = [tokenizer.convert_ids_to_tokens(sequence.ids) for sequence in sequences]
+    return [" ".join(tokens).replace("▁", "") for tokens in pieces]
+
+
+def test_the_end_of_the_passage_and_the_beginning_of_the_question_are_cut_off(tokenizer):
+    assert words_of(EXAMPLE, tokenizer, 8, 3) == [
+        "[CLS] n r l s [SEP] n [SEP]",
+        "[CLS] n r l [SEP] r l [SEP]",
+        "[CLS] n r [SEP] c m e [SEP]",
+        "[CLS] n r l s c [SEP]",
+    ]
+    # Before every ending there may stand the same.
+    first, *_ = words_of(EXAMPLE._replace(start_ending="e"), tokenizer, 12, 5)
+    assert first == "[CLS] n r l s c m [SEP] e n [SEP]"
+
+
+def test_records(tokenizer, tmp_path):
+    """They have the sequences end to end."""
+    path, lengths = str(tmp_path / "features"), (8, tokenizer)
+    race_utils.file_based_convert_examples_to_features(
+        [EXAMPLE] * 3, list("ABCD"), *lengths, path, 3
+    )
+    records = list(tf.io.tf_record_iterator(path))
+    assert records == make_records([EXAMPLE], tokenizer, (8, 3)) * 3
+    arguments = {"task_name": "race", "use_tpu": False, "bsz": 2, "multiple": 4}
+    input_fn = race_utils.file_based_input_fn_builder(path, 8, False, False, **arguments)
+    with tf.Graph().as_default(), tf.Session() as session:
+        batch = session.run(tf.data.make_one_shot_iterator(input_fn({})).get_next())
+        values = session.run(tf.io.parse_single_example(records[0], feature_spec([4, 8])))
+    assert batch["input_ids"].shape == (2, 32)
+    feature = race_utils.convert_single_example(0, EXAMPLE, 4, *lengths, 3)
+    for key in ("input_ids", "input_mask", "segment_ids"):
+        np.testing.assert_array_equal(values[key], getattr(feature, key))
+    assert values["label_ids"] == feature.label_id == 2
+    assert values["is_real_example"] == feature.is_real_example
+    assert feature.example_id == "id"
+
+
+def test_golden(shared, en8k):
+    """What the reference makes of the training set."""
+    processor = RaceProcessor(True, True, False, False)
+    examples = processor.get_train_examples(str(shared / "data" / "race"))
+    with gzip.open(shared / "golden" / "features-race-train-seq256.jsonl.gz", "rt") as file:
+        golden = [json.loads(line) for line in file]
+    assert len(examples) == len(golden) > 300
+    for example, expected in zip(examples, golden, strict=True):
+        sequences = make_sequences(example, en8k, 256, 64)
+        assert [list(sequence.ids) for sequence in sequences] == expected["input_ids"]
+        assert [sequence.first for sequence in sequences] == expected["n_segment0"]
+        assert example.label == expected["label"]

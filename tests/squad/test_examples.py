@@ -30,14 +30,11 @@ def squad(*questions, text=TEXT):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file and returns its path; strings and bytes as they are, the rest as JSON."""
+    """Writes a file and returns its path; strings as they are, the rest as JSON."""
 
     def write(content):
-        if not isinstance(content, (str, bytes)):
-            content = json.dumps(content)
-        if isinstance(content, str):
-            content = content.encode()
-        (tmp_path / "file.json").write_bytes(content)
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / "file.json").write_text(text)
         return str(tmp_path / "file.json")
 
     return write
@@ -68,12 +65,6 @@ class TestRead:
         articles = [article("", question("1")), article(TEXT, *others), article(TEXT, *last)]
         examples = read_squad_examples(write({"data": articles}), is_training=False)
         assert ids_of(examples) == list("123456")
-
-    def test_lone_surrogates(self, write):
-        text, answer = "a\ud800b \udfff sea", "\udfff sea"
-        path = write(squad(question(answers=((answer, 4),)), text=text))
-        (example,) = read_squad_examples(path, is_training=True)
-        assert (example.paragraph_text, example.orig_answer_text) == (text, answer)
 
 
 # Articles in which each question, u and perhaps v and w, is useless for the reason.
@@ -206,17 +197,6 @@ class TestErrors:
 
 
 class TestVersion2:
-    def test_is_refused_by_the_program_for_1(self, write):
-        content = squad(question("a"), question("b", answers=(), is_impossible=True))
-        content["data"].append(article(TEXT, question("c", answers=(), is_impossible=True)))
-        path = write(content)
-        with pytest.raises(UserError) as caught:
-            check_all_answerable(path, "--train_file")
-        assert str(caught.value) == (
-            f"--train_file {path} is SQuAD 2.0: it holds 2 unanswerable questions, the first is b. "
-            "run_squad_v2.py takes it"
-        )
-
     def test_what_a_question_without_a_word_on_it_is(self, write):
         """And one that contradicts itself, and plausible answers, which nobody reads."""
         unknown = question("f")
@@ -243,7 +223,10 @@ class TestVersion2:
         assert found == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
 
     def test_what_passes(self, write, tmp_path):
-        """What does not look like 2.0 is not parsed here, be it JSON or there at all."""
+        """What does not look like 2.0 is not parsed here, be it JSON or there at all.
+
+        What is refused: `tests/test_run_squad_v1.py`.
+        """
         check_all_answerable(str(tmp_path / "none.json"), "--train_file")
         for content in (
             squad(question()),

@@ -24,14 +24,9 @@ from squad.feature_files import FeatureOptions, SquadFeatures
 from squad.features import WindowMaker
 from squad.records import feature_spec
 from squad_utils import FeatureWriter
-from tests.helpers.files import change_header, write_records
+from tests.helpers.files import write_records
 
 OPTIONS = FeatureOptions(64, 16, 20)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(squad_dir):
-    return tokenization.FullTokenizer(None, True, str(squad_dir / "spm.model"))
 
 
 class Place:
@@ -114,17 +109,6 @@ def records_of(place):
     return list(tf.io.tf_record_iterator(str(place.records)))
 
 
-def assert_same_places(found, expected):
-    for a, b in zip(found, expected, strict=True):
-        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def change_byte(path, position):
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1
-    path.write_bytes(content)
-
-
 class TestWritten:
     def test_records_are_the_features(self, place):
         file, _ = place.make()
@@ -190,19 +174,6 @@ class TestWritten:
             place.make()
 
 
-def test_files_are_reused(prediction, log, monkeypatch):
-    """Nothing is computed, also where the input has another name."""
-    built = prediction.make()
-    before = prediction.listing()
-    monkeypatch.setattr(WindowMaker, "windows", None)
-    prediction.input = prediction.input.rename(prediction.input.with_name("renamed.json"))
-    log()
-    again = prediction.make()
-    assert f"Reusing {prediction.records} and {prediction.left}" in log()
-    assert again[0] == built[0] and prediction.listing() == before
-    assert_same_places(again[1], built[1])
-
-
 class TestMadeAnew:
     @staticmethod
     def check(place, reason):
@@ -216,6 +187,7 @@ class TestMadeAnew:
         if place.training:
             self.check(place, "it was made with rules of version None, now it is")
             place.make()
+        place.input = place.input.rename(place.input.with_name("renamed.json"))
         assert place.source().state() == "reused"
         for name, value in {"max_seq_length": 60, "doc_stride": 8, "max_query_length": 5}.items():
             place.options = OPTIONS._replace(**{name: value})
@@ -232,16 +204,6 @@ class TestMadeAnew:
         # White space counts as well.
         place.input.write_bytes(place.input.read_bytes() + b"\n")
         self.check(place, "it was made with input_sha256")
-
-    def test_damage(self, prediction):
-        prediction.make()
-        header = prediction.header.read_text(encoding="utf-8")
-        for key in ("num_examples", "num_features"):
-            change_header(prediction.header, key, key[:-1] + "z", with_hash=False)
-            self.check(prediction, f"its header {prediction.header} is damaged")
-            prediction.header.write_text(header, encoding="utf-8")
-        change_byte(prediction.left, 300)
-        self.check(prediction, f"the content of {prediction.left} is not what was written")
 
 
 def refused(place, match):
@@ -275,7 +237,8 @@ class TestForeign:
             warnings = [line.partition(": its")[0] for line in log(logging.WARNING)]
             assert warnings == [f"{place.records} has no header of ours"] * (rank == 0)
             if not place.training:
-                assert_same_places(left, expected)
+                for a, b in zip(left, expected, strict=True):
+                    assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
         assert place.source().state() == "there, without a header of ours"
 
     def test_p_mask_is_not_needed(self, training):
@@ -309,16 +272,14 @@ class TestForeign:
         refused(place, message)
         place.write(place.features())
         content, (*records, _) = place.records.read_bytes(), records_of(place)
-        for other in (b"my notes\n" * 20, b"", content[:-10]):
+        # The last has a content that is not what its checksum says.
+        changed = content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]
+        for other in (b"my notes\n" * 20, b"", content[:-10], changed):
             place.records.write_bytes(other)
-            refused(place, message)
+            refused(place, str(place.records) if other == changed else message)
         for other in (serialize({"input_ids": [1] * 64, "label_ids": [1]}), b"\xff" * 30):
             write_records(place.records, [*records, other])
             refused(place, message)
-        place.records.write_bytes(content)
-        # Its content is not what its checksum says.
-        change_byte(place.records, -40)
-        refused(place, str(place.records))
 
     def test_of_other_questions(self, prediction):
         prediction.write(prediction.features())

@@ -17,11 +17,6 @@ from tests.helpers.squad import train_tokenizer
 
 
 @pytest.fixture(scope="module")
-def en8k(shared):
-    return tokenization.FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
-
-
-@pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """A tokenizer that knows the letters q, x and z and makes every one a piece."""
     folder = tmp_path_factory.mktemp("letters")
@@ -198,20 +193,6 @@ class TestConvert:
         ids = [(f.unique_id - 1000000000, f.example_index) for f in features]
         assert ids == [(0, 0), (1, 2), (2, 3)]
         assert features[2].tokens == ["[CLS]", "[SEP]", "▁", "q", "[SEP]"]
-
-    def test_features_come_while_examples_are_still_read(self, tiny):
-        came = []
-
-        def examples():
-            for name in "abc":
-                yield SquadExample(name, "q", "q x z q x z")
-                assert [feature.example_index for feature in came[-2:]] == ["abc".index(name)] * 2
-
-        lengths = (16, 4, 8)
-        squad_utils.convert_examples_to_features(
-            examples(), tiny, *lengths, False, came.append, True
-        )
-        assert [feature.unique_id - 1000000000 for feature in came] == list(range(6))
 
     def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
         texts, encode = [], tiny.encode_with_offsets

@@ -1,4 +1,4 @@
-"""The SQuAD 1.1 head: the reference's figures, and a loss that does not depend on padding."""
+"""The heads of SQuAD 1.1 and 2.0: the reference's figures, and what padding does not change."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,10 @@ from encoder_task import ModelOptions, make_model_fn
 from modeling import AlbertConfig
 from runtime import estimators
 from squad.head import make_v1_head
+from squad.head_v2 import V2Options, make_v2_head, outside_answers
 from tests.helpers.squad_head import (
     CONFIG,
+    NUMBERS,
     SEQUENCES,
     Graph,
     build_heads,
@@ -21,6 +23,7 @@ from tests.helpers.squad_head import (
 
 PREDICT = estimators.ModeKeys.PREDICT
 WITH_DROPOUT = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": 0.5})
+OPTIONS = V2Options(start_n_top=3, end_n_top=4, dropout=0.5, initializer_range=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -81,17 +84,13 @@ class TestMaskedPadding:
         assert got["loss"] == pytest.approx(np.mean(losses), 1e-6)
 
 
-def test_golden_training(shared):
+def test_golden_v1(shared):
     """Twenty steps of AdamW from a checkpoint, through the reference's function.
 
     Their loss depends on padding."""
     figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v1_adamw.npz")
     model_fn = squad_utils.v1_model_fn_builder(
-        *run,
-        use_tpu=False,
-        use_one_hot_embeddings=False,
-        use_einsum=False,
-        hub_module=None,
+        *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None
     )
 
     def logits(features):
@@ -106,7 +105,7 @@ def test_golden_training(shared):
 
 
 @pytest.mark.parametrize("count", [5, 50])
-def test_prediction(count):
+def test_prediction_v1(count):
     """The best positions alone are as in all scores, which an exported model gives; of equals
     the first, as in padding. Nothing drops out."""
     model_fn = make_model_fn(WITH_DROPOUT, make_v1_head(True, num_best=count), ModelOptions())
@@ -131,3 +130,88 @@ def test_prediction(count):
         assert far[1][key].shape == (4, 64) and far[1][key].dtype == np.float32
         np.testing.assert_allclose(near[1][key][real], far[1][key][:, :32][real], atol=1e-5)
     assert np.abs(near[1]["start_log_prob"] - near[1]["end_log_prob"])[real].max() > 0.1
+
+
+@pytest.fixture(scope="module")
+def heads():
+    """The head of 2.0 in training, with dropout and without, and in prediction."""
+    dropping, training = map(make_v2_head, (OPTIONS, OPTIONS._replace(dropout=0.0)))
+    modes = {"training": (training, True), "dropping": (dropping, True)}
+    return Graph(lambda features: build_heads(features, **modes, prediction=(dropping, False)))
+
+
+def test_where_no_answer_can_be(shared):
+    """By segments: [CLS] q [SEP] t t [SEP], and padding; the second fills the feature. In the
+    features of the reference, on real questions; or as the records have it."""
+    with np.load(shared / "golden" / "albert_tiny" / "squad_v2_adamw.npz") as figures:
+        segments, expected = figures["segment_ids"], figures["p_mask"]
+    by_hand = [[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = [outside_answers({"segment_ids": tf.constant(s)}) for s in (by_hand, segments)]
+        found, golden = session.run(made)
+    assert found.tolist() == [[0, 1, 1, 0, 0, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0, 1]]
+    np.testing.assert_array_equal(golden, expected)
+    assert outside_answers({"p_mask": "given", "segment_ids": None}) == "given"
+
+
+def test_kernels_start_with_the_spread_of_the_configuration(heads):
+    kernels = [v for v in heads.variables if "kernel" in v.name and not v.name.startswith("bert/")]
+    assert len(kernels) == 5
+    for kernel, values in zip(kernels, heads.session.run(kernels), strict=True):
+        # Of a normal distribution that is cut off at two standard deviations.
+        error = 0.2 * 0.88 * 3 / np.sqrt(values.size)
+        assert np.std(values) == pytest.approx(0.2 * 0.88, abs=error), kernel.name
+
+
+def test_prediction_v2(heads):
+    """Padding changes nothing, nothing drops out, and a batch may be cut to few positions."""
+    predictions = heads.built["prediction"].predictions
+    near, far = (heads.run(make_batch(padded), predictions) for padded in (32, 64))
+    for key in near:
+        np.testing.assert_allclose(near[key], far[key], rtol=1e-5, atol=1e-5)
+    cut = {k: v[:, :2] if k in SEQUENCES else v for k, v in make_batch(32).items()}
+    got = heads.run(cut, predictions)
+    shapes = {"unique_ids": (4,), "cls_logits": (4,)}
+    shapes |= {f"start_top_{of}": (4, 2) for of in ("index", "log_probs")}
+    shapes |= {f"end_top_{of}": (4, 2 * 2) for of in ("index", "log_probs")}
+    assert {key: value.shape for key, value in got.items()} == shapes
+
+
+def test_no_place_outside_the_text_is_likely(heads):
+    """[CLS] stands for none; the last token of a text is [SEP]."""
+    batch = make_batch(48)
+    got, segments = heads.run(batch, heads.built["prediction"].predictions), batch["segment_ids"]
+    in_text = segments * np.pad(segments[:, 1:], [[0, 0], [0, 1]]) | (np.arange(48) == 0)
+    for name in ("start", "end"):
+        likely = got[f"{name}_top_log_probs"] > -20
+        inside = np.take_along_axis(in_text, got[f"{name}_top_index"], axis=1)
+        assert likely.any() and inside[likely].all()
+
+
+def test_the_loss_does_not_see_padding_and_the_head_drops_units(heads):
+    losses = [heads.run(make_batch(n), heads.built["training"].loss) for n in (32, 48, 64)]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
+    assert heads.run(make_batch(32), heads.built["dropping"].loss) != losses[0]
+
+
+def test_golden_v2(shared):
+    """`squad_v2_adamw.npz`, described in the data's README, through the reference's function."""
+    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v2_adamw.npz")
+    config = run[0]
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    options = {"use_tpu": False, "use_one_hot_embeddings": False, "max_seq_length": 128}
+    options |= {"start_n_top": 5, "end_n_top": 5, "dropout_prob": 0.0, "hub_module": None}
+    model_fn = squad_utils.v2_model_fn_builder(*run, **options)
+
+    def predictions(features):
+        with tf.variable_scope("", reuse=True):
+            return model_fn(features, None, PREDICT, {}).predictions
+
+    weights = {key[5:]: value for key, value in figures.items() if key.startswith("head:")}
+    keys = (*SEQUENCES, *NUMBERS[1:])
+    got = train_golden(figures, model_fn, keys, weights, predictions)
+    for key, value in got.items():
+        if key.endswith("index"):
+            np.testing.assert_array_equal(value, figures[f"predict:{key}"])
+        else:
+            np.testing.assert_allclose(value, figures[f"predict:{key}"], atol=1e-5)

@@ -8,6 +8,7 @@ import pytest
 
 from runtime.errors import FlagError, UserError
 from runtime.files import content_of
+from tests.helpers.files import limited
 from tests.helpers.models import make_checkpoint
 from weights.convert import Options, from_transformers, to_transformers
 
@@ -88,15 +89,10 @@ def test_a_full_disk_leaves_nothing(run, back):
     if back:
         convert(run)
     before = set(run.parent.iterdir())
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     message = "^[^\n]*target cannot be written: [^\n]*File too large"
-    try:
-        with pytest.raises(UserError, match=message):
-            if back:
-                from_transformers(str(there), str(target))
-            else:
-                to_transformers(str(run), str(target), Options())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with pytest.raises(UserError, match=message), limited(resource.RLIMIT_FSIZE, 1000):
+        if back:
+            from_transformers(str(there), str(target))
+        else:
+            to_transformers(str(run), str(target), Options())
     assert set(run.parent.iterdir()) == before
