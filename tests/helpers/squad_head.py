@@ -16,16 +16,9 @@ from runtime import estimators
 from runtime.training import graph_keys
 from tests.helpers.sessions import quick_session
 
-CONFIG = AlbertConfig(
-    vocab_size=60,
-    embedding_size=8,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=64,
-    initializer_range=0.2,
-)
+SIZES = {"vocab_size": 60, "embedding_size": 8, "hidden_size": 16, "intermediate_size": 32}
+SIZES |= {"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 64}
+CONFIG = AlbertConfig(**SIZES, initializer_range=0.2)
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 NUMBERS = ("unique_ids", "start_positions", "end_positions", "is_impossible")
 ALL = SEQUENCES + NUMBERS

@@ -1,7 +1,6 @@
 """Examples written byte by byte, read by TensorFlow; sequences with their special tokens."""
 
 import hypothesis
-import pytest
 import tensorflow.compat.v1 as tf
 from hypothesis import strategies as st
 
@@ -22,11 +21,6 @@ def test_tensorflow_reads_what_is_written(fields):
     # The order of several is free.
     if len(fields) == 1 and all(fields.values()):
         assert written == example.SerializeToString()
-
-
-def test_negative_numbers_are_refused():
-    with pytest.raises(ValueError):
-        tf_example.serialize({"ids": [-1]})
 
 
 def test_a_pair_and_a_single_text():
