@@ -191,15 +191,6 @@ class TestModel:
         types = {t.dtype for op in precise for t in [*op.inputs, *op.outputs]}
         assert tf.bfloat16 not in types and tf.float32 in types
 
-    def test_variables_are_those_of_float32(self):
-        graphs = build(gradient_accumulation_steps=2), build("1", gradient_accumulation_steps=2)
-        for key in ("variables", "trainable_variables", "local_variables", "global_step"):
-            plain, converted = (
-                [(v.name, v.shape, v.dtype, v.trainable) for v in graph.get_collection(key)]
-                for graph, _ in graphs
-            )
-            assert converted == plain != []
-
     def test_nodes_are_those_of_float32_and_casts(self):
         """Also the seeds of initial values and dropout, and the tensors for hooks."""
         (plain, _), (converted, _) = build(), build("1")
@@ -262,6 +253,26 @@ class TestModel:
             assert [value[0, 0] for value in session.run(tensors)] == [2, 1]
             assert {tensor.dtype for tensor in tensors} == {tf.float32}
             assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
+
+    def test_what_the_graph_has_already(self):
+        """The model may take it, or wait for it; a new variable is one in all collections."""
+
+        def model_fn(features, labels, mode, params):
+            with tf.control_dependencies([tf.get_default_graph().get_operation_by_name("count")]):
+                y = tf.matmul(features, features)
+            return estimators.EstimatorSpec(mode, {"y": y * tf.get_variable("new", [])})
+
+        with tf.Graph().as_default(), tf.Session() as session:
+            counter = tf.get_variable("counter", initializer=0.0)
+            tf.add_to_collection("mine", tf.group(counter.assign_add(1.0), name="count"))
+            tf.add_to_collection("mine", "text")
+            x = tf.matmul(tf.eye(2), tf.eye(2))
+            spec = convert(model_fn, configuration.load("basic"))(x, None, PREDICT, {})
+            session.run(tf.global_variables_initializer())
+            session.run(spec.predictions)
+            assert session.run(counter) == 1 and tf.get_collection("mine")[1:] == ["text"]
+            of_all, trained = tf.global_variables(), tf.trainable_variables()
+            assert of_all[0] is trained[0] is counter and of_all[1] is trained[1]
 
 
 def test_bert_json_converts_a_bert_as_it_converts_an_albert():

@@ -167,12 +167,6 @@ class TestCandidates:
         with pytest.raises(ValueError, match="^old is a legacy variable.*enable_resource_var"):
             rules(graph)
 
-    def test_others_are_left_alone(self):
-        graph_def = chain("product product_1").as_graph_def()
-        config = configuration.from_dict(LISTS, "test")
-        decisions = plan(graph_def, config, others={"product"}).decisions
-        assert [d.node for d in decisions] == ["product_1"]
-
 
 class TestBorders:
     def test_one_cast_for_all_that_need_it(self):
