@@ -10,7 +10,7 @@ from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, make_sequence, 
 NUMBERS = st.lists(st.integers(0, 2**63 - 1), max_size=40)
 
 
-@hypothesis.settings(max_examples=50)
+@hypothesis.settings(max_examples=25)
 @hypothesis.given(st.dictionaries(st.text(max_size=300), NUMBERS, max_size=5))
 def test_tensorflow_reads_what_is_written(fields):
     written = tf_example.serialize(fields)
