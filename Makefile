@@ -46,7 +46,7 @@ help:
 	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
-	@echo "make test-inputs  give the programs a thousand bad inputs (half an hour); FLAGS=--group=2 for one group"
+	@echo "make test-inputs  give the programs four hundred bad inputs (half an hour); FLAGS=--group=2 for one group"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench-scaling  time one worker beside two"
 	@echo "make bench-zero  memory and time of two workers with the optimizer shared out, and without"

@@ -14,12 +14,7 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from benchmarks import (
-    answers,
-    precision,
-    pretraining_data,
-    train,
-)
+from benchmarks import answers, precision, pretraining_data, train
 from modeling import BertConfig, read_config
 from tests.helpers.forking import ROOT
 

@@ -9,40 +9,31 @@ from collections.abc import Iterator, Sequence
 
 _PARSES = "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
 _MNLI = f"index,promptID,pairID,genre,{_PARSES},sentence1,sentence2"
+_VOTES = "label1,label2,label3,label4,label5"
 _STSB = "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2"
 _MRPC = "#1 ID,#2 ID,#1 String,#2 String"
 _NLI = ["contradiction", "entailment", "neutral"]
-# Folder and file without its ending: the columns, by their published names. A name in capitals is
-# no header: the file has none.
+# Folders and files without their endings: the columns, by their published names. A name in capitals
+# is no header: the file has none.
 _FILES = {
-    "CoLA/train": "SOURCE,LABEL,MARK,SENTENCE",
-    "CoLA/dev": "SOURCE,LABEL,MARK,SENTENCE",
+    "CoLA/train CoLA/dev": "SOURCE,LABEL,MARK,SENTENCE",
     "CoLA/test": "index,sentence",
-    "SST-2/train": "sentence,label",
-    "SST-2/dev": "sentence,label",
+    "SST-2/train SST-2/dev": "sentence,label",
     "SST-2/test": "index,sentence",
-    "MRPC/train": f"Quality,{_MRPC}",
-    "MRPC/dev": f"Quality,{_MRPC}",
+    "MRPC/train MRPC/dev": f"Quality,{_MRPC}",
     "MRPC/test": f"index,{_MRPC}",
-    "STS-B/train": f"{_STSB},score",
-    "STS-B/dev": f"{_STSB},score",
+    "STS-B/train STS-B/dev": f"{_STSB},score",
     "STS-B/test": _STSB,
-    "QQP/train": "id,qid1,qid2,question1,question2,is_duplicate",
-    "QQP/dev": "id,qid1,qid2,question1,question2,is_duplicate",
+    "QQP/train QQP/dev": "id,qid1,qid2,question1,question2,is_duplicate",
     "QQP/test": "id,question1,question2",
     "MNLI/train": f"{_MNLI},label1,gold_label",
-    "MNLI/dev_matched": f"{_MNLI},label1,label2,label3,label4,label5,gold_label",
-    "MNLI/dev_mismatched": f"{_MNLI},label1,label2,label3,label4,label5,gold_label",
-    "MNLI/test_matched": _MNLI,
-    "MNLI/test_mismatched": _MNLI,
-    "QNLI/train": "index,question,sentence,label",
-    "QNLI/dev": "index,question,sentence,label",
+    "MNLI/dev_matched MNLI/dev_mismatched": f"{_MNLI},{_VOTES},gold_label",
+    "MNLI/test_matched MNLI/test_mismatched": _MNLI,
+    "QNLI/train QNLI/dev": "index,question,sentence,label",
     "QNLI/test": "index,question,sentence",
-    "RTE/train": "index,sentence1,sentence2,label",
-    "RTE/dev": "index,sentence1,sentence2,label",
+    "RTE/train RTE/dev": "index,sentence1,sentence2,label",
     "RTE/test": "index,sentence1,sentence2",
-    "WNLI/train": "index,sentence1,sentence2,label",
-    "WNLI/dev": "index,sentence1,sentence2,label",
+    "WNLI/train WNLI/dev": "index,sentence1,sentence2,label",
     "WNLI/test": "index,sentence1,sentence2",
     "diagnostic/diagnostic": "index,sentence1,sentence2",
 }
@@ -63,7 +54,8 @@ ROWS = 12
 
 def write_all(folder: pathlib.Path, words: Sequence[str]) -> None:
     """Writes the files of all tasks, `ROWS` rows each, with texts of some words."""
-    for number, (name, header) in enumerate(_FILES.items()):
+    files = [(name, header) for names, header in _FILES.items() for name in names.split()]
+    for number, (name, header) in enumerate(files):
         columns = header.split(",")
         path = folder / f"{name}.tsv"
         path.parent.mkdir(exist_ok=True)

@@ -26,8 +26,6 @@ BAD: dict[str, Content] = {
     "binary": bytes(range(256)) * 10,
     "zeros": bytes(5000),
     "utf-16": '{"data": []}\n'.encode("utf-16"),
-    "a-folder": None,
-    "a-loop": LOOP,
 }
 
 

@@ -1,9 +1,8 @@
-"""What reads models and predictions: ask, convert_checkpoint, extract_features, show, evaluate."""
+"""What reads models: ask, convert_checkpoint, extract_features."""
 
 from __future__ import annotations
 
 import pathlib
-import subprocess
 from collections.abc import Iterator
 
 from tests.faults.inputs.attempt import Attempt, of_contents, of_values
@@ -12,8 +11,7 @@ from tests.faults.inputs.good import BAD, LOOP, MISSING, half, spoiled, with_key
 _CONFIG, _MODEL = "squad/assets.extra/config.json", "squad/assets.extra/model.json"
 _SPM = "squad/assets.extra/spm.model"
 _DATA, _INDEX = "squad/model.ckpt-best.data-00000-of-00001", "squad/model.ckpt-best.index"
-_QUESTION = ("--question", "Who?")
-_SQUAD, _ASK = ("ask", "{w}/squad"), ("ask", "{t}/squad", "--context", "A cat sat.", *_QUESTION)
+_ASK = ("ask", "{t}/squad", "--context", "A cat sat.", "--question", "Who?")
 # What is no JSON object of a configuration.
 _WHOLE = {
     **{"list": "[]", "text": '"albert"', "no-keys": "{}", "half": '{"vocab_size": 1'},
@@ -38,19 +36,13 @@ _PLACES = (
     ("{t}", "{t}/new", r"/\d+"),
     ("{w}/text.txt", "{t}/new", "text.txt"),
 )
-_PREDICTIONS = {
-    **{"list": "[]", "number": '{"2-0-0-0": 3}', "null": '{"2-0-0-0": null}', "nothing": ""},
-    **{"cut": '{"2-0-0-0": "a', "two": "{}{}", "surrogate-key": '{"\\ud800": 1}'},
-}
 
 
 def attempts() -> Iterator[Attempt]:
     """All of the group."""
     yield from _models()
-    yield from _texts()
     yield from _converting()
     yield from _extracting()
-    yield from _predictions()
 
 
 def _models() -> Iterator[Attempt]:
@@ -75,23 +67,6 @@ def _models() -> Iterator[Attempt]:
         yield Attempt(f"ask-folder-{place[4:]}", command, place[4:] or "MODEL|folder|model")
 
 
-def _texts() -> Iterator[Attempt]:
-    def without_controls(result: subprocess.CompletedProcess, folder: pathlib.Path) -> bool:
-        return not set("\x01\x02\x1b") & set(result.stdout)
-
-    for name, text in {"blank": " \n\t", "controls": "\x01\x02\x1b[31m"}.items():
-        # What a terminal would act on is shown as question marks.
-        shown = without_controls if name == "controls" else None
-        for what, asked in (("context", (text, "Who?")), ("question", ("A cat.", text))):
-            command = (*_SQUAD, "--context", asked[0], "--question", asked[1])
-            yield Attempt(f"ask-{what}-is-{name}", command, f"{what}|text", holds=shown)
-    command = (*_SQUAD, *_QUESTION, "--context_file")
-    table = {name: BAD[name] for name in ("binary", "empty", "a-loop")} | {"utf-16": b"\xff\xfeA\0"}
-    yield from of_contents("ask-file", (*command, "{t}/context"), "context", "context", table)
-    for place, says in (("{t}", r"/\d+"), ("/proc/self/mem", "mem")):
-        yield Attempt(f"ask-file-{says}", (*command, place), says)
-
-
 def _converting() -> Iterator[Attempt]:
     command, says = ("convert_checkpoint", "{t}/hf", "{t}/new"), "config.json|safetensors"
     of = {str(value): with_key("model_type", value) for value in ("", None, 3, ["albert"])}
@@ -105,36 +80,16 @@ def _converting() -> Iterator[Attempt]:
 
 
 def _extracting() -> Iterator[Attempt]:
-    plain = ("extract_features", "--input_file={t}/in", "--output_file={t}/out", "--layers=-1")
-    command, good = (*plain, "--init_checkpoint={w}/squad"), spoiled("in", "A cat.\n")
-    yield from of_contents("extract", command, "/in", "in", {"half-a-letter": b"a\xe2\x82"})
+    command = (
+        *("extract_features", "--input_file={t}/in", "--output_file={t}/out", "--layers=-1"),
+        "--init_checkpoint={w}/squad",
+    )
     odd = {"blank": "\n\n", "nul": "a\0b\n", "cr": "a\rb\n", "long": "word " * 400_000 + "\n"}
 
     def has_lines(result, folder) -> bool:
         return len((folder / "out").read_text().splitlines()) in (1, 2)
 
     yield from of_contents("extract", command, "/in", "in", odd, holds=has_lines)
-    values = {
-        "layers": ("0.5", "9" * 30, "-" + "9" * 30, "1,,2", "1;2", "--1"),
-        "max_seq_length": ("1000000000000", "4", "-1"),
-        "output_file": ("{t}", "/dev/full"),
-    }
-    yield from of_values("extract", command, values, good)
-
-
-def _predictions() -> Iterator[Attempt]:
-    data = "--data={w}/dev-v1.1.json"
-    plain = ("evaluate", "{t}/p.json", data)
-    yield from of_contents("evaluate", plain, "p.json", "p.json", _PREDICTIONS)
-    command = (*("evaluate", "{w}/squad2/predictions.json"), "--data={w}/dev-v2.0.json")
-    table = {"list": "[1]", "text": '{"2-0-0-0": "x"}', "none": "{"}
-    odds = (*command, "--null_odds_file={t}/odds.json")
-    yield from of_contents("evaluate-odds", odds, "odds.json", "odds.json", table)
-    command = ("evaluate", "{w}/squad/predictions.json", "--data={t}/d.json")
-    table = {"list": "[]", "none": '{"version": "1.1"}', "text": '{"data": "x"}', "two": "{}\n{}"}
-    yield from of_contents("evaluate-data", command, "d.json", "d.json", table)
-    plain = ("show_predictions", "--predictions={t}/p.json", data)
-    yield from of_contents("show", plain, "p.json", "p.json", _PREDICTIONS)
-    other = spoiled("squad/predictions.html", "<html><script>1</script></html>", "squad")
-    command = ("show_predictions", "{t}/squad")
-    yield Attempt("show-a-page-of-others", command, "predictions.html", other)
+    yield from of_values(
+        "extract", command, {"output_file": ("{t}", "/dev/full")}, spoiled("in", "A.")
+    )

@@ -50,7 +50,7 @@ _VALUES = {
     },
 }
 _TEXTS: dict[str, Content] = {
-    **{name: BAD[name] for name in ("empty", "binary", "utf-16", "zeros")},
+    **BAD,
     **{"blank": " \n\t\n\n", "latin-1": b"caf\xe9\nol\xe9\n", "one-word": "a\n"},
 }
 _GOOD = "One text of words.\nAnother of them.\n\nMore words.\nAnd more.\n" * 20

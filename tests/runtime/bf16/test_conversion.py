@@ -21,6 +21,7 @@ from runtime.bf16.rules import plan
 from runtime.distributed import Worker
 from runtime.training import graph_keys
 from squad.head import make_v1_head
+from tests.helpers.squad_head import make_batch
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 SIZES = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -31,6 +32,7 @@ BERT_LIST = str(configuration.SHIPPED_FOR_BERT)
 PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
 IN_ENCODER = re.compile("(gradients/)?bert/encoder/")
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
+BATCH = make_batch(padded=32)
 
 
 def rewritten(graph, outputs=(), **lists):
@@ -81,6 +83,7 @@ class TestRewrite:
                 np.testing.assert_allclose(other, np.exp(rough) if p else rough, rtol=1e-6)
 
     def test_loops_of_tensorflow_1(self):
+        """Of one nothing but the body is converted, whatever is listed."""
         tf.disable_control_flow_v2()
         try:
             with tf.Graph().as_default() as graph:
@@ -92,8 +95,13 @@ class TestRewrite:
                 tf.identity(tf.gradients(y, x)[0], "gradient"), tf.identity(y, "y")
         finally:
             tf.enable_control_flow_v2()
-        outputs, lists = ["y:0", "gradient:0"], {"conditional_list": ["Identity"]}
-        converted, names = rewritten(graph, outputs, allowlist=["MatMul"], **lists)
+        kinds = {op.type for op in graph.get_operations()} - {"MatMul"}
+        lists = {"allowlist": ["MatMul"], "conditional_list": sorted(kinds)}
+        converted, names = rewritten(graph, ["y:0", "gradient:0"], **lists)
+        loop = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
+        assert loop <= kinds
+        of_loop = [op for op in converted.get_operations() if op.type in loop]
+        assert tf.bfloat16 not in {tensor.dtype for op in of_loop for tensor in op.outputs}
         with tf.Session(graph=converted) as session:
             y, gradient = session.run(names, {"x:0": [[1 + 2**-9, 0], [0, 2]]}).values()
         # Rounded to 8 bits.
@@ -127,19 +135,6 @@ def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **op
     return convert(model_fn, loaded) if loaded else model_fn
 
 
-def make_batch():
-    rng = np.random.RandomState(5)
-    shape = (4, 32)
-    return {
-        "input_ids": rng.randint(1, 60, shape),
-        "input_mask": np.ones(shape, int),
-        "segment_ids": np.zeros(shape, int),
-        "unique_ids": np.arange(4),
-        "start_positions": np.array([7, 19, 5, 0]),
-        "end_positions": np.array([31, 19, 8, 0]),
-    }
-
-
 @functools.cache
 def build(value=None, mode=TRAIN, workers=1, **options):
     """The graph of a model_fn as an estimator builds it, and its specification.
@@ -155,7 +150,7 @@ def build(value=None, mode=TRAIN, workers=1, **options):
             patch.setattr(distributed, "_horovod", horovod)
         tf.set_random_seed(3)
         tf.train.create_global_step()
-        batch = {k: tf.constant(v, tf.int32) for k, v in make_batch().items()}
+        batch = {k: tf.constant(v, tf.int32) for k, v in BATCH.items()}
         spec = make_model_fn(value, **options)(batch, None, mode, {})
     return graph, spec
 
@@ -195,15 +190,6 @@ class TestModel:
         assert len(precise) > 20
         types = {t.dtype for op in precise for t in [*op.inputs, *op.outputs]}
         assert tf.bfloat16 not in types and tf.float32 in types
-
-    def test_variables_are_those_of_float32(self):
-        graphs = build(gradient_accumulation_steps=2), build("1", gradient_accumulation_steps=2)
-        for key in ("variables", "trainable_variables", "local_variables", "global_step"):
-            plain, converted = (
-                [(v.name, v.shape, v.dtype, v.trainable) for v in graph.get_collection(key)]
-                for graph, _ in graphs
-            )
-            assert converted == plain != []
 
     def test_nodes_are_those_of_float32_and_casts(self):
         """Also the seeds of initial values and dropout, and the tensors for hooks."""
@@ -250,17 +236,6 @@ class TestModel:
         assert graph.get_tensor_by_name("start_logits:0").dtype == tf.bfloat16
         assert {tensor.graph for tensor in spec.predictions.values()} == {graph}
 
-    def test_parts_that_would_be_lost_are_refused(self):
-        def model_fn(features, labels, mode, params):
-            return estimators.EstimatorSpec(mode, tf.ones([2]), **features)
-
-        for field, value in (
-            ("prediction_hooks", [tf.train.StopAtStepHook(1)]),
-            ("scaffold", tf.train.Scaffold(init_fn=lambda scaffold, session: None)),
-        ):
-            with tf.Graph().as_default(), pytest.raises(ValueError, match=f"model_fn with {field}"):
-                convert(model_fn, configuration.load("1"))({field: value}, None, PREDICT, {})
-
     def test_outputs_for_export_are_passed_on(self):
         """With their names, in float32 and in the graph that is exported."""
 
@@ -278,6 +253,26 @@ class TestModel:
             assert [value[0, 0] for value in session.run(tensors)] == [2, 1]
             assert {tensor.dtype for tensor in tensors} == {tf.float32}
             assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
+
+    def test_what_the_graph_has_already(self):
+        """The model may take it, or wait for it; a new variable is one in all collections."""
+
+        def model_fn(features, labels, mode, params):
+            with tf.control_dependencies([tf.get_default_graph().get_operation_by_name("count")]):
+                y = tf.matmul(features, features)
+            return estimators.EstimatorSpec(mode, {"y": y * tf.get_variable("new", [])})
+
+        with tf.Graph().as_default(), tf.Session() as session:
+            counter = tf.get_variable("counter", initializer=0.0)
+            tf.add_to_collection("mine", tf.group(counter.assign_add(1.0), name="count"))
+            tf.add_to_collection("mine", "text")
+            x = tf.matmul(tf.eye(2), tf.eye(2))
+            spec = convert(model_fn, configuration.load("basic"))(x, None, PREDICT, {})
+            session.run(tf.global_variables_initializer())
+            session.run(spec.predictions)
+            assert session.run(counter) == 1 and tf.get_collection("mine")[1:] == ["text"]
+            of_all, trained = tf.global_variables(), tf.trainable_variables()
+            assert of_all[0] is trained[0] is counter and of_all[1] is trained[1]
 
 
 def test_bert_json_converts_a_bert_as_it_converts_an_albert():
@@ -298,8 +293,7 @@ def test_scores_of_pretraining_are_float32():
     """Those of tokens and of the sentences' order; what comes before them is as in the encoder."""
     options = encoder_task.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
     model_fn = encoder_task.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
-    batch = make_batch()
-    features = {key: batch[key] for key in ("input_ids", "input_mask", "segment_ids")}
+    features = {key: BATCH[key] for key in ("input_ids", "input_mask", "segment_ids")}
     features["masked_lm_positions"] = features["masked_lm_ids"] = np.tile(np.arange(1, 6), (4, 1))
     features["next_sentence_labels"] = np.zeros(4, int)
     with tf.Graph().as_default() as graph:
@@ -359,9 +353,7 @@ def train(folder, value, **options):
         ),
         params={},
     ).train(
-        lambda: tf.data.Dataset.from_tensors(
-            {k: np.int32(v) for k, v in make_batch().items()}
-        ).repeat(),
+        lambda: tf.data.Dataset.from_tensors({k: np.int32(v) for k, v in BATCH.items()}).repeat(),
         hooks=[losses],
         max_steps=12,
     )

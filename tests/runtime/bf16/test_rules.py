@@ -1,7 +1,6 @@
 """Decisions on small graphs, one for each of the documented rules."""
 
 import collections
-import concurrent.futures
 import signal
 
 import numpy as np
@@ -121,13 +120,6 @@ class TestExceptions:
         assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
         assert signal.getsignal(signal.SIGVTALRM) == before
 
-    def test_patterns_in_a_thread(self):
-        """Where no signals are, there is no limit."""
-        config = configuration.from_dict({"convertible_exceptions": [["e.*", ""]]}, "test")
-        graph_def = chain("exp").as_graph_def()
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            assert pool.submit(plan, graph_def, config).result() == plan(graph_def, config)
-
 
 class TestCandidates:
     def test_op_without_a_kernel_stays_and_is_reported(self):
@@ -167,22 +159,6 @@ class TestCandidates:
         assert probed == ["MatMul", "AddV2", "Sqrt"]
         assert found["twice"] == A_NEIGHBOR_STAYS
 
-    def test_control_flow_of_tensorflow_1_is_no_candidate(self):
-        tf.disable_control_flow_v2()
-        try:
-            with tf.Graph().as_default() as graph:
-                x = tf.placeholder(tf.float32, [2, 2], "x")
-                tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.matmul(y, x)), [0, x])
-        finally:
-            tf.enable_control_flow_v2()
-        kinds = {op.type for op in graph.get_operations()}
-        loop = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
-        assert loop <= kinds
-        listed = sorted(kinds - {"MatMul", "AddV2"})
-        found = rules(graph, conditional_list=listed)
-        assert found["while/MatMul"] == ALLOWED
-        assert not loop & {graph.get_operation_by_name(name).type for name in found}
-
     def test_legacy_variables_are_refused(self):
         """TensorFlow's own rewriting of casts can give values from before an assignment."""
         with tf.Graph().as_default() as graph:
@@ -190,12 +166,6 @@ class TestCandidates:
             tf.get_variable("old", [2, 2], use_resource=False)
         with pytest.raises(ValueError, match="^old is a legacy variable.*enable_resource_var"):
             rules(graph)
-
-    def test_others_are_left_alone(self):
-        graph_def = chain("product product_1").as_graph_def()
-        config = configuration.from_dict(LISTS, "test")
-        decisions = plan(graph_def, config, others={"product"}).decisions
-        assert [d.node for d in decisions] == ["product_1"]
 
 
 class TestBorders:
@@ -292,11 +262,7 @@ def test_report():
     found = plan(graph_def, configuration.from_dict(LISTS, "lists.json"))
     expected = [(ALLOWED, "MatMul"), (CONDITIONAL, "Identity"), (NOT_LISTED, "Exp")]
     assert found.counts() == dict.fromkeys(expected, 1)
-    assert found.as_dict() == {
-        "config": "lists.json",
-        "operations": [{"rule": rule, "op": op, "nodes": 1} for rule, op in list(found.counts())],
-        "casts": {"bfloat16": 1, "float32": 1},
-    }
+    assert found.as_dict()["casts"] == {"bfloat16": 1, "float32": 1}
     assert found.summary() == (
         "bfloat16 by lists.json: 2 of 3 float32 operations, 1 casts to bfloat16, 1 back"
     )

@@ -69,10 +69,7 @@ class TestResolve:
     def test_what_is_not_there_or_not_the_only_one(self, folder):
         copy_as(checkpoint_files.BEST, folder)
         for path, message in (
-            *(
-                (f"{folder}/{name}", f"{name}: no checkpoint there")
-                for name in ("no/such", "model")
-            ),
+            *((f"{folder}/{n}", f"{n}: no checkpoint there") for n in ("no/such", "model")),
             (f"{folder}/model.ckpt-8.index", "8.index: no checkpoint there"),
             (str(folder.parent), f"{folder.parent.name}.*none"),
             (str(folder), r"model\.ckpt-7, model\.ckpt-best"),

@@ -41,19 +41,6 @@ def test_results_are_in_order(workers):
         assert results == [7 * task for task in range(tasks)]
 
 
-def test_the_work_is_done_in_other_processes(tmp_path):
-    def meet(task):
-        """Waits for a task at work at the same time."""
-        (tmp_path / str(task)).touch()
-        while not (tmp_path / str(task ^ 1)).exists():
-            time.sleep(0.001)
-        return os.getpid()
-
-    where = set(ordered_map(meet, range(8), 2))
-    assert len(where) == 2 and os.getpid() not in where
-    assert set(ordered_map(lambda _: os.getpid(), range(8), 1)) == {os.getpid()}
-
-
 def test_what_the_parent_no_longer_needs_is_not_ended_by_its_workers(tmp_path):
     """An open session of TensorFlow that is collected in a forked process ends that process."""
     text = """

@@ -1,7 +1,6 @@
 """Examples written byte by byte, read by TensorFlow; sequences with their special tokens."""
 
 import hypothesis
-import pytest
 import tensorflow.compat.v1 as tf
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from runtime.data.sequences import SEQUENCE_KEYS, TokenSequence, make_sequence, 
 NUMBERS = st.lists(st.integers(0, 2**63 - 1), max_size=40)
 
 
-@hypothesis.settings(max_examples=50)
+@hypothesis.settings(max_examples=25)
 @hypothesis.given(st.dictionaries(st.text(max_size=300), NUMBERS, max_size=5))
 def test_tensorflow_reads_what_is_written(fields):
     written = tf_example.serialize(fields)
@@ -22,11 +21,6 @@ def test_tensorflow_reads_what_is_written(fields):
     # The order of several is free.
     if len(fields) == 1 and all(fields.values()):
         assert written == example.SerializeToString()
-
-
-def test_negative_numbers_are_refused():
-    with pytest.raises(ValueError):
-        tf_example.serialize({"ids": [-1]})
 
 
 def test_a_pair_and_a_single_text():

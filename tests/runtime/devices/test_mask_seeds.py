@@ -95,14 +95,6 @@ def test_batches_of_a_step_have_masks_of_their_own():
     np.testing.assert_array_equal(masks[runs:], masks_from(1, runs))
 
 
-def test_moments_of_steps_and_batches_differ():
-    steps, batches = np.arange(200_000)[:, None], np.arange(64)
-    numbers = (steps * mask_seeds._STRIDE + batches) % 2**31
-    assert len(np.unique(numbers)) == numbers.size
-    for step in (0, 1, 199_999):
-        assert draw(mask_seeds.moment, step=step) == numbers[step, 0]
-
-
 def test_a_graph_computes_the_moment_once_and_outside_of_branches():
     def build():
         inside = tf.cond(tf.constant(True), lambda: mask("a"), lambda: tf.ones(SHAPE))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from runtime import distributed
 from runtime.devices import threads
@@ -73,17 +71,14 @@ def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
         ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
     ],
 )
-def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, caplog, given, expected, end):
+def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, log, given, expected, end):
     """Of two workers on a host of eight cores."""
     monkeypatch.setattr(distributed, "_worker", Worker(1, 2, 1, 2, "mpirun"))
     monkeypatch.setattr(threads, "count_cores", lambda workers: 8 // workers)
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
-    caplog.set_level(logging.INFO, tf.get_logger().name)
     for name in threads.VARIABLES:
         monkeypatch.setenv(name, given.get(name, ""))
         if name not in given:
             monkeypatch.delenv(name)
     threads.limit()
     assert [os.environ[name] for name in threads.VARIABLES] == expected
-    (line,) = [r.getMessage() for r in caplog.records if r.filename == "threads.py"]
-    assert line == f"Threads: 4, a share of the host's cores for each of 2 workers{end}"
+    assert log() == [f"Threads: 4, a share of the host's cores for each of 2 workers{end}"]

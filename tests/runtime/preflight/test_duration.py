@@ -16,15 +16,9 @@ from runtime.preflight.report import Report
 from runtime.preflight.scaling import Link, scale, sent_in_a_step
 from runtime.training.task import DEV, TEST, TRAIN
 
-SETTINGS = {
-    "train_batch_size": 4,
-    "gradient_accumulation_steps": 3,
-    "predict_batch_size": 10,
-    "save_checkpoints_steps": 20,
-    "allreduce_dtype": "float32",
-    "shard_optimizer": "none",
-    "output_dir": "none",
-}
+SETTINGS = {"train_batch_size": 4, "gradient_accumulation_steps": 3, "predict_batch_size": 10}
+SETTINGS |= {"save_checkpoints_steps": 20, "output_dir": "none"}
+SETTINGS |= {"allreduce_dtype": "float32", "shard_optimizer": "none"}
 
 
 def test_the_pace_is_without_the_first():

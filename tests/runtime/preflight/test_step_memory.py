@@ -91,10 +91,7 @@ def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
 
 
 # Gigabytes of a program before a training and at its peak, which benchmarks/memory.py has measured.
-MEASURED = [
-    ("base", 1, False, 0.47, 2.89),
-    ("xxlarge", 2, True, 0.48, 7.24),
-]
+MEASURED = [("base", 1, False, 0.47, 2.89), ("xxlarge", 2, True, 0.48, 7.24)]
 
 
 @pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)
