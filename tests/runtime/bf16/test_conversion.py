@@ -346,10 +346,16 @@ class Losses(tf.train.SessionRunHook):
 def train(folder, value, **options):
     """Trains up to step 12, without dropout; the losses on the way."""
     config, losses = AlbertConfig(**SIZES, embedding_size=8), Losses()
+    session = tf.ConfigProto()
+    session.graph_options.rewrite_options.disable_meta_optimizer = True  # It takes longest.
     estimators.Estimator(
         make_model_fn(value, config, **options),
         config=estimators.RunConfig(
-            str(folder), tf_random_seed=3, save_checkpoints_steps=8, log_step_count_steps=None
+            str(folder),
+            tf_random_seed=3,
+            session_config=session,
+            save_checkpoints_steps=8,
+            log_step_count_steps=None,
         ),
         params={},
     ).train(
