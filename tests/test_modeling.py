@@ -64,13 +64,8 @@ def test_golden(shared, family):
             {"num_hidden_groups": 3, "num_attention_heads": 1, "embedding_size": 30},
             {"use_einsum": False, "use_one_hot_embeddings": True},
         ),
+        # A single row of segments, which adds nothing to segment 1.
         ({"num_hidden_layers": 1, "hidden_act": "linear", "type_vocab_size": 1}, {}),
-    ],
-    ids=[
-        "inner groups",
-        "E = H",
-        "a group a layer, E > H, other operations",
-        "a single row of segments, which adds nothing to segment 1",
     ],
 )
 def test_equals_numpy_in_float64(changes, options):
@@ -145,23 +140,21 @@ def test_dropout_keeps_the_mean():
     np.testing.assert_allclose(found[kept], 1 / 0.7, rtol=1e-6)
 
 
-def output_of(is_training, **rates):
-    """The sequence output of a seeded model with dropout."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(5)
-        config, ids = albert(num_hidden_layers=1, **rates), tf.constant(make_inputs()[0])
-        output = modeling.AlbertModel(config, is_training, ids).get_sequence_output()
-        session.run([v.initializer for v in tf.global_variables()])
-        load_random_values(session)
-        return session.run(output)
-
-
 def test_model_drops_out_in_training_only():
     rates = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
-    plain = output_of(True)
-    np.testing.assert_array_equal(output_of(False, **rates), plain)
-    for name, rate in rates.items():
-        assert np.abs(output_of(True, **{name: rate}) - plain).max() > 0.1
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(5)
+        ids, outputs = tf.constant(make_inputs()[0]), []
+        for is_training, names in ((True, []), (False, rates), *((True, [name]) for name in rates)):
+            config = albert(num_hidden_layers=1, **{name: rates[name] for name in names})
+            with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+                model = modeling.AlbertModel(config, is_training, ids, scope="bert")
+            outputs.append(model.get_sequence_output())
+        session.run(tf.global_variables_initializer())
+        load_random_values(session)
+        plain, *others = session.run(outputs)
+    np.testing.assert_array_equal(others[0], plain)
+    assert all(np.abs(dropped - plain).max() > 0.1 for dropped in others[1:])
 
 
 def test_dropouts_have_places_of_their_own_which_a_model_that_is_built_again_has_too():
@@ -221,25 +214,15 @@ def test_gradient_of_gelu_equals_numpy_in_float64():
     np.testing.assert_allclose(found, dy * slope, atol=5e-6)
 
 
-@pytest.mark.parametrize(
-    ("x", "w", "inner", "equation"),
-    [
-        ([2, 3, 4], [4, 5, 6], 1, "abc,cde->abde"),
-        ([2, 3, 4, 5], [4, 5, 6], 2, "abcd,cde->abe"),
-    ],
-)
-def test_einsum_via_matmul(x, w, inner, equation):
-    """With a batch of known size and of unknown size."""
+def test_einsum_via_matmul():
+    """Over two axes, of a batch of unknown size; over one the head of SQuAD 2.0 uses it."""
     rng = np.random.default_rng(0)
-    left, right = rng.normal(size=x), rng.normal(size=w)
-    outer = len(x) - inner
+    x, w = rng.normal(size=[2, 3, 4, 5]), rng.normal(size=[4, 5, 6])
     with tf.Graph().as_default(), tf.Session() as session:
-        holders = [tf.placeholder(tf.float32, b + x[outer:]) for b in (x[:outer], [None] * outer)]
-        weights = tf.constant(right, tf.float32)
-        products = [modeling.einsum_via_matmul(holder, weights, inner) for holder in holders]
-        found = session.run(products, dict.fromkeys(holders, left))
-    for result in found:
-        assert_close(result, np.einsum(equation, left, right), 1e-5)
+        holder = tf.placeholder(tf.float32, [None, None, 4, 5])
+        product = modeling.einsum_via_matmul(holder, tf.constant(w, tf.float32), 2)
+        found = session.run(product, {holder: x})
+    assert_close(found, np.einsum("abcd,cde->abe", x, w), 1e-5)
 
 
 def test_shape_list_has_numbers_where_known_and_tensors_elsewhere():

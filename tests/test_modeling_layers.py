@@ -5,14 +5,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import modeling
-from runtime.errors import UserError
 from tests.helpers.encoders import (
+    NUMPY_ACTIVATIONS,
     albert,
     assert_close,
     make_inputs,
     numpy_attention,
     numpy_encode,
-    numpy_gelu,
     numpy_layer_norm,
     run_model,
     run_with_random_values,
@@ -66,27 +65,17 @@ def test_one_after_the_other_they_are_the_model():
 def test_what_is_added_to_embeddings(types, positions):
     x = np.random.default_rng(2).normal(size=[3, 5, 8]).astype("f4")
     segments = make_inputs(3, 5)[2]
-    options = {"token_type_embedding_name": "kinds", "position_embedding_name": "places"}
+    names = {"token_type_embedding_name": "kinds", "position_embedding_name": "places"}
+    added = {"use_token_type": types, "use_position_embeddings": positions}
 
     def build():
-        return modeling.embedding_postprocessor(
-            tf.constant(x),
-            use_token_type=types,
-            token_type_ids=tf.constant(segments),
-            use_position_embeddings=positions,
-            dropout_prob=None,
-            **options,
-        )
+        given = {**names, **added, "token_type_ids": tf.constant(segments), "dropout_prob": None}
+        return modeling.embedding_postprocessor(tf.constant(x), **given)
 
     found, values = run_with_random_values(build)
-    total = x.astype("f8")
-    if types:
-        assert values["kinds"].shape == (16, 8)
-        total = total + values["kinds"][segments]
-    if positions:
-        assert values["places"].shape == (512, 8)
-        total = total + values["places"][:5]
-    assert len(values) == 2 + types + positions
+    tables = {name: value.shape for name, value in values.items() if value.ndim == 2}
+    assert tables == ({"kinds": (16, 8)} if types else {"places": (512, 8)})
+    total = x + (values["kinds"][segments] if types else values["places"][:5])
     assert_close(found, numpy_layer_norm(total, values, "LayerNorm"), 1e-5)
 
 
@@ -119,47 +108,28 @@ def test_weights_of_the_model_have_the_configurations_spread():
     assert [v.std() for v in values] == pytest.approx([0.88 * 0.3] * len(values), rel=0.12)
 
 
-class TestAttentionLayer:
-    HEADS = 3
-
-    @pytest.fixture(scope="class")
-    def inputs(self):
-        """States of two sequences, and a mask of the second."""
-        rng = np.random.default_rng(4)
+@pytest.mark.parametrize("as_matrices", [True, False])
+def test_attention_from_one_sequence_to_another(as_matrices):
+    """With a mask, activations and products without einsum, or with none of these."""
+    rng = np.random.default_rng(4)
+    x, y = (rng.normal(size=size).astype("f4") for size in ([2, 5, 12], [2, 6, 10]))
+    mask, options, acts = None, {}, (None, None, None)
+    if as_matrices:
         mask = (rng.random([2, 6]) > 0.4).astype("i4")
         mask[:, 0] = 1
-        x, y = (rng.normal(size=size).astype("f4") for size in ([2, 5, 12], [2, 6, 10]))
-        return x, y, mask
+        options = {"batch_size": 2, "from_seq_length": 5, "to_seq_length": 6, "use_einsum": False}
+        options |= {"query_act": tf.tanh, "key_act": tf.nn.relu, "value_act": modeling.gelu}
+        acts = tuple(NUMPY_ACTIVATIONS[name] for name in ("tanh", "relu", "gelu"))
 
-    @pytest.mark.parametrize(("masked", "use_einsum"), [(True, False), (False, True)])
-    def test_from_one_sequence_to_another(self, inputs, masked, use_einsum):
-        x, y, mask = inputs
-        mask = mask if masked else None
-        found, w = run_with_random_values(
-            lambda: modeling.attention_layer(
-                tf.constant(x), tf.constant(y), mask, self.HEADS, use_einsum=use_einsum
-            )
-        )
-        shapes = {name: value.shape for name, value in w.items() if "kernel" in name}
-        assert shapes["query/kernel"] == (12, 12)
-        assert shapes["key/kernel"] == shapes["value/kernel"] == (10, 12) and len(shapes) == 3
-        assert found.shape == (2, 5, 3, 4)
-        expected = numpy_attention(x, y, mask, w, "", self.HEADS)
-        assert_close(found.reshape(x.shape), expected, 1e-5)
+    def build():
+        states = (tf.constant(a.reshape(-1, a.shape[-1]) if as_matrices else a) for a in (x, y))
+        return modeling.attention_layer(*states, mask, 3, **options)
 
-    def test_matrices_and_activations(self, inputs):
-        x, y, mask = inputs
-        acts = {"query_act": tf.tanh, "key_act": tf.nn.relu, "value_act": modeling.gelu}
-        sizes = {"batch_size": 2, "from_seq_length": 5, "to_seq_length": 6}
-
-        def build():
-            matrices = (tf.constant(a.reshape(-1, a.shape[-1])) for a in (x, y))
-            return modeling.attention_layer(*matrices, mask, self.HEADS, **sizes, **acts)
-
-        found, w = run_with_random_values(build)
-        acts = (np.tanh, lambda h: np.maximum(h, 0), numpy_gelu)
-        expected = numpy_attention(x, y, mask, w, "", self.HEADS, acts)
-        assert_close(found.reshape(x.shape), expected, 1e-5)
+    found, w = run_with_random_values(build)
+    shapes = {name: value.shape for name, value in w.items() if "kernel" in name}
+    assert shapes == {"query/kernel": (12, 12), "key/kernel": (10, 12), "value/kernel": (10, 12)}
+    assert found.shape == (2, 5, 3, 4)
+    assert_close(found.reshape(x.shape), numpy_attention(x, y, mask, w, "", 3, acts), 1e-5)
 
 
 TRANSFORMER = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 6}
@@ -217,26 +187,3 @@ def test_to_a_matrix_and_back():
         found = session.run([matrix, back], {holder: x})
     np.testing.assert_array_equal(found[0], x.reshape(6, 4))
     np.testing.assert_array_equal(found[1], x)
-
-
-def test_errors():
-    with tf.Graph().as_default():
-        x, matrix = tf.zeros([2, 3, 4]), tf.zeros([6, 4])
-        modeling.assert_rank(matrix, 2)
-        modeling.assert_rank(matrix, [2, 3])
-        with pytest.raises(ValueError, match=r"`ids` .*rank 2 .*expected \[1, 3\]"):
-            modeling.assert_rank(matrix, [1, 3], name="ids")
-        with pytest.raises(ValueError, match="rank 3"):
-            modeling.embedding_lookup(tf.zeros([2, 3, 1], tf.int32), 50)
-        with pytest.raises(ValueError, match="use_token_type needs token_type_ids"):
-            modeling.embedding_postprocessor(x, use_token_type=True)
-        with pytest.raises(UserError, match="3 is more than .*max_position_embeddings 2"):
-            modeling.embedding_postprocessor(x, max_position_embeddings=2)
-        with pytest.raises(ValueError, match="from_tensor has rank 3, to_tensor 2"):
-            modeling.attention_layer(x, matrix)
-        with pytest.raises(ValueError, match="need batch_size, from_seq_length"):
-            modeling.attention_layer(matrix, matrix, batch_size=2)
-        with pytest.raises(ValueError, match="hidden_size 10"):
-            modeling.transformer_model(x, hidden_size=10)
-        with pytest.raises(ValueError, match=r"\(3,\) is of no matrix"):
-            modeling.reshape_to_matrix(tf.zeros([3]))
