@@ -153,15 +153,12 @@ def test_lamb_with_layers_that_are_not_adapted(graph):
 
 @pytest.mark.parametrize(
     ("graph", "name", "scale", "options"),
-    [
-        (True, "lamb", 5.0, {}),
-        (False, "adamw", 0.05, {"epsilon": 0.03, "weight_decay": 0.2}),
-    ],
-    ids=["resource variables, clipped", "reference variables, norm below 1, options"],
+    [(True, "lamb", 5.0, {}), (False, "adamw", 0.05, {"epsilon": 0.03, "weight_decay": 0.2})],
     indirect=["graph"],
 )
 def test_training_op_equals_numpy(graph, name, scale, options):
-    """Schedule, clipping, decay by name and update together, over warmup and decay; its slots."""
+    """Schedule, clipping, decay by name and update together, over warmup and decay; its slots. With
+    resource variables, clipped; with reference variables, a norm below 1 and options."""
     variables, loss = quadratic_problem(scale)
     train_op = training_op(loss, OptimizerOptions(0.02, 8, 3, name, **options))
     rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]

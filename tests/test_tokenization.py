@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -381,13 +382,10 @@ def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write):
         (None, False, ""),
     ],
 )
-def test_a_wrong_case_is_warned_of(write, model_file, monkeypatch, words, lower, warning):
-    found = []
-    monkeypatch.setattr(
-        tokenization.tf.logging, "warning", lambda text, *values: found.append(text % values)
-    )
+def test_a_wrong_case_is_warned_of(write, model_file, log, words, lower, warning):
     path = write([*SPECIAL, "[unused1]", *(words or "").split()])
     FullTokenizer(path, lower, None if words else model_file).check()
+    found = log(logging.WARNING)
     assert len(found) == bool(warning)
     for line in found:
         assert f"{path} {warning}" in line

@@ -61,6 +61,10 @@ def test_answers_and_ids():
     assert {len(q["answers"]) for p in paragraphs(train) for q in p["qas"]} == {1}
     assert {len(q["answers"]) for p in paragraphs(dev) for q in p["qas"]} == {1, 2}
     assert all(len(p["qas"]) >= 4 for p in paragraphs(train) + paragraphs(dev))
+    # As text a sentence a line.
+    texts = list(filter(None, text_of(dev).split("\n\n")))
+    assert [text.replace("\n", " ") for text in texts] == [p["context"] for p in paragraphs(dev)]
+    assert all(line.endswith(".") for text in texts for line in text.splitlines())
 
 
 def test_the_splits_share_no_article_and_no_name():
@@ -90,14 +94,6 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path):
         contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1] != contents[2]
     assert len(json.loads(contents[0][0])["data"]) == 5
-
-
-def test_text_is_a_sentence_a_line():
-    file, _ = generate(1, 2, 1)
-    paragraphs = text_of(file).split("\n\n")
-    contexts = [p["context"] for article in file["data"] for p in article["paragraphs"]]
-    assert [p.replace("\n", " ") for p in paragraphs if p] == contexts
-    assert all(line.endswith(".") for p in paragraphs for line in p.splitlines())
 
 
 def test_names_that_run_out():
