@@ -7,7 +7,6 @@ import pathlib
 
 import pytest
 
-from glue.flags import define_glue_flags
 from glue.tasks import PROCESSORS
 from modeling import AlbertConfig, EncoderConfig, read_config
 from runtime import distributed
@@ -17,7 +16,7 @@ from runtime.training.run_flags import define_flags
 from squad.flags import define_v1_flags, define_v2_flags
 from squad.v1 import SquadV1Task
 from squad.v2 import SquadV2Task
-from tests.helpers.files import flags_in
+from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.helpers.squad import squad_command
@@ -133,7 +132,6 @@ FLAG_FILES = {
         },
     }.items()
 }
-OF_GLUE = [name for name in FLAG_FILES if name.startswith("glue_")]
 
 
 def test_flag_files_say_what_the_references_say():
@@ -144,6 +142,9 @@ def test_flag_files_say_what_the_references_say():
         found[path.stem] = flags_in(" ".join(words))
     assert found == FLAG_FILES
     assert STEPS.keys() == {name for name in found if name.startswith("squad")}
+    known = defaults_of("run_classifier").keys()
+    for flags in (flags for name, flags in found.items() if name.startswith("glue_")):
+        assert flags.keys() <= known and flags["task_name"].lower() in PROCESSORS
 
 
 # By preset the workers it is for, and the steps and those of warmup for as many questions as the
@@ -201,11 +202,3 @@ def test_steps_of_a_preset(name, squad_dir, tmp_path, set_flags, monkeypatch):
     monkeypatch.setattr(distributed, "_worker", Worker(0, workers))
     task = (SquadV2Task if is_v2 else SquadV1Task)(Settings())
     assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
-
-
-def test_flag_files_of_glue_are_read(tmp_path, set_flags):
-    """The program takes all of them, and knows their tasks."""
-    for name in OF_GLUE:
-        file = f"--flagfile={ROOT / 'configs' / name}.flags"
-        set_flags([lambda: define_flags(define_glue_flags)], file, f"--output_dir={tmp_path}")
-        assert Settings().task_name.lower() in PROCESSORS

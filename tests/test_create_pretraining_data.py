@@ -26,43 +26,37 @@ def command(squad_dir, tmp_path):
     return lambda *more: [*program, *flags, *files, *more]
 
 
-@pytest.fixture
-def make(command):
-    """Runs a command that must end well; returns its log."""
-    return lambda *flags: succeed(command(*flags))
-
-
-def test_records_and_their_reuse(make, tmp_path):
+def test_records_and_their_reuse(command, tmp_path):
     path = tmp_path / "out" / "data"
     flags = (f"--output_file={path}", "--num_shards=1", "--preprocess_workers=2")
-    log = make(*flags)
+    log = succeed(command(*flags))
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     assert f"{len(records)} records in 1 files" in log and len(records) > 2 * 400
     assert "400 documents, 0 of them of one sentence" in log and "WARNING" not in log
     before = path.stat().st_mtime_ns
-    assert f"Reusing {path}" in make(*flags)
+    assert f"Reusing {path}" in succeed(command(*flags))
     assert path.stat().st_mtime_ns == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["data", "data.json"]
 
 
-def test_without_output_file_each_text_gets_one(make, tmp_path):
+def test_without_output_file_each_text_gets_one(command, tmp_path):
     """A second run on the glob leaves out what the first has made."""
     (tmp_path / "b.txt").write_text(TEXT.replace("house", "tower"))
     (tmp_path / ".a.txt.tfrecord.x1y2").write_text("left by a process that was killed")
     (tmp_path / "a.txt.tfrecord.lock").write_text("")
     made = [tmp_path / name for name in ("a.txt.tfrecord", "b.txt.tfrecord")]
-    make(f"--input_file={tmp_path}/*")
+    succeed(command(f"--input_file={tmp_path}/*"))
     before = [path.stat().st_mtime_ns for path in made]
-    log = make(f"--input_file={tmp_path}/*")
+    log = succeed(command(f"--input_file={tmp_path}/*"))
     assert all(f"Reusing {path}\n" in log and path.stat().st_size > 10_000 for path in made)
     assert [path.stat().st_mtime_ns for path in made] == before
     assert not list(tmp_path.glob("*.tfrecord.tfrecord*"))
 
 
-def test_documents_of_one_sentence(make, tmp_path):
+def test_documents_of_one_sentence(command, tmp_path):
     """Nothing is left to learn of the order of sentences."""
     (tmp_path / "a.txt").write_text(TEXT.replace("\n", "\n\n"))
-    log = make()
+    log = succeed(command())
     assert "1200 documents, 1200 of them of one sentence" in log
     (warning,) = [line for line in log.splitlines() if "WARNING" in line]
     assert "no record has its sentences in order" in warning
@@ -94,11 +88,11 @@ def test_flags_that_do_not_go_together(command, tmp_path, flags, parts):
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_what_is_given_wins_over_the_defaults_of_bert(make, tmp_path):
+def test_what_is_given_wins_over_the_defaults_of_bert(command, tmp_path):
     """Then the records are those of an ALBERT, to the byte."""
     same = ["--norandom_next_sentence", "--do_whole_word_mask", "--ngram=3", "--model_type=bert"]
     made = {}
     for name, flags in {"albert": [], "given": same, "bert": ["--model_type=bert"]}.items():
-        make(f"--output_file={tmp_path / name}", *flags)
+        succeed(command(f"--output_file={tmp_path / name}", *flags))
         made[name] = (tmp_path / name).read_bytes()
     assert made["given"] == made["albert"] != made["bert"]

@@ -6,7 +6,6 @@ import json
 import sys
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 import evaluate
 from runtime.errors import FlagError, UserError
@@ -42,16 +41,14 @@ def write(path, content):
     return path
 
 
-def test_one_file(call, dev, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+def test_one_file(call, dev, tmp_path, log):
     path, answers = dev
     first, *others = answers
     predictions = write(tmp_path / "p.json", {i: answers[i] for i in others})
     found = json.loads(call(predictions, f"--data={path}", "--json"))
     score, left_out = pytest.approx(1100 / 12), {"count": 1, "first": [first]}
     assert found == {"exact_match": score, "f1": score, "left_out": left_out}
-    text = f"1 questions have no prediction and score 0: {first}"
-    assert [record.getMessage() for record in caplog.records] == [text]
+    assert log() == [f"1 questions have no prediction and score 0: {first}"]
     assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,17 +24,10 @@ LAYERS = (-1, 0, -2)
 MODEL_FILES = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
 
 
-class Input(NamedTuple):
-    """A line's tokens, their ids, and which of the two texts each is of."""
-
-    tokens: list[str]
-    ids: list[int]
-    kinds: list[int]
-
-
 @pytest.fixture(scope="module")
-def inputs(squad_dir) -> list[Input]:
-    """What goes into the model of each line, by hand."""
+def inputs(squad_dir) -> list[tuple]:
+    """What goes into the model of each line, by hand: tokens, their ids, and which of the two texts
+    each is of."""
     tokenizer = FullTokenizer(None, True, str(squad_dir / "spm.model"))
     rows = []
     for line in LINES:
@@ -44,7 +36,7 @@ def inputs(squad_dir) -> list[Input]:
         parts = [["[CLS]", *parts[0][: 64 - 2], "[SEP]"], *([*part, "[SEP]"] for part in parts[1:])]
         tokens = [token for part in parts for token in part]
         kinds = [kind for kind, part in enumerate(parts) for _ in part]
-        rows.append(Input(tokens, tokenizer.convert_tokens_to_ids(tokens), kinds))
+        rows.append((tokens, tokenizer.convert_tokens_to_ids(tokens), kinds))
     return rows
 
 

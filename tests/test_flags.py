@@ -13,13 +13,10 @@ import sys
 
 import pytest
 
-from classification.base import ClassificationTask
-from pretraining.task import PretrainingTask
 from runtime.version import VERSION
-from squad.task import SquadTask
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run, run_text
+from tests.helpers.running import run, run_text, task_of
 
 # A flag without "=" has no default.
 OF_TPUS = """
@@ -35,19 +32,16 @@ OF_SQUAD = """
 """
 REFERENCE = {
     "run_squad_v1.py": f"""
-        {OF_TPUS} {OF_SQUAD}
-        deterministic_run=false enable_scoped_allocator=false export_dir input_file
-        save_checkpoints_steps=5000 save_summary_steps=1 train_steps=-1 use_einsum=false
+        {OF_TPUS} {OF_SQUAD} deterministic_run=false enable_scoped_allocator=false export_dir
+        input_file save_checkpoints_steps=5000 save_summary_steps=1 train_steps=-1 use_einsum=false
         use_horovod=false
     """,
     "run_squad_v2.py": f"""
-        {OF_TPUS} {OF_SQUAD}
-        dropout_prob=0.1 end_n_top=5 save_checkpoints_steps=1000 start_n_top=5
+        {OF_TPUS} {OF_SQUAD} dropout_prob=0.1 end_n_top=5 save_checkpoints_steps=1000 start_n_top=5
     """,
     "run_classifier.py": f"""
-        {OF_TPUS}
-        albert_config_file albert_hub_module_handle cached_dir data_dir deterministic_run=false
-        do_eval=false do_lower_case=true do_predict=false do_train=false
+        {OF_TPUS} albert_config_file albert_hub_module_handle cached_dir data_dir
+        deterministic_run=false do_eval=false do_lower_case=true do_predict=false do_train=false
         enable_scoped_allocator=false eval_batch_size=8 export_dir init_checkpoint input_file
         keep_checkpoint_max=5 learning_rate=5e-05 max_seq_length=512 optimizer=adamw output_dir
         predict_batch_size=8 save_checkpoints_steps=5000 save_summary_steps=1 spm_model_file
@@ -55,17 +49,15 @@ REFERENCE = {
         vocab_file warmup_step=0
     """,
     "run_race.py": f"""
-        {OF_TPUS}
-        albert_config_file albert_hub_module_handle data_dir do_eval=true do_lower_case=true
-        do_predict=false do_train=true dropout_prob=0.1 eval_batch_size=8 eval_file
-        high_only=false init_checkpoint learning_rate=1e-05 max_qa_length=128 max_seq_length=512
-        middle_only=false num_keep_checkpoint=5 output_dir predict_batch_size=8 predict_file
-        save_checkpoints_steps=100 spm_model_file task_name=race train_batch_size=32 train_file
-        train_step=12000 vocab_file warmup_step=1000
+        {OF_TPUS} albert_config_file albert_hub_module_handle data_dir do_eval=true
+        do_lower_case=true do_predict=false do_train=true dropout_prob=0.1 eval_batch_size=8
+        eval_file high_only=false init_checkpoint learning_rate=1e-05 max_qa_length=128
+        max_seq_length=512 middle_only=false num_keep_checkpoint=5 output_dir predict_batch_size=8
+        predict_file save_checkpoints_steps=100 spm_model_file task_name=race train_batch_size=32
+        train_file train_step=12000 vocab_file warmup_step=1000
     """,
     "run_pretraining.py": f"""
-        {OF_TPUS}
-        albert_config_file deterministic_run=false do_eval=false do_train=true
+        {OF_TPUS} albert_config_file deterministic_run=false do_eval=false do_train=true
         enable_scoped_allocator=false eval_batch_size=64 eval_file init_checkpoint
         init_from_group0=false input_file keep_checkpoint_max=5 learning_rate=0.00176
         masked_lm_budget=0.0 max_eval_steps=100 max_predictions_per_seq=20 max_seq_length=512
@@ -102,29 +94,25 @@ OF_ALL_RUNS = """
 """
 OWN = {
     "run_squad_v1.py": f"""
-        {OF_ALL_RUNS}
-        length_buckets mask_padding_in_loss=true preprocess_workers=$CORES trim_batches=true
-    """,
-    "run_squad_v2.py": f"""
-        {OF_ALL_RUNS}
-        length_buckets null_score_diff_threshold optimizer=adamw preprocess_workers=$CORES
+        {OF_ALL_RUNS} length_buckets mask_padding_in_loss=true preprocess_workers=$CORES
         trim_batches=true
     """,
+    "run_squad_v2.py": f"""
+        {OF_ALL_RUNS} length_buckets null_score_diff_threshold optimizer=adamw
+        preprocess_workers=$CORES trim_batches=true
+    """,
     "run_classifier.py": f"""
-        {OF_ALL_RUNS}
-        length_buckets num_train_epochs=0.0 preprocess_workers=$CORES train_steps=1000
+        {OF_ALL_RUNS} length_buckets num_train_epochs=0.0 preprocess_workers=$CORES train_steps=1000
         tsv_regression=false use_einsum=false warmup_proportion=0.0
     """,
     "run_race.py": f"""
-        {OF_ALL_RUNS}
-        deterministic_run=false enable_scoped_allocator=false export_dir keep_checkpoint_max=5
-        length_buckets num_train_epochs=0.0 optimizer=adamw preprocess_workers=$CORES
-        save_summary_steps=1 train_steps=12000 use_einsum=false use_horovod=false
-        warmup_proportion=0.0
+        {OF_ALL_RUNS} deterministic_run=false enable_scoped_allocator=false export_dir
+        keep_checkpoint_max=5 length_buckets num_train_epochs=0.0 optimizer=adamw
+        preprocess_workers=$CORES save_summary_steps=1 train_steps=12000 use_einsum=false
+        use_horovod=false warmup_proportion=0.0
     """,
     "run_pretraining.py": f"""
-        {OF_ALL_RUNS}
-        ngram=3 predict_batch_size=64 spm_model_file train_steps=125000 vocab_file
+        {OF_ALL_RUNS} ngram=3 predict_batch_size=64 spm_model_file train_steps=125000 vocab_file
     """,
     "create_pretraining_data.py": "num_shards=1 preprocess_workers=$CORES",
     "train_sentencepiece.py": """
@@ -173,18 +161,10 @@ def test_what_has_no_use_is_taken_and_not_explained(program):
     assert shown == expected
 
 
-@pytest.mark.parametrize(
-    ("program", "task"),
-    [
-        ("run_squad_v1.py", SquadTask),
-        ("run_classifier.py", ClassificationTask),
-        ("run_race.py", ClassificationTask),
-        ("run_pretraining.py", PretrainingTask),
-    ],
-)
-def test_what_is_required_is_marked(program, task):
+@pytest.mark.parametrize("program", DIFFERENT)
+def test_what_is_required_is_marked(program):
     shown = help_of(program)
-    for either in task.required:
+    for either in task_of(program[:-3]).required:
         for name in [either] if isinstance(either, str) else either:
             text = re.search(rf"^  --{name}: (.*?)(?=^  --)", shown, re.MULTILINE | re.DOTALL)[1]
             assert re.search("[Rr]equired|Alias for|default: ", text), f"--{name}: {text}"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 from packaging.requirements import Requirement
@@ -91,33 +89,3 @@ def test_an_environment_for_gaudi_stays_as_it_is():
     assert there["tensorflow-cpu"] == "2.15.0" and there["habana-tensorflow"] == "1.14.0.493"
     for requirement in requirements(ROOT / "requirements.txt"):
         assert requirement.specifier.contains(there[requirement.name]), requirement
-
-
-# The bridge's own; for the others this Python is asked for.
-PYTHONS = {"requirements-gaudi.txt": "3.10", "habana-horovod.txt": "3.10"}
-# pip itself looks for each of the locked ones, with its hash, when they are installed.
-FILES = sorted([*ROOT.glob("requirements*.txt"), *ROOT.glob("requirements/[!l]*.txt")])
-
-
-def pins(text: str) -> list[tuple[str, str]]:
-    """Names and versions of the lines that name one version."""
-    return re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==([\w.+]+)", text, re.MULTILINE)
-
-
-@functools.cache
-def versions(name: str, python: str | None) -> list[str]:
-    """The versions of a package that the index has for a Python."""
-    command = [sys.executable, "-m", "pip", "index", "versions", name, "--pre"]
-    command += [f"--python-version={python}", "--only-binary=:all:"] if python else []
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    listed = re.search("Available versions: (.*)", result.stdout)
-    return listed.group(1).split(", ") if listed else []
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.slow
-@pytest.mark.skipif(os.environ.get("CI") != "true", reason="asks the package index: CI does")
-def test_what_is_pinned_is_on_the_index():
-    pinned = [(path.name, *pin) for path in FILES for pin in pins(path.read_text())]
-    assert len(pinned) > 10
-    assert [pin for pin in pinned if pin[2] not in versions(pin[1], PYTHONS.get(pin[0]))] == []

@@ -77,7 +77,6 @@ def assert_same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> 
         (False, {"num_hidden_layers": 4, "num_hidden_groups": 2}, 0.5),
         (True, {"inner_group_num": 2}, 0.8),
     ],
-    ids=["two groups, reference variables", "one group with inner groups"],
 )
 def test_gradients_are_those_without_in_less_memory(is_resource, changes, share):
     """With dropout, so that other masks would show. One layer is in memory at a time; masks of

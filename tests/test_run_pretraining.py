@@ -18,19 +18,19 @@ from runtime.errors import FlagError
 from tests.helpers.checkpoints import weights
 from tests.helpers.forking import ROOT
 from tests.helpers.pretraining import write_topics
-from tests.helpers.running import run_text, succeed
+from tests.helpers.running import assert_fails, run, run_text, succeed
 from tests.helpers.squad import squad_command, write_vocabulary
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"
 
 
 def program(name: str, *flags: str) -> list[str]:
-    return [sys.executable, str(ROOT / name), *flags]
+    return [sys.executable, str(ROOT / f"{name}.py"), *flags]
 
 
 def make_data(text: pathlib.Path, records: pathlib.Path, *flags: str) -> None:
     files = f"--input_file={text}", f"--output_file={records}"
-    succeed(program("create_pretraining_data.py", *files, *LENGTHS, *flags))
+    succeed(program("create_pretraining_data", *files, *LENGTHS, *flags))
 
 
 def pretraining(folder: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
@@ -39,9 +39,7 @@ def pretraining(folder: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> 
     files += f"--albert_config_file={folder}/albert.json", f"--output_dir={output_dir}"
     steps = "--train_batch_size=32", "--num_train_steps=160", "--num_warmup_steps=20"
     steps += "--optimizer=adamw", "--learning_rate=3e-3", "--remove_padding=false"
-    return program(
-        "run_pretraining.py", *files, *LENGTHS, *steps, "--do_train", "--do_eval", *flags
-    )
+    return program("run_pretraining", *files, *LENGTHS, *steps, "--do_train", "--do_eval", *flags)
 
 
 def results(folder: pathlib.Path) -> dict:
@@ -53,27 +51,43 @@ def features_of(path: pathlib.Path) -> Iterator:
         yield tf.train.Example.FromString(record).features.feature
 
 
+def tokenizer_training(folder: pathlib.Path) -> list[str]:
+    files = f"--input_file={folder}/t*.txt", f"--model_prefix={folder}/new/spm"
+    return program("train_sentencepiece", *files, "--vocab_size=70")
+
+
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory) -> pathlib.Path:
     """A folder with text, a tokenizer, records and a pretrained model in `out`."""
     folder = tmp_path_factory.mktemp("walk")
     write_topics(folder / "train.txt", 1, 500)
     write_topics(folder / "dev.txt", 2, 60)
-    flags = f"--input_file={folder}/train.txt", f"--model_prefix={folder}/spm", "--vocab_size=70"
-    succeed(program("train_sentencepiece.py", *flags))
-    flags = f"--spm_model_file={folder}/spm.model", "--dupe_factor=5"
+    succeed(tokenizer_training(folder))
+    flags = f"--spm_model_file={folder}/new/spm.model", "--dupe_factor=5"
     make_data(folder / "train.txt", folder / "train.tfrecord", *flags)
     make_data(folder / "dev.txt", folder / "dev.tfrecord", *flags, "--dupe_factor=2")
-    config = {
-        "vocab_size": spm.SentencePieceProcessor(model_file=f"{folder}/spm.model").get_piece_size(),
-        **{"embedding_size": 32, "hidden_size": 48, "intermediate_size": 96},
-        **{"num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 64},
-        **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.1},
-        "initializer_range": 0.1,
-    }
+    model = spm.SentencePieceProcessor(model_file=f"{folder}/new/spm.model")
+    config = {"vocab_size": model.get_piece_size(), "max_position_embeddings": 64}
+    config |= {"embedding_size": 32, "hidden_size": 48, "intermediate_size": 96}
+    config |= {"num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.1}
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.1}
     (folder / "albert.json").write_text(json.dumps(config))
     assert "random weights" not in succeed(pretraining(folder, folder / "out"))
     return folder
+
+
+def test_the_tokenizer_has_a_vocabulary_and_is_used_again(walk):
+    path = walk / "new/spm.model"
+    model = spm.SentencePieceProcessor(model_file=str(path))
+    lines = (walk / "new/spm.vocab").read_text(encoding="utf-8").splitlines()
+    pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
+    assert [line.split("\t")[0] for line in lines] == pieces
+    before = path.stat().st_mtime_ns
+    command = tokenizer_training(walk)
+    assert f"Reusing {path}" in succeed(command)
+    for size, fault in ((10**5, "100000 is more than"), (2**31, "must be below")):
+        assert_fails(run([*command, f"--vocab_size={size}"]), 2, f"error: --vocab_size {fault}")
+    assert path.stat().st_mtime_ns == before
 
 
 @pytest.mark.each_python
@@ -89,7 +103,7 @@ def test_masked_tokens_are_predicted_from_their_neighbours(walk):
 
 
 def test_fine_tuning_starts_from_it(walk, squad_dir, tmp_path):
-    flags = f"--albert_config_file={walk}/albert.json", f"--spm_model_file={walk}/spm.model"
+    flags = f"--albert_config_file={walk}/albert.json", f"--spm_model_file={walk}/new/spm.model"
     flags += f"--init_checkpoint={walk}/out/model.ckpt-best", "--train_steps=1"
     flags += "--do_predict=false", "--remove_padding=false"
     log = succeed(squad_command(squad_dir, tmp_path, *flags))
@@ -127,7 +141,7 @@ def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path)
 
 def test_masks_drawn_in_training(walk, tmp_path):
     """Without offline masks, with LAMB and another power of the decay."""
-    tokenizer = f"--spm_model_file={walk}/spm.model"
+    tokenizer = f"--spm_model_file={walk}/new/spm.model"
     plain = tokenizer, "--masked_lm_prob=0", "--dupe_factor=1"
     make_data(walk / "dev.txt", tmp_path / "plain", *plain)
     flags = f"--input_file={tmp_path}/plain", f"--eval_file={tmp_path}/plain", tokenizer

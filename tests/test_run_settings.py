@@ -28,6 +28,7 @@ from runtime.training import run as run_module
 from runtime.training.output_folder import scoring_settings
 from runtime.training.run import Run
 from runtime.training.task import DEV, TRAIN
+from tests.helpers.files import flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
 from tests.helpers.race import write_race
@@ -38,39 +39,30 @@ PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 
 # Other values than the defaults or those of `ARGUMENTS`; a switch has but one.
 OTHER = """
-    --adam_epsilon=1e-8 --albert_config_file={0}/other.json --allreduce_dtype=float16
-    --cached_dir={0}/elsewhere --data_dir={0}/other --device=cpu --doc_stride=8 --dropout_prob=0.5
-    --end_n_top=3 --eval_file={0}/other.records --export_dir={0}/exported
-    --gradient_accumulation_steps=2 --init_checkpoint={0}/model.ckpt --keep_checkpoint_max=2
-    --learning_rate=0.5 --length_buckets=16,32 --log_steps=7 --masked_lm_budget=0.5
-    --max_answer_length=5 --max_eval_steps=5 --max_predictions_per_seq=5 --max_qa_length=9
-    --max_query_length=10 --max_seq_length=48 --n_best_size=5 --ngram=2
-    --null_score_diff_threshold=0.5 --num_train_epochs=3 --num_warmup_steps=3
-    --optimizer={other_optimizer} --patience=3 --poly_power=2 --predict_batch_size=2
-    --predict_file={0}/other.json.squad --preprocess_workers=2 --save_checkpoints_minutes=1
-    --save_checkpoints_steps=7 --save_summary_steps=7 --seed=1 --shard_optimizer=state
-    --spm_model_file={0}/other.model --stall_seconds=60 --start_n_top=3 --start_warmup_step=3
-    --task_name=mrpc --threshold_to_export=0.5 --train_batch_size=2
-    --train_feature_file={0}/{program}-train --train_file={0}/other.json.squad --train_steps=77
-    --warmup_proportion=0.5 --warmup_step=3 --weight_decay=0
+    adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
+    cached_dir={0}/elsewhere data_dir={0}/other device=cpu doc_stride=8 dropout_prob=0.5 end_n_top=3
+    eval_file={0}/other.records export_dir={0}/exported gradient_accumulation_steps=2
+    init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 learning_rate=0.5 length_buckets=16,32
+    log_steps=7 masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5 max_predictions_per_seq=5
+    max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5 ngram=2
+    null_score_diff_threshold=0.5 num_train_epochs=3 num_warmup_steps=3 optimizer={other_optimizer}
+    patience=3 poly_power=2 predict_batch_size=2 predict_file={0}/other.json.squad
+    preprocess_workers=2 save_checkpoints_minutes=1 save_checkpoints_steps=7 save_summary_steps=7
+    seed=1 shard_optimizer=state spm_model_file={0}/other.model stall_seconds=60 start_n_top=3
+    start_warmup_step=3 task_name=mrpc threshold_to_export=0.5 train_batch_size=2
+    train_feature_file={0}/{program}-train train_file={0}/other.json.squad train_steps=77
+    warmup_proportion=0.5 warmup_step=3 weight_decay=0
 """
-_OTHER_IN_SQUAD = "--length_buckets=16,64"
+_OTHER_IN_SQUAD = "length_buckets=16,64"
 OTHER_IN = {
     "run_squad_v1": _OTHER_IN_SQUAD,
     "run_squad_v2": _OTHER_IN_SQUAD,
-    "run_pretraining": "--input_file={0}/other.records",
+    "run_pretraining": "input_file={0}/other.records",
     "run_race": """
-        --eval_file={0}/elsewhere/dev.tf_record --predict_file={0}/elsewhere/test.tf_record
-        --task_name=RACE --train_file={0}/elsewhere/train.tf_record
+        eval_file={0}/elsewhere/dev.tf_record predict_file={0}/elsewhere/test.tf_record
+        task_name=RACE train_file={0}/elsewhere/train.tf_record
     """,
 }
-
-
-def values_of(text: str) -> dict[str, str]:
-    """Flags and their values, of a text."""
-    return dict(flag.removeprefix("--").split("=", 1) for flag in text.split())
-
-
 # Flags that are not given another value here: because they say what is done and where, because they
 # need other workers, whose number is tested below, or count for nothing without another flag.
 NOT_CHANGED = {"do_eval", "do_predict", "do_train", "output_dir", "use_horovod", "vocab_file"}
@@ -195,7 +187,7 @@ def other_value(program: str, name: str, files: pathlib.Path) -> str:
     default = flags.FLAGS[name].default
     if isinstance(default, bool):
         return str(not default)
-    other = {**values_of(OTHER), **values_of(OTHER_IN.get(program, ""))}[name]
+    other = {**flags_in(OTHER), **flags_in(OTHER_IN.get(program, ""))}[name]
     optimizer = "lamb" if default == "adamw" else "adamw"
     return other.format(files, program=program, other_optimizer=optimizer)
 

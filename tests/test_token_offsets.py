@@ -124,12 +124,6 @@ def test_a_model_without_a_piece_of_white_space(tmp_path):
     assert tokens.span_of(0, 1) == (0, 0)
 
 
-def test_a_word_has_its_white_space(model, align):
-    text = "some   words"
-    word = [i for i, piece in enumerate(pieces_of(model, text)) if piece.startswith("▁")][1]
-    assert align(text).starts[word] == text.index(" ")
-
-
 def assert_time_is_linear(tokenize, units):
     """Eight times the text takes nothing like the 64 times as long that it would be squared."""
 

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import logging
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ import tokenization
 from runtime.errors import UserError
 from tests.helpers.texts import TEXTS
 from tokenization import FullTokenizer
+from wordpiece_text import BasicTokenizer, WordpieceTokenizer
 
 WORDS = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "##n", "Un"]
 VOCAB = ["[UNK]", "[CLS]", "[SEP]", *WORDS]
@@ -50,7 +52,9 @@ def test_full_tokenizer_with_a_vocabulary(vocab_file):
     assert tokens == ["un", "##want", "##ed", ",", "runn", "##ing"]
     ids = tokenizer.convert_tokens_to_ids(tokens)
     assert ids == [7, 4, 5, 10, 8, 9]
+    assert tokenization.convert_tokens_to_ids(tokenizer.vocab, tokens) == ids
     assert tokenizer.convert_ids_to_tokens(ids) == tokens
+    assert tokenization.convert_ids_to_tokens(tokenizer.inv_vocab, ids) == tokens
     assert tokenizer.vocab == {token: i for i, token in enumerate(VOCAB)}
     assert tokenizer.inv_vocab == dict(enumerate(VOCAB))
     assert {t for t in VOCAB if not tokenizer.begins_word(t)} == {t for t in VOCAB if "##" in t}
@@ -93,14 +97,6 @@ def test_a_vocabulary_that_cannot_be_read(write, content, message):
         FullTokenizer(write(content))
 
 
-def test_convert_functions():
-    vocab = {"a": 4, "b": 7}
-    assert tokenization.convert_tokens_to_ids(vocab, ["b", "a", "b"]) == [7, 4, 7]
-    assert tokenization.convert_ids_to_tokens({4: "a", 7: "b"}, [7, 4, 7]) == ["b", "a", "b"]
-    with pytest.raises(KeyError):
-        tokenization.convert_tokens_to_ids(vocab, ["c"])
-
-
 @pytest.mark.parametrize("convert", [tokenization.convert_to_unicode, tokenization.printable_text])
 def test_text_from_strings_and_bytes(convert):
     assert convert("h\u00e9") == convert("h\u00e9".encode()) == "h\u00e9"
@@ -108,6 +104,93 @@ def test_text_from_strings_and_bytes(convert):
     with pytest.raises(ValueError, match="int"):
         convert(3)
     assert tokenization.BasicTokenizer().tokenize(b"caf\xe9! OK") == ["caf", "!", "ok"]
+
+
+# The words of WordPiece, against the reference's steps written down one after the other.
+CJK = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)]
+CJK += [(0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]
+
+
+def plain_words(text, lower):
+    """The definition, as BERT and ALBERT have it."""
+    words = []
+    for word in "".join(map(cleaned, text)).split():
+        if lower:
+            decomposed = unicodedata.normalize("NFD", word.lower())
+            word = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+        parts = [[]]
+        for char in word:
+            if is_punctuation(char):
+                parts += [[char], []]
+            else:
+                parts[-1].append(char)
+        words += map("".join, filter(None, parts))
+    return " ".join(words).split()
+
+
+def cleaned(char):
+    code, category = ord(char), unicodedata.category(char)
+    if char in "\t\n\r" or category == "Zs":
+        return " "
+    if code in (0, 0xFFFD) or category in ("Cc", "Cf"):
+        return ""
+    return f" {char} " if any(first <= code <= last for first, last in CJK) else char
+
+
+def is_punctuation(char):
+    code = ord(char)
+    signs = 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126
+    return signs or unicodedata.category(char)[0] == "P"
+
+
+@hypothesis.given(text=TEXTS, lower=st.booleans())
+@hypothesis.settings(max_examples=200)
+def test_words_are_those_of_the_definition(text, lower):
+    assert BasicTokenizer(lower).tokenize(text) == plain_words(text, lower)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_characters_of_all_scripts(lower):
+    """Every character between letters, but of the ones of huge blocks and private ones a part, with
+    the ends of the blocks of Chinese and what lies beside them."""
+    chars = [chr(code) for code in range(sys.maxunicode + 1)]
+    ends = {code for first, last in CJK for code in (first - 1, first, last, last + 1)}
+    huge = "CJK UNIFIED", "HANGUL SYLLABLE", "TANGUT", "CUNEIFORM", "EGYPTIAN"
+    some = [
+        char
+        for i, char in enumerate(chars)
+        if i % 97 == 0
+        or i in ends
+        or unicodedata.category(char) not in ("Cn", "Co", "Cs")
+        and not unicodedata.name(char, "").startswith(huge)
+    ]
+    assert len(some) > 40_000
+    text = "".join(f"a{char}B " for char in some)
+    assert BasicTokenizer(lower).tokenize(text) == plain_words(text, lower)
+
+
+@hypothesis.given(st.text("abc", max_size=12), st.sets(st.text("abc", min_size=1, max_size=3)))
+@hypothesis.settings(max_examples=150)
+def test_pieces_are_the_longest_from_the_left(word, known):
+    vocab = {piece for text in known for piece in (text, f"##{text}"[: 2 + len(text) // 2 + 1])}
+    expected, rest = [], word
+    while rest:
+        prefix = "##" if expected else ""
+        found = [rest[:n] for n in range(len(rest), 0, -1) if prefix + rest[:n] in vocab]
+        if not found:
+            expected = ["[UNK]"]
+            break
+        expected.append(prefix + found[0])
+        rest = rest[len(found[0]) :]
+    assert WordpieceTokenizer(vocab).tokenize(word) == expected
+
+
+def test_the_longest_word_and_the_unknown_token():
+    tokenizer = WordpieceTokenizer({"a", "##a"}, "<?>", max_input_chars_per_word=3)
+    assert tokenizer.tokenize(" aaa\taaaa b\n") == ["a", "##a", "##a", "<?>", "<?>"]
+    tokenizer = WordpieceTokenizer({"a", "##a"})
+    assert tokenizer.tokenize("a" * 200) == ["a"] + ["##a"] * 199
+    assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
 
 
 # What SentencePiece is given.
@@ -139,12 +222,6 @@ def test_preprocess_text_of_all_of_unicode():
     characters = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i <= 0xDFFF]
     for text in ("".join(characters), "".join(reversed(characters))):
         assert tokenization.preprocess_text(text) == plain_preprocess_text(text, True, False)
-
-
-def test_preprocess_text_by_default_keeps_case_and_removes_space():
-    text = "  \u00c9t\u00e9\u00a0 \u00bd \n A "
-    assert tokenization.preprocess_text(text) == "Ete 1\u20442 A"
-    assert tokenization.preprocess_text(text, lower=True) == "ete 1\u20442 a"
 
 
 # SentencePiece.
@@ -183,25 +260,22 @@ def test_full_tokenizer_with_sentencepiece(make, model_file, sp, vocab_file):
     assert tokenizer.convert_tokens_to_ids(["no such piece", b"[CLS]"]) == [1, 2]
 
 
-@pytest.mark.parametrize("text", ["1, 2", "of 1, and", "9, 1", "in 1, 9, 1, we", "x 9,"])
-def test_comma_after_a_digit_is_a_piece_of_its_own(text, sp):
-    raw = sp.encode(text, out_type=str)
-    assert {"\u25811,", "\u25819,"} & set(raw), "this text does not come to the rule"
-    expected = []
-    for piece in raw:
-        if piece in ("\u25811,", "\u25819,"):
-            expected += [*sp.encode(piece[:-1].replace("\u2581", ""), out_type=str), ","]
-        else:
-            expected.append(piece)
-    assert tokenization.encode_pieces(sp, text) == expected
-    assert tokenization.encode_pieces(sp, text, return_unicode=False) == expected
-    assert tokenization.encode_ids(sp, text) == [sp.piece_to_id(piece) for piece in expected]
-
-
-def test_other_pieces_stay_whole(sp):
-    for text in ("", "1,000 and 20,000", "a, b", ",", ", 1", "1 ,", "1.", "\u00b2"):
-        assert tokenization.encode_pieces(sp, text) == sp.encode(text, out_type=str)
-        assert tokenization.encode_ids(sp, text) == sp.encode(text, out_type=int)
+@pytest.mark.parametrize(
+    ("texts", "are_cut"),
+    [
+        (["1, 2", "of 1, and", "9, 1", "in 1, 9, 1, we", "x 9,"], True),
+        (["", "1,000 and 20,000", "a, b", ",", ", 1", "1 ,", "1.", "\u00b2"], False),
+    ],
+)
+def test_comma_after_a_digit_is_a_piece_of_its_own(texts, are_cut, sp):
+    parts = {f"\u2581{digit},": [*sp.encode(digit, out_type=str), ","] for digit in "19"}
+    for text in texts:
+        raw = sp.encode(text, out_type=str)
+        expected = [part for piece in raw for part in parts.get(piece, [piece])]
+        assert (expected != raw) == are_cut
+        assert tokenization.encode_pieces(sp, text) == expected
+        assert tokenization.encode_pieces(sp, text, return_unicode=False) == expected
+        assert tokenization.encode_ids(sp, text) == [sp.piece_to_id(piece) for piece in expected]
 
 
 def test_sampled_pieces_spell_the_text(sp):
@@ -214,7 +288,7 @@ def test_sampled_pieces_spell_the_text(sp):
 # Errors.
 
 
-def test_files_that_cannot_be_read_are_errors_with_their_paths(tmp_path):
+def test_files_that_cannot_be_read_or_are_no_model(model_file, tmp_path):
     """A pipe is not waited for."""
     os.mkfifo(tmp_path / "pipe")
     for name, message in (("absent.file", "absent.file"), ("pipe", "pipe is not a regular file")):
@@ -223,9 +297,6 @@ def test_files_that_cannot_be_read_are_errors_with_their_paths(tmp_path):
                 FullTokenizer(*arguments)
     with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
         FullTokenizer(None, spm_model_file="")
-
-
-def test_file_that_is_no_model_is_an_error_with_its_path(model_file, tmp_path):
     with open(model_file, "rb") as whole:
         cut = whole.read(50_000)
     for content in (b"", b"a text\n", b"\x00" * 40, b"\n\x05\n\x03abc", cut):
@@ -267,11 +338,6 @@ def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):
         assert [found.ids.tolist() for found in tokens] == expected
 
 
-def test_encode_takes_the_case_from_the_tokenizer(tokenizers):
-    lower, cased = tokenizers
-    assert lower.encode(["Un"]) == lower.encode(["un"]) != cased.encode(["Un"])
-
-
 def test_sizes_ids_and_hashes(of_model, sp, write):
     # Hashes are as in the headers of features that were made before.
     text = "\n".join([*SPECIAL, "é"]).encode()
@@ -286,23 +352,19 @@ def test_sizes_ids_and_hashes(of_model, sp, write):
         assert tokenizer.sha256 == hashlib.sha256(content).hexdigest()
 
 
-@pytest.mark.parametrize("name", ["pad", "unk", "cls", "sep", "mask"])
-def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write, name):
+def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write):
     """Of all models' three, before anything is made with the vocabulary."""
-    missing = f"[{name.upper()}]"
-    tokenizer = FullTokenizer(write(piece for piece in SPECIAL if piece != missing))
-    message = re.escape(f"vocab.txt has no piece {missing}; is it one of ALBERT or BERT?")
-    with pytest.raises(UserError, match=message):
-        getattr(tokenizer, f"{name}_id")
-    if name not in ("pad", "mask"):
+    for missing in SPECIAL:
+        tokenizer = FullTokenizer(write(piece for piece in SPECIAL if piece != missing))
+        message = re.escape(f"vocab.txt has no piece {missing}; is it one of ALBERT or BERT?")
         with pytest.raises(UserError, match=message):
-            tokenizer.check()
-
-
-def test_the_vocabulary_beside_a_sentencepiece_model(write):
-    tokenizer = FullTokenizer(write(["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"]))
+            getattr(tokenizer, f"{missing[1:-1].lower()}_id")
+        if missing not in ("[PAD]", "[MASK]"):
+            with pytest.raises(UserError, match=message):
+                tokenizer.check()
+    beside_a_model = FullTokenizer(write(["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"]))
     with pytest.raises(UserError, match=r"SentencePiece model: give that \(--spm_model_file\)"):
-        tokenizer.check()
+        beside_a_model.check()
 
 
 @pytest.mark.parametrize(
@@ -320,13 +382,10 @@ def test_the_vocabulary_beside_a_sentencepiece_model(write):
         (None, False, ""),
     ],
 )
-def test_a_wrong_case_is_warned_of(write, model_file, monkeypatch, words, lower, warning):
-    found = []
-    monkeypatch.setattr(
-        tokenization.tf.logging, "warning", lambda text, *values: found.append(text % values)
-    )
+def test_a_wrong_case_is_warned_of(write, model_file, log, words, lower, warning):
     path = write([*SPECIAL, "[unused1]", *(words or "").split()])
     FullTokenizer(path, lower, None if words else model_file).check()
+    found = log(logging.WARNING)
     assert len(found) == bool(warning)
     for line in found:
         assert f"{path} {warning}" in line

@@ -11,7 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from encoder_task import Head, HeadOutput
-from modeling import AlbertConfig, Encoder
+from modeling import AlbertConfig, Encoder, read_config
 from runtime import estimators
 from runtime.training import graph_keys
 from tests.helpers.sessions import quick_session
@@ -81,10 +81,10 @@ def golden_run(folder: pathlib.Path, name: str) -> tuple[dict[str, np.ndarray], 
     configuration, the first checkpoint, the learning rate, the steps and those of warmup."""
     with np.load(folder / name) as file:
         figures = dict(file)
-    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    (config,) = folder.glob("*_config.json")
     steps, warmup = int(figures["num_train_steps"]), int(figures["num_warmup_steps"])
     rate = float(figures["learning_rate"])
-    return figures, (config, str(folder / "model.ckpt-best"), rate, steps, warmup)
+    return figures, (read_config(str(config)), str(folder), rate, steps, warmup)
 
 
 def train_golden(

@@ -1,0 +1,311 @@
+"""The reference's batches and models of SQuAD and of classification, as its scripts call them.
+
+How batches are made is the matter of `tests/runtime/data/test_batches.py`; the models of SQuAD are
+held against the reference's figures in `tests/squad/`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import classifier_utils
+import squad_utils
+from doors import common, glue_models
+from encoder_task import ModelOptions
+from glue.features import Feature
+from glue.features import serialize as serialize_pair
+from optimization import OptimizerOptions
+from runtime import estimators
+from runtime.data.order import shuffled_numbers
+from runtime.data.sequences import TokenSequence
+from runtime.data.tf_example import serialize
+from runtime.devices import mask_seeds
+from squad.head_v2 import outside_answers
+from tests.helpers.files import write_records
+from tests.helpers.sessions import quick_session
+from tests.helpers.squad_head import CONFIG, NUMBERS, SEQUENCES, make_batch
+
+LENGTH = 64
+
+
+def read(input_fn, key, count=100, **params):
+    """The first batches, and a field of them."""
+    result = []
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        batch = tf.data.make_one_shot_iterator(input_fn(params)).get_next()
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while len(result) < count:
+                result.append(session.run(batch))
+    return result, [batch[key].tolist() for batch in result]
+
+
+# Batches of SQuAD.
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file of 11 features, whose unique ids are their numbers."""
+    mask = [1] * 20 + [0] * (LENGTH - 20)
+
+    def record(number):
+        sequences = {"input_ids": [(number + 1) * m for m in mask], "input_mask": mask}
+        sequences |= {"segment_ids": [0] * LENGTH, "p_mask": [1 - m for m in mask]}
+        values = (number, number + 20, number + 23, number % 2)
+        numbers = {key: [value] for key, value in zip(NUMBERS, values, strict=True)}
+        return serialize({**sequences, **numbers})
+
+    return write_records(tmp_path / "records", map(record, range(11)))
+
+
+def of_squad(path, training, bsz, drop=False, v2=False, **order):
+    arguments = (path, LENGTH, training, drop, False, bsz, v2)
+    batches, ids = read(squad_utils.input_fn_builder(*arguments, **order), "unique_ids", 3)
+    assert all(value.dtype == np.int32 for batch in batches for value in batch.values())
+    return batches, ids
+
+
+def test_features_of_squad_in_file_order(path):
+    """Also of several files; with batches filled up or cut, or without the rest."""
+    expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    got, ids = of_squad(path, False, 4)
+    assert ids == expected and got[0].keys() == {"unique_ids", *SEQUENCES}
+    assert of_squad([path], False, 4, drop=True)[1] == expected[:2]
+    got, ids = of_squad([path, path], False, 10, v2=True)
+    assert ids[1:] == [[10, *range(9)], [9, 10]]
+    assert got[2]["p_mask"].tolist() == [[0] * 20 + [1] * 44] * 2
+    got, ids = of_squad(path, False, 4, v2=True, pad_remainder=True, trim_padding=True)
+    assert ids == [*expected[:2], [8, 9, 10, 10]]
+    assert [got[0][key].shape for key in (*SEQUENCES, "p_mask")] == [(4, 32)] * 4
+
+
+def test_features_of_squad_in_training(path):
+    """All fields of an example, in the order of a seed, also of a worker that goes on."""
+    for v2 in (False, True):
+        (batch, *_), _ = of_squad(path, True, 5, drop=True, v2=v2, seed=7)
+        assert batch.keys() == {*NUMBERS, *SEQUENCES, *(["p_mask"] if v2 else [])}
+        numbers = batch["unique_ids"]
+        assert numbers.tolist() == shuffled_numbers(11, 5, 7, 0).tolist()
+        assert (batch["input_ids"][:, 0] == numbers + 1).all()
+        assert (batch["start_positions"] == numbers + 20).all()
+        assert (batch["end_positions"] == numbers + 23).all()
+        assert (batch["is_impossible"] == numbers % 2).all()
+    _, (ids, *_) = of_squad(path, True, 5, start_batch=4, rank=1, num_workers=3)
+    assert ids == shuffled_numbers(11, 5, 12345, 5).tolist()
+
+
+# Batches of classification.
+
+
+def feature(number, label, length=LENGTH):
+    """Of 5 tokens and the number; the tenth only fills a batch up."""
+    used = 5 + number
+    sequences = ([20 + number] * used, [1] * used, [0] * 3 + [1] * (used - 3))
+    sequences = (values + [0] * (length - used) for values in sequences)
+    return classifier_utils.InputFeatures(*sequences, label, is_real_example=number != 9)
+
+
+@pytest.fixture
+def of_file(tmp_path):
+    """Reads a file of features with labels."""
+
+    def of_file(labels, training=False, drop=False, task="mrpc", bsz=4, count=100, **more):
+        records = []
+        for number, label in enumerate(labels):
+            sequence = TokenSequence([20 + number] * (5 + number), 3)
+            records.append(serialize_pair(Feature(sequence, label, number != 9), LENGTH))
+        path, parts = write_records(tmp_path / "records", records), more.get("multiple", 1)
+        arguments = (path, LENGTH // parts, training, drop, task, False, bsz)
+        input_fn = classifier_utils.file_based_input_fn_builder(*arguments, **more)
+        return read(input_fn, "label_ids", count)
+
+    return of_file
+
+
+def in_memory(labels, training=False, drop=False, count=100):
+    features = [feature(number, label) for number, label in enumerate(labels)]
+    input_fn = classifier_utils.input_fn_builder(features, LENGTH, training, drop)
+    return read(input_fn, "label_ids", count, batch_size=4)
+
+
+def test_labelled_features_in_order(of_file):
+    """Of a file, and the same of what is in memory."""
+    got, labels = of_file(range(10))
+    assert labels == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert {key: value.dtype for key, value in got[0].items()} == dict.fromkeys(got[0], np.int32)
+    for number in range(4):
+        for key in SEQUENCES:
+            assert got[0][key][number].tolist() == getattr(feature(number, number), key)
+    assert got[2]["is_real_example"].tolist() == [1, 0]
+    for ours, expected in zip(in_memory(range(10))[0], got, strict=True):
+        assert ours.keys() == expected.keys() - {"is_real_example"}
+        for key, value in ours.items():
+            assert value.dtype == np.int32
+            np.testing.assert_array_equal(value, expected[key])
+    assert of_file(range(10), drop=True)[1] == in_memory(range(10), drop=True)[1] == labels[:2]
+    (batch, *_), _ = of_file(range(10), multiple=4)
+    assert batch["input_ids"].shape == (4, LENGTH), "several sequences in a feature"
+
+
+def test_labels_of_regression_are_floats(of_file):
+    numbers = [0.5, 1.25, 3.0]
+    for (batch,), labels in (
+        of_file(numbers, task="sts-b"),
+        of_file(numbers, task="tsv", is_regression=True),
+        in_memory(numbers),
+    ):
+        assert batch["label_ids"].dtype == np.float32 and labels == [numbers]
+        assert batch["input_ids"].dtype == np.int32
+
+
+def test_labelled_features_in_training(of_file):
+    """Every one once an epoch, and in the order of a seed those of a file."""
+    _, labels = of_file(range(20), training=True, bsz=5, count=1, seed=1)
+    assert labels == [shuffled_numbers(20, 5, 1, 0).tolist()]
+    epochs = np.reshape(in_memory(range(8), training=True, count=6)[1], [3, 8]).tolist()
+    assert [sorted(epoch) for epoch in epochs] == [list(range(8))] * 3
+    assert len(set(map(tuple, epochs))) == 3
+
+
+# Models.
+
+
+def v1_model_fn(**more):
+    """Of the reference's arguments, by place."""
+    arguments = (CONFIG, "model", 0.25, 10, 2, False, True, True, None)
+    return squad_utils.v1_model_fn_builder(*arguments, **more)
+
+
+def v2_model_fn(**more):
+    arguments = (CONFIG, "model", 0.25, 10, 2, False, True, 32, 3, 4, 0.5, None)
+    return squad_utils.v2_model_fn_builder(*arguments, **more)
+
+
+def test_arguments_reach_the_model(monkeypatch):
+    """And more options of the optimizer, and of the head of a classification."""
+    built = []
+    monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
+    monkeypatch.setattr(glue_models, "make_head", lambda *parts: parts)
+    optimizer = OptimizerOptions(0.25, 10, 2, "lamb")
+    expected = ModelOptions(optimizer, "model", use_one_hot_embeddings=True, use_einsum=True)
+    for build in (v1_model_fn, v2_model_fn):
+        build(optimizer_options={"optimizer": "lamb"})
+        config, _, options = built.pop()
+        assert config is CONFIG and options == expected
+    arguments = (CONFIG, 3, "model", 0.25, 10, 2, False, True, "mrpc")
+    classifier_utils.model_fn_builder(*arguments)
+    optimizer = OptimizerOptions(0.25, 10, 2, "adamw")
+    options = ModelOptions(optimizer, "model", use_one_hot_embeddings=True)
+    assert built.pop() == (CONFIG, (3, 0.1, None), options)
+    more = {"dropout": 0.5, "threshold": 0.75, "use_einsum": True}
+    more |= {"optimizer": "lamb", "optimizer_options": {"epsilon": 1e-3}}
+    classifier_utils.model_fn_builder(*arguments, **more)
+    optimizer = optimizer._replace(optimizer="lamb", epsilon=1e-3)
+    options = options._replace(optimizer=optimizer, use_einsum=True)
+    assert built.pop() == (CONFIG, (3, 0.5, 0.75), options)
+
+
+def tensors():
+    return {key: tf.constant(value, tf.int32) for key, value in make_batch(32).items()}
+
+
+def outputs_of(create, *model_fns):
+    """The predictions of models, and what `create` gives of the features, of equal weights."""
+    with tf.Graph().as_default(), quick_session() as session:
+        tf.set_random_seed(3)
+        features, found = tensors(), []
+        for model_fn in model_fns:
+            with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+                found.append(model_fn(features, None, estimators.ModeKeys.PREDICT, {}).predictions)
+        with tf.variable_scope("", reuse=True):
+            created = create(features, *(features[key] for key in SEQUENCES))
+        session.run(tf.global_variables_initializer())
+        return session.run([created, *found])
+
+
+def test_create_v1_model():
+    """It gives the scores that the model predicts, to padding as well; or to that none."""
+    scores, masked, unmasked = outputs_of(
+        lambda _, *inputs: squad_utils.create_v1_model(CONFIG, False, *inputs, True, True, None),
+        v1_model_fn(mask_padding_in_loss=True),
+        v1_model_fn(),
+    )
+    real = make_batch(32)["input_mask"] == 1
+    for name, expected in zip(("start_log_prob", "end_log_prob"), scores, strict=True):
+        assert expected.shape == (4, 32) and np.std(expected) > 0.01
+        np.testing.assert_allclose(unmasked[name], expected, atol=1e-6)
+        np.testing.assert_allclose(masked[name][real], expected[real], atol=1e-6)
+        assert masked[name][~real].max() < -1000
+
+
+def test_create_v2_model():
+    def create(features, *inputs):
+        arguments = (True, {"p_mask": outside_answers(features)}, 32, 3, 4, 0.5, None)
+        return squad_utils.create_v2_model(CONFIG, False, *inputs, *arguments)
+
+    outputs, predictions = outputs_of(create, v2_model_fn())
+    assert predictions.keys() == {*outputs, "unique_ids"}
+    for key, expected in outputs.items():
+        np.testing.assert_allclose(predictions[key], expected, atol=1e-6)
+    assert outputs["end_top_index"].shape == (4, 3 * 4)
+
+
+def create_classifier(is_training, labels, num_labels=2, **options):
+    """The model on three features."""
+    given = [feature(number, 0, length=16) for number in range(3)]
+    inputs = [tf.constant([getattr(f, key) for f in given]) for key in SEQUENCES]
+    labels = None if labels is None else tf.constant(labels)
+    arguments = (labels, num_labels, False, "mrpc", None)
+    return classifier_utils.create_model(CONFIG, is_training, *inputs, *arguments, **options)
+
+
+def test_what_a_classifier_returns_is_in_the_references_order():
+    labels = [0, 2, 1]
+    with tf.Graph().as_default(), quick_session() as session:
+        tf.set_random_seed(5)
+        found = list(create_classifier(False, labels, 3))
+        session.run(tf.global_variables_initializer())
+        loss, losses, probabilities, logits, predictions = session.run(found)
+    np.testing.assert_allclose(losses, -np.log(probabilities[range(3), labels]), rtol=1e-5)
+    assert (logits < 0).any() and predictions.tolist() == logits.argmax(axis=1).tolist()
+    assert loss == pytest.approx(losses.mean(), rel=1e-6)
+
+
+def test_a_classifier_without_labels_has_no_loss():
+    """And dropout is in training alone."""
+    dropping = (False, {}, []), (True, {"dropout": 0.0}, []), (True, {}, ["classifier"])
+    for is_training, options, places in dropping:
+        with tf.Graph().as_default():
+            tf.set_random_seed(5)
+            loss, losses, *others = create_classifier(is_training, None, **options)
+            assert tf.get_collection(mask_seeds.PLACES) == places
+        assert loss is None and losses is None
+        assert [value.shape.as_list() for value in others] == [[3, 2], [3, 2], [3]]
+
+
+@pytest.mark.skipif(
+    not hasattr(tf, "estimator"), reason=f"TensorFlow {tf.__version__} has no TPUEstimator"
+)
+def test_estimator_of_the_reference_takes_the_model_fn(tmp_path):
+    """Scripts for the reference use `TPUEstimator`, off the TPU too."""
+
+    def input_fn(params):
+        return tf.data.Dataset.from_tensors(tensors()).repeat()
+
+    arguments = (CONFIG, None, 0.01, 10, 2, False, False, False, None)
+    estimator = tf.estimator.tpu.TPUEstimator(
+        use_tpu=False,
+        model_fn=squad_utils.v1_model_fn_builder(*arguments),
+        config=tf.estimator.tpu.RunConfig(model_dir=str(tmp_path)),
+        train_batch_size=4,
+        predict_batch_size=4,
+    )
+    estimator.train(input_fn, max_steps=2)
+    assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / "model.ckpt-2")
+    first = next(estimator.predict(input_fn))
+    assert first.keys() == {"unique_ids", "start_log_prob", "end_log_prob"}
+    assert first["start_log_prob"].shape == (32,)
