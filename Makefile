@@ -2,6 +2,8 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
+# What hundreds of processes of the tests import is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What TensorFlow is installed for: cpu, gpu or gaudi, by the cards that are there.
 SYSROOT ?=
