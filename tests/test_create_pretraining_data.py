@@ -78,6 +78,7 @@ def test_text_that_is_not_utf8(command, tmp_path):
         (["--output_file={0}/a", f"--num_shards={10**9}"], ["num_shards"]),
         (["--output_file={0}/a", f"--max_seq_length={10**9}"], ["max_seq_length"]),
         (["--output_file={0}/a", f"--ngram={10**9}"], ["ngram"]),
+        (["--output_file={0}/a", "--random_seed=-1"], ["random_seed"]),
         (["--output_file={0}/a", "--masked_lm_prob=nan"], ["--masked_lm_prob", "finite"]),
         (["--output_file={0}/a", "--short_seq_prob=nan"], ["--short_seq_prob", "finite"]),
     ],
