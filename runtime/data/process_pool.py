@@ -41,6 +41,8 @@ def ordered_map(
     if workers < 2:
         yield from map(function, tasks)
         return
+    # A session of TensorFlow that was left open, and that a child would collect, ends the child.
+    gc.collect()
     global _function
     _function = function
     context = multiprocessing.get_context("fork")
@@ -68,8 +70,6 @@ def ordered_map(
 
 def _begin(parent: int) -> None:
     """Prepares a worker process before its first task."""
-    # A session of TensorFlow that the parent left open, and a child collects, ends the child.
-    gc.freeze()
     # What a terminal sends to all its processes is the parent's to deal with.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

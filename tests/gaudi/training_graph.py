@@ -21,7 +21,7 @@ from glue.head import make_head
 from optimization import OptimizerOptions
 from runtime import estimators
 from runtime.data.sequences import SEQUENCE_KEYS
-from runtime.devices import device, habana
+from runtime.devices import device, habana, ops
 from runtime.devices.device import Device
 from runtime.training.loop import make_estimator
 from squad.head import make_v1_head
@@ -169,6 +169,14 @@ def test_operations(training):
     of_plain = counts(plain)
     assert of_plain["Rsqrt"] and of_plain["Tanh"] > LAYERS and of_plain["StatelessRandomUniformV2"]
     assert not [kind for kind in of_plain if kind.startswith("Habana")]
+
+
+def test_both_forms_of_gelu(monkeypatch):
+    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [2, 8])
+        of_tanh, exact = (apply(x).op.get_attr("approximate") for apply in (ops.gelu, ops.gelu_erf))
+    assert of_tanh and not exact
 
 
 def is_static(graph: tf.Graph) -> bool:

@@ -158,10 +158,11 @@ class TestHold:
     def test_processes_that_are_forked_do_not_change_it(self, path, hold, soon):
         hold()
         before = os.stat(path + ".lock").st_mtime_ns
-        if not os.fork():
+        child = os.fork()
+        if not child:
             locks.release_held()
             os._exit(0)
-        assert os.wait()[1] == 0
+        assert os.waitpid(child, 0)[1] == 0
         deadline = time.monotonic() + 60
         while os.stat(path + ".lock").st_mtime_ns == before:
             assert time.monotonic() < deadline, "it is not refreshed any more"

@@ -19,6 +19,7 @@ from serving import connections, server
 from serving.server import HttpServer, listen
 from tests.faults import server_load
 from tests.helpers.files import limited
+from tests.helpers.forking import ROOT
 from tests.helpers.serving import LONGEST, until
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -115,6 +116,11 @@ def test_what_is_being_answered_does_not_give_way(connect, app):
     app.may.set()
     assert [status_of(connection) for connection in working] == [200] * 4
     assert status_of(connect(GET)) == 200
+
+
+def test_the_page_says_after_how_long_a_connection_is_closed():
+    page = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
+    assert f"within {connections.IDLE_SECONDS} seconds" in page
 
 
 @pytest.mark.parametrize("connect", [(4, 0.5)], indirect=True)

@@ -228,12 +228,13 @@ class TestMadeOnce:
     def test_built_and_then_found(self, place, monkeypatch):
         made = place.derived().made_once(place.build, None)
         assert made[0] == {"count": 3}
-        if not os.fork():
+        child = os.fork()
+        if not child:
             # A builder that is killed before it releases the lock.
             lock = place.derived().lock()
             lock.__enter__()
             os._exit(0)
-        os.wait()
+        os.waitpid(child, 0)
         before = place.listing()
         monkeypatch.setattr(cached_file, "one_at_a_time", no_lock)
         assert place.derived().made_once(None, None) == made

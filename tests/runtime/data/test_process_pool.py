@@ -101,9 +101,10 @@ def test_workers_end_with_the_process_that_started_them(number, busy):
 
 
 def test_a_worker_whose_parent_is_gone_already_ends():
-    if not os.fork():
+    child = os.fork()
+    if not child:
         try:
             process_pool._begin(parent=os.getpid())
         finally:
             os._exit(0)
-    assert os.waitstatus_to_exitcode(os.wait()[1]) == 1
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

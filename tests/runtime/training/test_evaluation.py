@@ -41,7 +41,10 @@ class Place:
         """A run of the program; returns what it has scored, and the best entry."""
         self.scored = []
         args = self.key, self.settings, [str(self.output)], self.init_checkpoint
-        best = Evaluation(str(self.folder), *args).score_all(score or self.score)
+        evaluation = Evaluation(str(self.folder), *args)
+        if not (self.folder / "eval_results.json").exists():
+            assert evaluation.since_best() == 0
+        best = evaluation.score_all(score or self.score)
         return self.scored, best
 
     def score(self, checkpoint):

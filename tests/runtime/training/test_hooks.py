@@ -67,6 +67,22 @@ def names_in(lines):
 
 
 class TestSaveCheckpoints:
+    def test_a_signal_waits_for_twice_the_longest_step_of_several_workers(
+        self, tmp_path, clock, monkeypatch
+    ):
+        """A worker that is lost would never end its step."""
+        noted = []
+        monkeypatch.setattr(hooks.signals, "note", noted.append)
+        monkeypatch.setattr(hooks.distributed, "size", lambda: 2)
+        monkeypatch.setattr(hooks.distributed, "total", lambda wishes: wishes)
+        seconds = iter([3, 7, 2])
+        # It is asked for within a step.
+        monkeypatch.setattr(
+            hooks.signals, "noted", lambda: setattr(clock, "now", clock.now + next(seconds))
+        )
+        train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 9), clock, [0] * 3)
+        assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
+
     def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log):
         """Also of a run that is resumed."""
         for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):

@@ -209,11 +209,12 @@ class TestLitter:
 
     def test_of_a_killed_writer(self, tmp_path):
         """The real name that one leaves."""
-        if not os.fork():
+        child = os.fork()
+        if not child:
             with open_atomically(str(tmp_path / "predictions.json")) as file:
                 file.write("half")
                 os.kill(os.getpid(), signal.SIGKILL)
-        os.wait()
+        os.waitpid(child, 0)
         assert len(listing(tmp_path)) == 1
         clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
         assert listing(tmp_path) == {}
