@@ -33,7 +33,7 @@ PYTHON310 ?= $(call find-python,10,10)
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
 	@echo "make demo-v2     the same with questions that have no answer, in the form of SQuAD 2.0"
-	@echo "make test        install, then check the style and run all tests (10 minutes)"
+	@echo "make test        install, then check the style and run all tests (8 minutes)"
 	@echo "make test-near FILE=squad/scoring.py  the tests of one file, and of what uses it directly"
 	@echo "make test-slow   the tests that it leaves out: tiny runs of the benchmarks"
 	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import collections
 import pathlib
+import signal
 import sys
 import tempfile
 import time
@@ -72,6 +73,9 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     """Runs all trials; ends with 1 if one has failed, at once unless told to keep going."""
     arguments = parsed()
+    # A shell starts what is in the background, and `nohup` everything, with some of them ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     print(f"seed {arguments.seed}", flush=True)
     trials = planned(arguments.settings, arguments.kills, arguments.signals)
     chosen = [trial for trial in trials if arguments.trial in (None, trial.number)]
