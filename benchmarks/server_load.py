@@ -1,6 +1,6 @@
 """Loads on serve.py, and how long a well-behaved client waits beside them.
 
-  python -m tests.faults.server_load [--seconds=60] [--idle=1200] [--half=600] [--large=3] ...
+  python -m benchmarks.server_load [--seconds=60] [--idle=1200] [--half=600] [--large=3] ...
 
 A tiny model is served with few files (`ulimit -n`). Each load is kept up for some seconds: idle
 connections, requests of which only the beginning is sent, bodies of 3 MB. Connections that the
@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.ask import QUESTION, write_model
-from tests.helpers.forking import ROOT
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 MOST_TIMES = 3.0
 SENTENCE = "The river of this old city has a name and a long way to the sea. "
 HALF = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: "
