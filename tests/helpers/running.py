@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
 from tests.helpers.files import flags_taken_back
 from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
@@ -48,6 +49,21 @@ def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.Com
     (folder / "program.py").write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return run([sys.executable, str(folder / "program.py"), *arguments], env=environment)
+
+
+def exit_code_of_child(work: Callable[[], None]) -> int:
+    """Forks a child that does some work; returns its exit code: 3 if the work raises an error.
+
+    Other children of this process, which tests have at any time, are not waited for.
+    """
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(3)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"

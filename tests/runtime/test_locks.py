@@ -10,6 +10,7 @@ import pytest
 
 from runtime import locks
 from runtime.errors import UserError
+from tests.helpers.running import exit_code_of_child
 
 
 class Holder:
@@ -158,11 +159,7 @@ class TestHold:
     def test_processes_that_are_forked_do_not_change_it(self, path, hold, soon):
         hold()
         before = os.stat(path + ".lock").st_mtime_ns
-        child = os.fork()
-        if not child:
-            locks.release_held()
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
+        assert exit_code_of_child(locks.release_held) == 0
         deadline = time.monotonic() + 60
         while os.stat(path + ".lock").st_mtime_ns == before:
             assert time.monotonic() < deadline, "it is not refreshed any more"

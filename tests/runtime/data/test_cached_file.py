@@ -13,6 +13,7 @@ from runtime.data import cached_file
 from runtime.data.cached_file import CachedFile, Snapshot
 from runtime.errors import UserError
 from runtime.files import remove_temporary_files
+from tests.helpers.running import exit_code_of_child
 
 SOURCE = {"input_sha256": "abc", "length": 64, "lower": True}
 ALL = {"main", "more", "main.json"}
@@ -228,13 +229,14 @@ class TestMadeOnce:
     def test_built_and_then_found(self, place, monkeypatch):
         made = place.derived().made_once(place.build, None)
         assert made[0] == {"count": 3}
-        child = os.fork()
-        if not child:
-            # A builder that is killed before it releases the lock.
+
+        def end_with_the_lock() -> None:
+            """As a builder that is killed before it releases it."""
             lock = place.derived().lock()
             lock.__enter__()
             os._exit(0)
-        os.waitpid(child, 0)
+
+        assert exit_code_of_child(end_with_the_lock) == 0
         before = place.listing()
         monkeypatch.setattr(cached_file, "one_at_a_time", no_lock)
         assert place.derived().made_once(None, None) == made

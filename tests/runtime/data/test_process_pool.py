@@ -13,7 +13,7 @@ from runtime.data import process_pool
 from runtime.data.process_pool import ordered_map
 from runtime.errors import UserError
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run_text
+from tests.helpers.running import exit_code_of_child, run_text
 
 # Prints the ids of two worker processes, which then have nothing to do or are at work.
 WORK = """
@@ -101,10 +101,4 @@ def test_workers_end_with_the_process_that_started_them(number, busy):
 
 
 def test_a_worker_whose_parent_is_gone_already_ends():
-    child = os.fork()
-    if not child:
-        try:
-            process_pool._begin(parent=os.getpid())
-        finally:
-            os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert exit_code_of_child(lambda: process_pool._begin(parent=os.getpid())) == 1

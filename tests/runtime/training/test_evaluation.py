@@ -40,12 +40,12 @@ class Place:
     def run(self, score=None):
         """A run of the program; returns what it has scored, and the best entry."""
         self.scored = []
-        args = self.key, self.settings, [str(self.output)], self.init_checkpoint
-        evaluation = Evaluation(str(self.folder), *args)
-        if not (self.folder / "eval_results.json").exists():
-            assert evaluation.since_best() == 0
-        best = evaluation.score_all(score or self.score)
+        best = self.evaluation().score_all(score or self.score)
         return self.scored, best
+
+    def evaluation(self):
+        args = self.key, self.settings, [str(self.output)], self.init_checkpoint
+        return Evaluation(str(self.folder), *args)
 
     def score(self, checkpoint):
         self.scored.append(os.path.basename(checkpoint))
@@ -85,6 +85,7 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
     place.init_checkpoint = "some/where"
     place.add(20, 5, 15, 10)
     before = {f: f.read_bytes() for f in place.folder.iterdir()}
+    assert place.evaluation().since_best() == 0
     scored, best = place.run()
     assert scored == named(5, 10, 15, 20)
     entries = [

@@ -76,10 +76,11 @@ class TestSaveCheckpoints:
         monkeypatch.setattr(hooks.distributed, "size", lambda: 2)
         monkeypatch.setattr(hooks.distributed, "total", lambda wishes: wishes)
         seconds = iter([3, 7, 2])
-        # It is asked for within a step.
-        monkeypatch.setattr(
-            hooks.signals, "noted", lambda: setattr(clock, "now", clock.now + next(seconds))
-        )
+
+        def noted_in_a_step() -> None:
+            clock.now += next(seconds)
+
+        monkeypatch.setattr(hooks.signals, "noted", noted_in_a_step)
         train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 

@@ -10,6 +10,7 @@ from runtime.errors import FlagError, UserError
 from runtime.files import open_atomically
 from runtime.training.run_record import begin_run, clear_litter_of_runs
 from runtime.version import VERSION
+from tests.helpers.running import exit_code_of_child
 
 SETTINGS = {
     "learning_rate": 5e-05,
@@ -209,12 +210,13 @@ class TestLitter:
 
     def test_of_a_killed_writer(self, tmp_path):
         """The real name that one leaves."""
-        child = os.fork()
-        if not child:
+
+        def write() -> None:
             with open_atomically(str(tmp_path / "predictions.json")) as file:
                 file.write("half")
                 os.kill(os.getpid(), signal.SIGKILL)
-        os.waitpid(child, 0)
+
+        assert exit_code_of_child(write) == -signal.SIGKILL
         assert len(listing(tmp_path)) == 1
         clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
         assert listing(tmp_path) == {}
