@@ -80,10 +80,10 @@ install: $(VENV)/installed $(if $(filter gaudi,$(DEVICE)),horovod)
 install-dev: $(VENV)/installed-dev
 
 demo: $(VENV)/installed
-	$(RUN) -m sample.demo
+	$(RUN) -m albert.demo.demo
 
 demo-v2: $(VENV)/installed
-	$(RUN) -m sample.demo --squad=2.0
+	$(RUN) -m albert.demo.demo --squad=2.0
 
 lint: install-dev
 	$(RUN) -m ruff check .
@@ -93,7 +93,7 @@ format: install-dev
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-VERSIONS = $(RUN) -c 'import runtime, sys, tensorflow as tf; \
+VERSIONS = $(RUN) -c 'from albert import cli; import sys, tensorflow as tf; \
 	print("Python {}.{}.{}".format(*sys.version_info), "TensorFlow", tf.__version__)'
 PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 

@@ -1,54 +1,7 @@
-"""The reference's module of classification functions: names only, of `glue/` and `doors/`."""
+"""The module `albert.classifier_utils`, by its name in the reference."""
 
-from doors.glue_features import (
-    InputFeatures,
-    PaddingInputExample,
-    convert_examples_to_features,
-    convert_single_example,
-    file_based_convert_examples_to_features,
-)
-from doors.glue_models import (
-    create_model,
-    file_based_input_fn_builder,
-    input_fn_builder,
-    model_fn_builder,
-)
-from glue.examples import DataProcessor, InputExample
-from glue.tasks import (
-    AXProcessor,
-    ColaProcessor,
-    MisMnliProcessor,
-    MnliProcessor,
-    MrpcProcessor,
-    QnliProcessor,
-    QqpProcessor,
-    RteProcessor,
-    Sst2Processor,
-    StsbProcessor,
-    WnliProcessor,
-)
+import sys
 
-__all__ = [
-    "AXProcessor",
-    "ColaProcessor",
-    "DataProcessor",
-    "InputExample",
-    "InputFeatures",
-    "MisMnliProcessor",
-    "MnliProcessor",
-    "MrpcProcessor",
-    "PaddingInputExample",
-    "QnliProcessor",
-    "QqpProcessor",
-    "RteProcessor",
-    "Sst2Processor",
-    "StsbProcessor",
-    "WnliProcessor",
-    "convert_examples_to_features",
-    "convert_single_example",
-    "create_model",
-    "file_based_convert_examples_to_features",
-    "file_based_input_fn_builder",
-    "input_fn_builder",
-    "model_fn_builder",
-]
+from albert import classifier_utils
+
+sys.modules[__name__] = classifier_utils

@@ -1,5 +1,7 @@
-"""The reference's module of LAMB: a name only, the code lives in `optimization`."""
+"""The module `albert.lamb_optimizer`, by its name in the reference."""
 
-from optimization import LAMBOptimizer
+import sys
 
-__all__ = ["LAMBOptimizer"]
+from albert import lamb_optimizer
+
+sys.modules[__name__] = lamb_optimizer

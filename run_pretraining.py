@@ -1,37 +1,11 @@
-r"""Pretrains ALBERT on records of masked sentence pairs, and scores what it has learnt.
+"""Runs `albert.run_pretraining`, the program of the reference."""
 
-  python run_pretraining.py --albert_config_file=configs/albert_base_v2.json \
-    --input_file='pretrain.tfrecord-*' --eval_file=held_out.tfrecord --do_train --do_eval \
-    --train_batch_size=64 --num_train_steps=100000 --num_warmup_steps=3000 --output_dir=out
-
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
-`model.ckpt-best` is what fine-tuning takes as --init_checkpoint.
-"""
-
-from __future__ import annotations
-
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from pretraining.flags import define_pretraining_flags
-from runtime import app
-from runtime.training.run_flags import define_flags
-
-define_flags(define_pretraining_flags)
-
-
-def task() -> type:
-    """Returns the task; `--help` is there before TensorFlow, which it imports."""
-    from pretraining.task import PretrainingTask
-
-    return PretrainingTask
-
-
-def main(argv: list[str]) -> None:
-    """Runs the task under the flags."""
-    from runtime.training.run import run
-
-    del argv
-    run(task())
-
+import runpy
+import sys
 
 if __name__ == "__main__":
-    app.run(main)
+    runpy.run_module("albert.run_pretraining", run_name="__main__", alter_sys=True)
+else:
+    from albert import run_pretraining
+
+    sys.modules[__name__] = run_pretraining

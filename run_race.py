@@ -1,36 +1,11 @@
-r"""Fine-tunes ALBERT on RACE: which of four options answers a question about a passage.
+"""Runs `albert.run_race`, the program of the reference."""
 
-  python run_race.py --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
-    --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-    --output_dir=out
-
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
-"""
-
-from __future__ import annotations
-
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from race.flags import define_race_flags
-from runtime import app
-from runtime.training.run_flags import define_flags
-
-define_flags(define_race_flags)
-
-
-def task() -> type:
-    """Returns the task; `--help` is there before TensorFlow, which it imports."""
-    from race.task import RaceTask
-
-    return RaceTask
-
-
-def main(argv: list[str]) -> None:
-    """Runs the task under the flags."""
-    from runtime.training.run import run
-
-    del argv
-    run(task())
-
+import runpy
+import sys
 
 if __name__ == "__main__":
-    app.run(main)
+    runpy.run_module("albert.run_race", run_name="__main__", alter_sys=True)
+else:
+    from albert import run_race
+
+    sys.modules[__name__] = run_race

@@ -1,38 +1,11 @@
-r"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
+"""Runs `albert.run_squad_v1`, the program of the reference."""
 
-  python run_squad_v1.py --albert_config_file=albert_base_v2/albert_config.json \
-    --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-    --train_file=data/squad/train-v1.1.json --predict_file=data/squad/dev-v1.1.json \
-    --output_dir=out
-
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
-Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.
-"""
-
-from __future__ import annotations
-
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from runtime import app
-from runtime.training.run_flags import define_flags
-from squad.flags import define_v1_flags
-
-define_flags(define_v1_flags)
-
-
-def task() -> type:
-    """Returns the task; `--help` is there before TensorFlow, which it imports."""
-    from squad.v1 import SquadV1Task
-
-    return SquadV1Task
-
-
-def main(argv: list[str]) -> None:
-    """Runs the task under the flags."""
-    from runtime.training.run import run
-
-    del argv
-    run(task())
-
+import runpy
+import sys
 
 if __name__ == "__main__":
-    app.run(main)
+    runpy.run_module("albert.run_squad_v1", run_name="__main__", alter_sys=True)
+else:
+    from albert import run_squad_v1
+
+    sys.modules[__name__] = run_squad_v1

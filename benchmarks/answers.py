@@ -18,24 +18,24 @@ import sys
 import tempfile
 import time
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 # isort: split
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.data.batches import Data
+from albert.settings.flags import FLAGS, Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.task import SquadTask
+from albert.tasks.squad.v1 import SquadV1Task
+from albert.tasks.squad.v2 import SquadV2Task
+from albert.tokenization import FullTokenizer
+from albert.training.prediction import Output
+from albert.training.task import DEV
 from benchmarks.features import DATA, ROOT
 from benchmarks.squad_size import write_questions
-from runtime.data.batches import Data
-from runtime.flags import FLAGS, Settings
-from runtime.training.prediction import Output
-from runtime.training.run_flags import define_flags
-from runtime.training.task import DEV
-from squad.flags import define_v1_flags, define_v2_flags
-from squad.task import SquadTask
-from squad.v1 import SquadV1Task
-from squad.v2 import SquadV2Task
-from tokenization import FullTokenizer
 
 # What is promised of 10,000 questions, in seconds.
 MOST, OF_QUESTIONS = 5.0, 10000

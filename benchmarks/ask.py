@@ -24,19 +24,19 @@ from collections.abc import Callable, Iterator
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from answering import load_model
-from answering.embedding import Embedder
-from answering.embedding_files import write_json_lines, write_npz
-from answering.folders import ModelFolder, open_folder
-from answering.session import ModelSession
-from answering.squad import QuestionAnswerer
-from encoder_task import Head, ModelOptions, make_model_fn
-from modeling import EncoderConfig, read_config
-from runtime import estimators
-from runtime.checkpoints.checkpoint_files import BEST
-from runtime.data.sequences import SEQUENCE_KEYS
-from runtime.training import assets
-from squad.head import make_v1_head
+from albert.checkpoints.checkpoint_files import BEST
+from albert.core import estimators
+from albert.data.sequences import SEQUENCE_KEYS
+from albert.inference import load_model
+from albert.inference.embedding import Embedder
+from albert.inference.embedding_files import write_json_lines, write_npz
+from albert.inference.folders import ModelFolder, open_folder
+from albert.inference.session import ModelSession
+from albert.inference.squad import QuestionAnswerer
+from albert.modeling import EncoderConfig, read_config
+from albert.tasks.squad.head import make_v1_head
+from albert.training import assets
+from albert.training.encoder_task import Head, ModelOptions, make_model_fn
 
 # What is promised, as multiples.
 MOST_FIRST, MOST_LATER = 3.0, 1.3
@@ -57,10 +57,10 @@ _DESCRIPTION = {
 _FIRST_ANSWER = """
 import sys, time
 start = time.perf_counter()
-import runtime
+from albert import cli
 import tensorflow
 imported = time.perf_counter()
-from answering import load_model
+from albert.inference import load_model
 load_model(sys.argv[1]).answer(sys.argv[2], [sys.argv[3]])
 print(imported - start, time.perf_counter() - start)
 """

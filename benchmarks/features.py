@@ -101,8 +101,8 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
     """Times this project, from the JSON file to the closed record file and its header."""
     import tensorflow.compat.v1 as tf
 
-    from squad.feature_files import FeatureOptions, SquadFeatures
-    from tokenization import FullTokenizer
+    from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
+    from albert.tokenization import FullTokenizer
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     loaded = FullTokenizer(vocab, True, model)
@@ -128,10 +128,10 @@ def lcs(flags: argparse.Namespace) -> dict:
     """Times the plain method, to a record file, on some examples spread over the file."""
     import tensorflow.compat.v1 as tf
 
+    from albert.tasks.squad.examples import read_squad_examples
+    from albert.tasks.squad.feature_files import FeatureOptions
+    from albert.tokenization import FullTokenizer
     from benchmarks.lcs import convert
-    from squad.examples import read_squad_examples
-    from squad.feature_files import FeatureOptions
-    from tokenization import FullTokenizer
 
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)
     examples = read_squad_examples(flags.input_file, is_training=True)
@@ -154,7 +154,7 @@ def fast_tokenizer(flags: argparse.Namespace) -> dict:
     import transformers
     from transformers.utils import sentencepiece_model_pb2_new
 
-    from squad.examples import read_squad_examples
+    from albert.tasks.squad.examples import read_squad_examples
 
     # sentencepiece's own description of its models needs a newer protobuf than TensorFlow 2.15 has.
     sys.modules["sentencepiece.sentencepiece_model_pb2"] = sentencepiece_model_pb2_new

@@ -12,9 +12,9 @@ import unicodedata
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from squad.examples import SquadExample
-from squad.feature_files import FeatureOptions
-from tokenization import FullTokenizer, encode_ids, encode_pieces, preprocess_text
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.feature_files import FeatureOptions
+from albert.tokenization import FullTokenizer, encode_ids, encode_pieces, preprocess_text
 
 _UP, _LEFT, _MATCH = 0, 1, 2
 

@@ -21,20 +21,20 @@ import sys
 import time
 from collections.abc import Callable
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 # ruff: isort: split
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-import modeling
+from albert import modeling
+from albert.optimization import OptimizerOptions
+from albert.preflight.available_memory import host_memory
+from albert.preflight.step_memory import estimate_memory, format_bytes, on_the_cpu
+from albert.tasks.squad.head import make_v1_head
+from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.training.hooks import peak_memory_gb
 from benchmarks.step import make_batch, training_step
-from encoder_task import ModelOptions, make_model_fn
-from optimization import OptimizerOptions
-from runtime.preflight.available_memory import host_memory
-from runtime.preflight.step_memory import estimate_memory, format_bytes, on_the_cpu
-from runtime.training.hooks import peak_memory_gb
-from squad.head import make_v1_head
 
 _SIZES = ("base", "large", "xlarge", "xxlarge")
 _CARDS = (16, 32)  # GB

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from tokenization import FullTokenizer, preprocess_text
+from albert.tokenization import FullTokenizer, preprocess_text
 
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, MASKED_LM_PROB, SHORT_SEQ_PROB, NGRAM = 512, 20, 0.15, 0.1, 3
 INSIDE_WORDS = set('abcdefghijklmnopqrstuvwxyz!"#$%&()*+,-./:;?@[\\]^_`{|}~')

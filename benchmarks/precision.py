@@ -28,10 +28,10 @@ from xml.sax.saxutils import escape
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from runtime.files import write_json
-from sample.demo import CONFIG, ROOT, RUN_FLAGS, TRAIN_STEPS, VOCAB_SIZE
-from sample.generate import DEV_FILE, TRAIN_FILE
-from tokenization import BasicTokenizer
+from albert.core.files import write_json
+from albert.demo.demo import CONFIG, ROOT, RUN_FLAGS, TRAIN_STEPS, VOCAB_SIZE
+from albert.demo.generate import DEV_FILE, TRAIN_FILE
+from albert.tokenization import BasicTokenizer
 
 FLOAT32 = "float32"
 # Of the demo's configuration, whose embeddings are as wide as its layers, which share nothing.
@@ -51,7 +51,7 @@ def main() -> None:
     folder = os.path.abspath(flags.output_dir)
     configs = {os.path.basename(path): os.path.abspath(path) for path in flags.configs}
     # The demo makes the data and the tokenizer; its run is the one in float32.
-    run("0", "-m", "sample.demo", f"--output_dir={folder}")
+    run("0", "-m", "albert.demo.demo", f"--output_dir={folder}")
     folders = {FLOAT32: os.path.join(folder, "run-1")}
     for name, path in configs.items():
         folders[name] = os.path.join(folder, f"run-{name}")

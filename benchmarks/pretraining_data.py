@@ -119,10 +119,10 @@ def cpu_seconds() -> float:
 
 def ours(flags: argparse.Namespace, workers: int) -> dict:
     """Times this project, with `workers` worker processes."""
-    from pretraining.blocks import DataOptions
-    from pretraining.masking import MaskingOptions
-    from pretraining.pairs import PairOptions
-    from pretraining.shards import ShardMaker, plan_shards
+    from albert.tasks.pretraining.blocks import DataOptions
+    from albert.tasks.pretraining.masking import MaskingOptions
+    from albert.tasks.pretraining.pairs import PairOptions
+    from albert.tasks.pretraining.shards import ShardMaker, plan_shards
 
     options = DataOptions(
         dupe_factor=flags.dupe_factor,
@@ -153,7 +153,7 @@ def load_tokenizer(flags: argparse.Namespace):
     """Loads the tokenizer that was trained on some of the text."""
     import tensorflow.compat.v1 as tf
 
-    from tokenization import FullTokenizer
+    from albert.tokenization import FullTokenizer
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     return FullTokenizer(None, True, os.path.join(flags.folder, "spm.model"))

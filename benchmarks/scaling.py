@@ -7,7 +7,7 @@ takes as long with two workers as with one. Two more jobs have two workers that 
 cores: with the threads that they take by themselves, and with as many as there are cores. The jobs
 run in turns and the fastest round of each counts, so that what else the machine does falls on all.
 Printed are the efficiency, the time of the all-reduce of the gradients alone, and what these
-figures give for more workers (`runtime/preflight/scaling.py`).
+figures give for more workers (`albert/preflight/scaling.py`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from runtime.devices import threads
-from runtime.preflight.scaling import Link, scale, sent_in_a_step
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+from albert.devices import threads
+from albert.preflight.scaling import Link, scale, sent_in_a_step
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MARK = "measured: "
@@ -110,17 +110,17 @@ def work(flags: argparse.Namespace) -> None:
     """Trains as a worker; rank 0 prints what it has measured."""
     import tensorflow.compat.v1 as tf
 
-    import modeling
+    from albert import modeling
+    from albert.bf16 import configuration, conversion
+    from albert.distributed import collectives
+    from albert.optimization import OptimizerOptions
+    from albert.tasks.squad.head import make_v1_head
+    from albert.training.encoder_task import ModelOptions, make_model_fn
     from benchmarks.step import make_batch, training_step
-    from encoder_task import ModelOptions, make_model_fn
-    from optimization import OptimizerOptions
-    from runtime import distributed
-    from runtime.bf16 import configuration, conversion
-    from squad.head import make_v1_head
 
-    distributed.start(use_horovod=True)
+    collectives.start(use_horovod=True)
     threads.limit()
-    distributed.connect()
+    collectives.connect()
     config = modeling.AlbertConfig.from_json_file(flags.config)
     batch = make_batch(config, flags.batch_size, flags.seq_length)
     options = ModelOptions(OptimizerOptions(1e-5, 1000, 100))
@@ -136,11 +136,11 @@ def work(flags: argparse.Namespace) -> None:
         shapes = parameter_shapes(config)
         values = [np.zeros(shape, np.float32) for shape in shapes]
         gradients = [tf.placeholder(tf.float32, shape) for shape in shapes]
-        means = tf.group(*distributed.mean(gradients))
+        means = tf.group(*collectives.mean(gradients))
         with tf.Session() as session:
             feed = dict(zip(gradients, values, strict=True))
             seconds = median_seconds(lambda: session.run(means, feed), 20)
-    if distributed.is_chief():
+    if collectives.is_chief():
         measured = Measured(step_seconds, seconds, sum(value.nbytes for value in values))
         print(_MARK + json.dumps(measured), flush=True)
 
@@ -149,7 +149,7 @@ def parameter_shapes(config) -> list[list[int]]:
     """Returns the shapes of the model's trainable variables."""
     import tensorflow.compat.v1 as tf
 
-    import modeling
+    from albert import modeling
 
     with tf.Graph().as_default():
         modeling.AlbertModel(config, False, tf.zeros([1, 8], tf.int32))

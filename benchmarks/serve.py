@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from answering import load_model
+from albert.inference import load_model
 from benchmarks.ask import QUESTION, text_of, write_model
 
 # Clients with which the server is to be at least as fast as one by one.

@@ -21,11 +21,11 @@ import tempfile
 import time
 from typing import NamedTuple
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from answering.folders import ModelFolder, open_folder
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+from albert.checkpoints.checkpoint_files import BEST
+from albert.inference.folders import ModelFolder, open_folder
+from albert.training import assets
 from benchmarks.ask import MOST_FIRST, QUESTION, first_answer, text_of, write_model
-from runtime.checkpoints.checkpoint_files import BEST
-from runtime.training import assets
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "run_squad_v1.py")
@@ -126,7 +126,9 @@ def made_up_questions(folder: ModelFolder, count: int) -> dict:
 def measure(folder: str, job: list[str]) -> dict[str, float]:
     """Returns the seconds of everything in one round."""
     seconds = {
-        "import tensorflow": timed([sys.executable, "-c", "import runtime, tensorflow"]),
+        "import tensorflow": timed(
+            [sys.executable, "-c", "from albert import cli; import tensorflow"]
+        ),
         "--help": timed([sys.executable, PROGRAM, "--help"]),
         "nothing left to do": timed(finished(folder, job)),
     }

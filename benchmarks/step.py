@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-import modeling
-from runtime import estimators
+from albert import modeling
+from albert.core import estimators
 
 
 def make_batch(config: modeling.AlbertConfig, size: int, length: int) -> dict[str, np.ndarray]:

@@ -29,8 +29,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert.devices import processor
 from benchmarks.features import DATA, DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH, ROOT
-from runtime.devices import processor
 
 PROGRAMS = ("this project", "padded", "dynamic")
 MRPC_LENGTH = 128
@@ -156,10 +156,10 @@ def features(
 
 def source(data: str, flags: argparse.Namespace, folder: str):
     """Returns the features of a data set, as the programs make them."""
-    from glue.feature_files import GlueFeatures
-    from glue.tasks import PROCESSORS
-    from squad.feature_files import FeatureOptions, SquadFeatures
-    from tokenization import FullTokenizer
+    from albert.tasks.glue.feature_files import GlueFeatures
+    from albert.tasks.glue.tasks import PROCESSORS
+    from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
+    from albert.tokenization import FullTokenizer
 
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)
     path = os.path.join(folder, f"{data}.tf_record")

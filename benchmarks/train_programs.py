@@ -86,7 +86,7 @@ def fastest_product(product: Callable[[], object], size: int) -> float:
 
 def config_of(flags: argparse.Namespace):
     """Returns the configuration, without dropout."""
-    from modeling import read_config
+    from albert.modeling import read_config
 
     config = read_config(flags.config)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
@@ -95,16 +95,16 @@ def config_of(flags: argparse.Namespace):
 
 def head_of(flags: argparse.Namespace):
     """Returns the head for the data, without dropout."""
-    from glue.head import make_head
-    from squad.head import make_v1_head
+    from albert.tasks.glue.head import make_head
+    from albert.tasks.squad.head import make_v1_head
 
     return make_head(2, 0.0) if flags.data == "mrpc" else make_v1_head(mask_padding_in_loss=True)
 
 
 def make_weights(flags: argparse.Namespace) -> None:
     """Writes random weights, for this project and for `transformers`."""
+    from albert.convert.convert import Options, to_transformers
     from benchmarks.ask import tokenizer_of_size, write_random_weights
-    from weights.convert import Options, to_transformers
 
     os.makedirs(flags.model)
     config = config_of(flags)
@@ -121,10 +121,10 @@ def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
     """Returns what trains on a batch, or predicts it, and what times a matrix product."""
     import tensorflow.compat.v1 as tf
 
-    from encoder_task import ModelOptions, make_model_fn
-    from optimization import OptimizerOptions
-    from runtime import estimators
-    from runtime.bf16 import configuration, conversion
+    from albert.bf16 import configuration, conversion
+    from albert.core import estimators
+    from albert.optimization import OptimizerOptions
+    from albert.training.encoder_task import ModelOptions, make_model_fn
 
     is_training = flags.work == "training"
     optimizer = OptimizerOptions(

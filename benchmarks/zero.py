@@ -24,8 +24,8 @@ import sys
 import time
 from collections.abc import Callable
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
-from runtime.preflight.scaling import Link, scale, sent_in_a_step
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+from albert.preflight.scaling import Link, scale, sent_in_a_step
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MODELS = ("albert_xlarge_v2", "bert_base_uncased")
@@ -95,21 +95,21 @@ def work(flags: argparse.Namespace) -> None:
     Rank 0 prints the seconds of every step by way, and of the process the bytes of the optimizer's
     state and of the peak.
     """
-    from runtime import distributed
-    from runtime.training.hooks import peak_memory_gb
+    from albert.distributed import collectives
+    from albert.training.hooks import peak_memory_gb
 
-    distributed.start(use_horovod=True)
-    distributed.connect()
+    collectives.start(use_horovod=True)
+    collectives.connect()
     ways = {way: make_step(flags, way) for way in flags.ways.split(",")}
     seconds = {way: [] for way in ways}
     for _ in range(flags.rounds):
         for way, (step, _) in ways.items():
             # All begin together.
-            distributed.share(None)
+            collectives.share(None)
             start = time.perf_counter()
             step()
             seconds[way].append(time.perf_counter() - start)
-    if distributed.is_chief():
+    if collectives.is_chief():
         state = sum(state for _, state in ways.values())
         found = {"seconds": seconds, "state": state, "peak": int(peak_memory_gb() * 1e9)}
         print(_MARK + json.dumps(found), flush=True)
@@ -119,11 +119,11 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
     """Returns a training step with random weights, and the bytes of the optimizer's state."""
     import tensorflow.compat.v1 as tf
 
-    import modeling
+    from albert import modeling
+    from albert.optimization import OptimizerOptions
+    from albert.tasks.squad.head import make_v1_head
+    from albert.training.encoder_task import ModelOptions, make_model_fn
     from benchmarks.step import make_batch, training_step
-    from encoder_task import ModelOptions, make_model_fn
-    from optimization import OptimizerOptions
-    from squad.head import make_v1_head
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     config = modeling.read_config(path_of(flags.model[-1]))
@@ -189,7 +189,7 @@ def num_weights(path: str) -> int:
     """Returns the number of a model's weights."""
     import tensorflow.compat.v1 as tf
 
-    import modeling
+    from albert import modeling
 
     config = modeling.read_config(path)
     with tf.Graph().as_default():

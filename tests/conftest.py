@@ -9,7 +9,7 @@ import signal
 import hypothesis
 import pytest
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from tests.helpers.forking import ROOT
 
 pytest_plugins = ["tests.helpers.fixtures", "tests.helpers.browser"]

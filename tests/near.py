@@ -39,7 +39,8 @@ def near(path: pathlib.Path) -> list[pathlib.Path]:
 def near_directly(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the test modules that import a source file themselves, or mirror it."""
     path = path.relative_to(ROOT)
-    mirror, name = ROOT / "tests" / path.parent / f"test_{path.stem}.py", name_of(path)
+    folder = pathlib.Path(*path.parent.parts[path.parts[0] == "albert" :])
+    mirror, name = ROOT / "tests" / folder / f"test_{path.stem}.py", name_of(path)
     is_program = path.parent == pathlib.Path() and "__main__" in (ROOT / path).read_text()
     found, whole = [], []
     for module in sorted((ROOT / "tests").rglob("test_*.py")):

@@ -16,13 +16,12 @@ import time
 import numpy as np
 import pytest
 
-import answering
-import ask
-import runtime
-from looking.terminal import printable
-from runtime.errors import FlagError, UserError
-from runtime.log import LOG
-from squad.head_v2 import V2Options, make_v2_head
+from albert import cli, inference
+from albert.cli import ask
+from albert.core.errors import FlagError, UserError
+from albert.core.log import LOG
+from albert.report.terminal import printable
+from albert.tasks.squad.head_v2 import V2Options, make_v2_head
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import run
 from tests.helpers.serving import load_once, model_of
@@ -45,7 +44,7 @@ def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
 def asked(capsys, monkeypatch):
     """Runs the command in this process, whose log stays as it is; what it prints, notes last."""
     level = LOG.level
-    monkeypatch.setattr(answering, "load_model", lambda path: load_once(str(path)))
+    monkeypatch.setattr(inference, "load_model", lambda path: load_once(str(path)))
 
     def asked(*arguments: object, standard_input: str | bytes = b"") -> str:
         if isinstance(standard_input, str):
@@ -201,7 +200,7 @@ def test_errors(asked, exported, random_model, tmp_path, arguments, error, part)
 
 
 def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypatch):
-    monkeypatch.setattr(runtime, "closed_streams", {"stdout"})
+    monkeypatch.setattr(cli, "closed_streams", {"stdout"})
     with pytest.raises(UserError, match="standard output is closed"):
         asked(exported, "--context", "A word.", "--question", "What?")
 

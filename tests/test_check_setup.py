@@ -10,7 +10,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from runtime.devices import habana
+from albert.devices import habana
 from tests.helpers.checkpoints import weights
 from tests.helpers.forking import ROOT
 from tests.helpers.pretraining import write_topics

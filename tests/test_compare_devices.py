@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from compare_devices import Difference, report
-from runtime.errors import UserError
+from albert.cli.compare_devices import Difference, report
+from albert.core.errors import UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 

@@ -7,15 +7,15 @@ import pathlib
 
 import pytest
 
-from glue.tasks import PROCESSORS
-from modeling import AlbertConfig, EncoderConfig, read_config
-from runtime import distributed
-from runtime.distributed import Worker
-from runtime.flags import Settings
-from runtime.training.run_flags import define_flags
-from squad.flags import define_v1_flags, define_v2_flags
-from squad.v1 import SquadV1Task
-from squad.v2 import SquadV2Task
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+from albert.modeling import AlbertConfig, EncoderConfig, read_config
+from albert.settings.flags import Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.glue.tasks import PROCESSORS
+from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.v1 import SquadV1Task
+from albert.tasks.squad.v2 import SquadV2Task
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
@@ -199,6 +199,6 @@ def test_steps_of_a_preset(name, squad_dir, tmp_path, set_flags, monkeypatch):
     is_v2 = program.endswith("v2.py")
     set_flags([lambda: define_flags(define_v2_flags if is_v2 else define_v1_flags)], *job)
     workers, *expected = STEPS[name]
-    monkeypatch.setattr(distributed, "_worker", Worker(0, workers))
+    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     task = (SquadV2Task if is_v2 else SquadV1Task)(Settings())
     assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected

@@ -18,17 +18,17 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from answering import Model, load_model
-from looking.page import read_page
-from race.examples import RaceProcessor
-from runtime.errors import FlagError, UserError
+from albert.convert.convert import Options, to_transformers
+from albert.core.errors import FlagError, UserError
+from albert.inference import Model, load_model
+from albert.report.page import read_page
+from albert.tasks.race.examples import RaceProcessor
 from tests.helpers.checkpoints import losses, weights
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS, write_all
 from tests.helpers.race import write_race
 from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed, task_of
 from tests.helpers.squad import SQUAD_FLAGS, make_unanswerable
-from weights.convert import Options, to_transformers
 
 # Words of one piece each.
 WORDS = list("nrlscmegbpta")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from runtime.errors import FlagError
+from albert.core.errors import FlagError
 from tests.helpers.forking import ROOT
 from tests.helpers.models import arrays_of, same_arrays
 from tests.helpers.running import assert_fails, run

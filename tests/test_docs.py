@@ -8,8 +8,8 @@ import pathlib
 import re
 import sys
 
-from runtime.version import VERSION
-from squad.examples import load_squad, read_examples
+from albert.core.version import VERSION
+from albert.tasks.squad.examples import load_squad, read_examples
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.readme import pages
@@ -71,6 +71,13 @@ def help_of(program: str) -> str:
     return result.stdout
 
 
+def source_of(program: str) -> str:
+    """That of the module which a program in the root runs."""
+    text = (ROOT / program).read_text(encoding="utf-8")
+    (module,) = re.findall(r'run_module\("([\w.]+)"', text) or [None]
+    return text if module is None else source_of(module.replace(".", "/") + ".py")
+
+
 def to_parse(words: list[str]) -> list[str] | None:
     """The program and flags that a command ends in, if it can parse them and do nothing else.
 
@@ -89,8 +96,8 @@ def to_parse(words: list[str]) -> list[str] | None:
     if program == "deploy/preset.sh":
         # Behind preset, model, data and Python.
         program, flags = "run_squad_v1.py", flags[4:]
-    source = (ROOT / program).read_text(encoding="utf-8")
-    if "runtime import app" in source and "import argparse" not in source:
+    source = source_of(program)
+    if "cli import app" in source and "import argparse" not in source:
         # Values too, and files of flags.
         command = [str(ROOT / program), *flags, "--only_check_args"]
         return [word.replace("$part", "part").replace("$DEVICE", "cpu") for word in command]
@@ -111,7 +118,7 @@ def test_commands_are_understood():
     # The pages show some, not nothing.
     programs = {parts(words)[0] for _, words in COMMANDS if words[0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
-    assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "sample/generate.py"}
+    assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "albert/demo/generate.py"}
 
 
 def test_commands_are_run_or_listed():

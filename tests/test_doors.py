@@ -11,11 +11,7 @@ import re
 import pytest
 import tensorflow.compat.v1 as tf
 
-import classifier_utils
-import fine_tuning_utils
-import lamb_optimizer
-import optimization
-import tokenization
+from albert import classifier_utils, fine_tuning_utils, lamb_optimizer, optimization, tokenization
 from tests.helpers.classification import CONFIG
 
 # Arguments and defaults; ours may have more, by keyword only.

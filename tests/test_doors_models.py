@@ -1,6 +1,6 @@
 """The reference's batches and models of SQuAD and of classification, as its scripts call them.
 
-How batches are made is the matter of `tests/runtime/data/test_batches.py`; the models of SQuAD are
+How batches are made is the matter of `tests/data/test_batches.py`; the models of SQuAD are
 held against the reference's figures in `tests/squad/`.
 """
 
@@ -12,19 +12,18 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import classifier_utils
-import squad_utils
-from doors import common, glue_models
-from encoder_task import ModelOptions
-from glue.features import Feature
-from glue.features import serialize as serialize_pair
-from optimization import OptimizerOptions
-from runtime import estimators
-from runtime.data.order import shuffled_numbers
-from runtime.data.sequences import TokenSequence
-from runtime.data.tf_example import serialize
-from runtime.devices import mask_seeds
-from squad.head_v2 import outside_answers
+from albert import classifier_utils, squad_utils
+from albert.core import estimators
+from albert.data.order import shuffled_numbers
+from albert.data.sequences import TokenSequence
+from albert.data.tf_example import serialize
+from albert.devices import mask_seeds
+from albert.optimization import OptimizerOptions
+from albert.reference_api import common, glue_models
+from albert.tasks.glue.features import Feature
+from albert.tasks.glue.features import serialize as serialize_pair
+from albert.tasks.squad.head_v2 import outside_answers
+from albert.training.encoder_task import ModelOptions
 from tests.helpers.files import write_records
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad_head import CONFIG, NUMBERS, SEQUENCES, make_batch

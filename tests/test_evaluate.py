@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-import evaluate
-from runtime.errors import FlagError, UserError
+from albert.cli import evaluate
+from albert.core.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.helpers.squad import make_squad

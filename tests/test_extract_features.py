@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import extract_features
-import modeling
-from answering.embedding import Embedder
-from answering.folders import open_folder
-from runtime.errors import UserError
+from albert import modeling
+from albert.cli import extract_features
+from albert.core.errors import UserError
+from albert.inference.embedding import Embedder
+from albert.inference.folders import open_folder
+from albert.tokenization import FullTokenizer
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
-from tokenization import FullTokenizer
 
 LINES = ["One word and another one.", "A first text ||| a second", "", "x", "in Ein Text " * 40]
 LAYERS = (-1, 0, -2)
@@ -137,7 +137,7 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
     embedder = Embedder(folder, [-1], False)
     together, (alone,) = list(embedder.embed(pairs)), embedder.embed(pairs[1][0])
     assert alone.tokens == together[1].tokens
-    monkeypatch.setattr("answering.embedding._MOST_WAITING", 1)
+    monkeypatch.setattr("albert.inference.embedding._MOST_WAITING", 1)
     for batch_size in (1, 4):
         one_by_one = Embedder(folder, [-1], False, batch_size).embed(pairs)
         for found, wanted in zip(one_by_one, together, strict=True):

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from runtime.version import VERSION
+from albert.core.version import VERSION
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run, run_text, task_of
@@ -197,9 +197,9 @@ def test_defaults_in_the_pages(page, program, at_least):
 
 # In the process that forks, other programs' modules are there.
 AS_A_PYTHON_OF_ITS_OWN = """
-import pathlib, runpy, sys
+import runpy, sys
 _, program = sys.argv
-ours = {path.stem for path in pathlib.Path(program).parent.iterdir()}
+ours = {"albert"}
 for name in [name for name in sys.modules if name.split(".")[0] in ours]:
     del sys.modules[name]
 sys.argv = [program, "--version"]

@@ -10,34 +10,48 @@ import re
 from tests.helpers.forking import ROOT
 from tests.near import imported
 
-# A folder with a task is one.
-TASKS = tuple(sorted(path.parent.name for path in ROOT.glob("*/task.py")))
-MODEL = (
-    *("gradients", "modeling", "modeling_config", "modeling_layers", "modeling_recompute"),
-    *("optimization", "sharded_optimizer", "token_rows", "token_offsets", "tokenization"),
-    *("sentencepiece_text", "wordpiece_text", "encoder_flags", "encoder_task"),
-    *("weights", "classification", "looking"),
+# Rooms from the ground up: each may import those on lower floors. A room is a folder of the
+# package, the folder of a task, or a module that is in no folder.
+FLOORS = (
+    ("core",),
+    ("bf16", "distributed", "download", "settings", "tokenizers"),
+    ("checkpoints", "devices", "report", "tokenization"),
+    ("data", "model", "optimizers"),
+    ("modeling", "optimization"),
+    ("training",),
+    ("convert", "preflight", "tasks.classification"),
+    ("tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
+    ("inference", "reference_api"),
+    (
+        "serving",
+        "classifier_utils",
+        "fine_tuning_utils",
+        "lamb_optimizer",
+        "race_utils",
+        "squad_utils",
+    ),
+    ("cli", "demo"),
+    (
+        "create_pretraining_data",
+        "run_squad_v1",
+        "run_squad_v2",
+        "run_classifier",
+        "run_race",
+        "run_pretraining",
+    ),
 )
-# The reference's modules, which only name things; the signatures are in `doors/`.
-DOORS = ("doors", "lamb_optimizer", *(path.stem for path in ROOT.glob("*_utils.py")))
-# What each floor may import of this project; an entry point may import anything.
-MAY_IMPORT = {
-    "runtime": {"runtime"},
-    "model": {"runtime", *MODEL},
-    **{task: {"runtime", *MODEL, task} for task in TASKS},
-}
-# What needs several tasks: above them, below the programs that use it.
-MAY_IMPORT["answering"] = {"runtime", *MODEL, *TASKS, "answering"}
-MAY_IMPORT["serving"] = {"runtime", "answering", "serving"}
-OURS = {
-    path.name.removesuffix(".py")
-    for path in ROOT.iterdir()
-    if path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py")))
-} | {"tests"}
-# Rooms of `runtime/`, and those below them; what is directly in `runtime/` is below all of them.
-BELOW = {"devices": set(), "checkpoints": set(), "data": {"devices"}, "bf16": {"devices", "data"}}
-BELOW["training"] = {*BELOW}
-BELOW["preflight"] = {*BELOW}
+# Still to be undone.
+KNOTS = {("training", "cli"), ("reference_api", "fine_tuning_utils")}
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+NAMES_ONLY = {name for name in FLOORS[9] if name != "serving"}
+
+
+def room_of(module: str) -> str:
+    """Returns the room of a module of the package, "" of the package itself and of `tasks`."""
+    parts = module.split(".")[1:]
+    return (
+        ".".join(parts[:2]) if parts[:1] == ["tasks"] and parts[1:] else parts[0] if parts else ""
+    )
 
 
 class Source:
@@ -45,51 +59,46 @@ class Source:
 
     def __init__(self, path: pathlib.Path):
         self.path, self.name = path, str(path.relative_to(ROOT))
-        self.top = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        self.module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        self.room = room_of(self.module.removesuffix(".__init__"))
         self.text = path.read_text(encoding="utf-8")
         self.tree = ast.parse(self.text)
         self.nodes = list(ast.walk(self.tree))
         self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
         self.modules = imported(self.tree)
         self.tops = {name.split(".")[0] for name in self.modules}
-        self.is_program = path.parent == ROOT and "__main__" in self.text
+        self.is_program = 'if __name__ == "__main__"' in self.text
 
 
 @functools.cache
 def sources() -> list[Source]:
-    above = (*TASKS, "answering", "serving", "doors")
-    rooms = ("runtime", "classification", "weights", "looking", *above)
-    files = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
-    return [Source(path) for path in sorted([*ROOT.glob("*.py"), *files])]
+    return [Source(path) for path in sorted((ROOT / "albert").rglob("*.py"))]
 
 
 def test_imports_run_downward():
+    """And nothing imports a name of the root, or what only tests have."""
+    roots = {path.stem for path in ROOT.glob("*.py")} | {"tests", "benchmarks"}
     wrong = {}
     for source in sources():
-        floor = "model" if source.top in MODEL else source.top
-        foreign = {"torch", "transformers", "six"}
-        foreign |= set() if floor == "runtime" else {"horovod", "habana_frameworks"}
-        wrong[source.name] = source.tops & (foreign | OURS - MAY_IMPORT.get(floor, OURS))
-    assert {name: tops for name, tops in wrong.items() if tops} == {}
+        # "albert.tasks.squad.v1.SquadV1Task" is of the room that its longest prefix names.
+        used = {room_of(name) for name in source.modules if name.startswith("albert.")}
+        used = {room for room in used if room in FLOOR_OF} - {source.room}
+        above = {room for room in used if FLOOR_OF[room] >= FLOOR_OF.get(source.room, -1)}
+        above -= {room for room in above if (source.room, room) in KNOTS}
+        wrong[source.name] = above | source.tops & (roots | {"torch", "transformers", "six"})
+    assert {name: found for name, found in wrong.items() if found} == {}
+    assert {source.room for source in sources()} - {"", "tasks"} == FLOOR_OF.keys()
 
 
-def test_rooms_of_the_runtime():
-    """Each may use the rooms below it; what is in no room uses none."""
-    wrong, found = {}, set()
-    for source in sources():
-        if source.top == "runtime":
-            room = source.path.parent.name
-            found |= {room} - {"runtime"}
-            used = {name.split(".")[1] for name in source.modules if name.startswith("runtime.")}
-            wrong[source.name] = used & BELOW.keys() - BELOW.get(room, set()) - {room}
-    assert {name: rooms for name, rooms in wrong.items() if rooms} == {}
-    assert found == BELOW.keys()
+def test_drivers_of_cards_and_workers_have_one_module_each():
+    for package in ("horovod", "habana_frameworks"):
+        assert len([s.name for s in sources() if package in s.tops]) == 1
 
 
 def test_flags_are_read_where_a_program_starts():
     """And where they are defined; below, values are passed."""
     reading = [s.name for s in sources() if re.search(r"\bFLAGS\b", s.text) and not s.is_program]
-    assert reading == ["runtime/flags.py"]
+    assert reading == ["albert/settings/flags.py"]
 
 
 def test_functions_and_modules_are_short_enough_to_read():
@@ -107,31 +116,18 @@ def test_functions_and_modules_are_short_enough_to_read():
 def test_estimators_come_from_one_module():
     """`tf.estimator` is there up to TensorFlow 2.15 only."""
     pattern = re.compile(r"\btf2?\.estimator\b|tensorflow_estimator")
-    assert [s.name for s in sources() if pattern.search(s.text)] == ["runtime/estimators.py"]
-
-
-def test_programs_import_runtime_before_what_imports_tensorflow():
-    for source in sources():
-        if source.is_program:
-            kinds = ast.Import | ast.ImportFrom
-            nodes = [node for node in source.tree.body if isinstance(node, kinds)]
-            names = [getattr(node, "module", None) or node.names[0].name for node in nodes]
-            assert "runtime" in names, source.name
-            before = {name.split(".")[0] for name in names[: names.index("runtime")]}
-            assert not before & {"tensorflow", *OURS}, source.name
+    assert [s.name for s in sources() if pattern.search(s.text)] == ["albert/core/estimators.py"]
 
 
 def test_the_references_modules_only_name_things():
-    """And nothing below imports them; what anyone else would call is the core's."""
-    below = [source for source in sources() if source.top not in DOORS]
-    assert [source.name for source in below if source.tops & {*DOORS}] == []
+    """What anyone else would call is the core's."""
     named, public = set(), set()
     for source in sources():
         body = source.tree.body[1:]
-        if source.top == "doors":
+        if source.room == "reference_api":
             kinds = ast.FunctionDef | ast.ClassDef
             public |= {node.name for node in body if isinstance(node, kinds)}
-        elif source.top in DOORS and source.top != "fine_tuning_utils":
+        elif source.room in NAMES_ONLY and source.room != "fine_tuning_utils":
             assert {type(node) for node in body} <= {ast.ImportFrom, ast.Assign}, source.name
             named |= {*ast.literal_eval(body[-1].value)}
     public = {name for name in public if name[0] != "_"} - {"input_fn_of", "model_fn_of", "refuse"}

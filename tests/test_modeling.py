@@ -1,6 +1,6 @@
 """The encoder and its parts against golden figures and against NumPy in float64.
 
-What `transformers` makes of the same weights: weights/test_convert.py; the form without padding:
+What `transformers` makes of the same weights: convert/test_convert.py; the form without padding:
 test_token_rows.py.
 """
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import modeling
-from runtime.devices import mask_seeds
-from runtime.errors import UserError
+from albert import modeling
+from albert.core.errors import UserError
+from albert.devices import mask_seeds
 from tests.helpers.encoders import (
     NUMPY_ACTIVATIONS,
     albert,
@@ -129,7 +129,7 @@ def test_bert_shares_no_layers_and_recomputed_ones_have_the_same_names():
 
 
 def test_dropout_keeps_the_mean():
-    """Which masks it draws: runtime/devices/test_mask_seeds.py."""
+    """Which masks it draws: devices/test_mask_seeds.py."""
     with tf.Graph().as_default(), tf.Session() as session:
         ones = tf.ones([200, 200])
         dropped = modeling.dropout(ones, 0.3)

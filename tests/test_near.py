@@ -11,16 +11,16 @@ from tests.near import near
 @pytest.mark.parametrize(
     ("path", "among", "absent"),
     [
-        ("runtime/files.py", ["runtime/test_files.py"], ["test_run_squad_v1.py"]),
-        ("tokenization.py", ["test_tokenization.py"], ["test_workers.py"]),
-        ("sharded_optimizer.py", ["test_sharded_optimizer.py"], ["test_workers.py"]),
+        ("albert/core/files.py", ["core/test_files.py"], ["test_run_squad_v1.py"]),
+        ("albert/tokenization.py", ["test_tokenization.py"], ["test_workers.py"]),
+        ("albert/optimizers/sharded.py", ["test_sharded_optimizer.py"], ["test_workers.py"]),
         # Nothing imports it but modules of the product.
-        ("sentencepiece_text.py", ["test_tokenization.py"], ["test_docs.py"]),
+        ("albert/tokenizers/sentencepiece_text.py", ["test_tokenization.py"], ["test_docs.py"]),
         # A program, which whole runs alone test.
-        ("run_race.py", ["test_conformance.py"], ["race/test_task.py"]),
+        ("run_race.py", ["test_conformance.py"], ["tasks/race/test_task.py"]),
         ("tests/test_docs.py", ["test_docs.py"], ["test_near.py"]),
-        ("tests/helpers/race.py", ["race/test_examples.py"], ["test_conformance.py"]),
-        ("docs/race.md", [], ["race/test_examples.py"]),
+        ("tests/helpers/race.py", ["tasks/race/test_examples.py"], ["test_conformance.py"]),
+        ("docs/race.md", [], ["tasks/race/test_examples.py"]),
     ],
 )
 def test_what_is_near(path, among, absent):

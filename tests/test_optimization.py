@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import optimization
-from encoder_task import ModelOptions, make_model_fn
-from optimization import OptimizerOptions, training_op
-from runtime.errors import NOT_FINITE
-from runtime.training import graph_keys
-from squad.head import make_v1_head
+from albert import optimization
+from albert.core.errors import NOT_FINITE
+from albert.optimization import OptimizerOptions, training_op
+from albert.optimizers import graph_keys
+from albert.tasks.squad.head import make_v1_head
+from albert.training.encoder_task import ModelOptions, make_model_fn
 from tests.helpers.squad_head import golden_run, train_golden
 
 FEATURES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from runtime.errors import FlagError, UserError
+from albert.core.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, write_all
 from tests.helpers.running import assert_fails, run, succeed

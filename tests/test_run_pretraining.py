@@ -14,7 +14,7 @@ import pytest
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
-from runtime.errors import FlagError
+from albert.core.errors import FlagError
 from tests.helpers.checkpoints import weights
 from tests.helpers.forking import ROOT
 from tests.helpers.pretraining import write_topics

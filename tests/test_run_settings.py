@@ -15,19 +15,20 @@ import pytest
 import tensorflow.compat.v1 as tf
 from absl import flags
 
-import encoder_flags
-import optimization
-import pretraining.task
-from glue import flags as glue_flags
-from glue.tasks import PROCESSORS
-from optimization import OptimizerOptions
-from runtime import distributed, locks
-from runtime.errors import FlagError
-from runtime.flags import WITHOUT_USE, Settings, Shapes
-from runtime.training import run as run_module
-from runtime.training.output_folder import scoring_settings
-from runtime.training.run import Run
-from runtime.training.task import DEV, TRAIN
+from albert import optimization
+from albert.core import locks
+from albert.core.errors import FlagError
+from albert.distributed import collectives
+from albert.optimization import OptimizerOptions
+from albert.settings import encoder_flags
+from albert.settings.flags import WITHOUT_USE, Settings, Shapes
+from albert.tasks.glue import flags as glue_flags
+from albert.tasks.glue.tasks import PROCESSORS
+from albert.tasks.pretraining import task as pretraining_task
+from albert.training import run as run_module
+from albert.training.output_folder import scoring_settings
+from albert.training.run import Run
+from albert.training.task import DEV, TRAIN
 from tests.helpers.files import flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
@@ -135,7 +136,7 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(params=PROGRAMS)
 def program(request, monkeypatch) -> str:
     # The records are of no use but to be told from others.
-    monkeypatch.setattr(pretraining.task, "check_files", lambda paths, options: None)
+    monkeypatch.setattr(pretraining_task, "check_files", lambda paths, options: None)
     # Other tests in this process are not to be.
     monkeypatch.setattr(run_module, "make_deterministic", lambda: None)
     return request.param
@@ -234,7 +235,7 @@ def test_workers_precision_and_the_run_that_is_scored(found, monkeypatch, tmp_pa
     """Scores are those of a training, and not of one that was begun anew in the same folder."""
     before = found()
     with monkeypatch.context() as patched:
-        patched.setattr(distributed, "_worker", distributed.Worker(rank=0, size=2))
+        patched.setattr(collectives, "_worker", collectives.Worker(rank=0, size=2))
         assert difference(before, found()) == "W"
     with monkeypatch.context() as patched:
         patched.setenv("TF_BF16_CONVERSION", "1")

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 
-from runtime import locks
-from runtime.errors import FlagError, UserError
+from albert.core import locks
+from albert.core.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
 from tests.helpers.running import assert_fails, assert_stopped, at_step, run, succeed
 from tests.helpers.squad import squad_command

@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-import answering
-import serve
-from runtime.errors import FlagError, UserError
-from serving import web
+from albert import inference
+from albert.cli import serve
+from albert.core.errors import FlagError, UserError
+from albert.serving import web
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.serving import TEXT, load_once, until
 
@@ -74,7 +74,7 @@ def test_the_limits_are_those_of_the_flags(starts, monkeypatch):
     def begin(service, *given):
         raise InterruptedError(given)
 
-    monkeypatch.setattr(answering, "load_model", lambda path: load_once(str(path)))
+    monkeypatch.setattr(inference, "load_model", lambda path: load_once(str(path)))
     monkeypatch.setattr(web, "Api", begin)
     monkeypatch.setenv(serve.TOKEN, "secret")
     flags = ("--max_bytes=1", "--max_seconds=2.5", "--max_queue=3", "--max_batch=4")

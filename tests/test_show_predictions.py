@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-import show_predictions
-from looking.page import read_page
-from runtime.errors import FlagError, UserError
+from albert.cli import show_predictions
+from albert.core.errors import FlagError, UserError
+from albert.report.page import read_page
 
 
 @pytest.fixture

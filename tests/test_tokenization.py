@@ -13,11 +13,11 @@ import pytest
 import sentencepiece as spm
 from hypothesis import strategies as st
 
-import tokenization
-from runtime.errors import UserError
+from albert import tokenization
+from albert.core.errors import UserError
+from albert.tokenization import FullTokenizer
+from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer
 from tests.helpers.texts import TEXTS
-from tokenization import FullTokenizer
-from wordpiece_text import BasicTokenizer, WordpieceTokenizer
 
 WORDS = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "##n", "Un"]
 VOCAB = ["[UNK]", "[CLS]", "[SEP]", *WORDS]

@@ -7,14 +7,14 @@ import shutil
 
 import pytest
 
-from answering import load_model
-from runtime.errors import FlagError, UserError
-from runtime.flags import Settings
-from runtime.training.recorded_model import check_weights
-from runtime.training.run_flags import define_flags
-from squad.flags import define_v1_flags, define_v2_flags
-from squad.v1 import SquadV1Task
-from squad.v2 import SquadV2Task
+from albert.core.errors import FlagError, UserError
+from albert.inference import load_model
+from albert.settings.flags import Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.v1 import SquadV1Task
+from albert.tasks.squad.v2 import SquadV2Task
+from albert.training.recorded_model import check_weights
 from tests.helpers.running import succeed
 from tests.helpers.squad import squad_command, train_tokenizer
 

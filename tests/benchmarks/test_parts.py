@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from albert.tasks.squad.examples import check_all_answerable
 from benchmarks import memory, precision, squad_size, zero
-from squad.examples import check_all_answerable
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = {

@@ -14,8 +14,8 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.modeling import BertConfig, read_config
 from benchmarks import answers, precision, pretraining_data, train
-from modeling import BertConfig, read_config
 from tests.helpers.forking import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -8,9 +8,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-import serve
-from serving.server import hosts_of, listen
-from serving.services import service_of
+from albert.cli import serve
+from albert.serving.server import hosts_of, listen
+from albert.serving.services import service_of
 from tests.helpers.forking import ROOT
 from tests.helpers.serving import Served, load_once
 

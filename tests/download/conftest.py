@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from download import fetch
-from download.command import run_command
-from download.published import PUBLISHED
+from albert.download import fetch
+from albert.download.command import run_command
+from albert.download.published import PUBLISHED
 from tests.helpers.download import Server
 
 

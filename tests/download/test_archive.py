@@ -12,8 +12,8 @@ import zipfile
 
 import pytest
 
-from download.archive import ArchiveError, unpack
-from runtime.errors import UserError
+from albert.core.errors import UserError
+from albert.download.archive import ArchiveError, unpack
 
 DATA = random.Random(2).randbytes(200_000)
 

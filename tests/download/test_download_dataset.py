@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from download.download_dataset import main
-from race.examples import RaceProcessor
+from albert.download.download_dataset import main
+from albert.tasks.race.examples import RaceProcessor
 from tests.helpers.download import Fault, tar_of
 from tests.helpers.race import passage
 from tests.helpers.running import assert_fails

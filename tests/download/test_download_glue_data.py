@@ -2,7 +2,7 @@
 
 import pytest
 
-from download.download_glue_data import main
+from albert.download.download_glue_data import main
 from tests.helpers.download import Fault, zip_of
 from tests.helpers.running import assert_fails
 

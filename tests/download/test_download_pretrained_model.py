@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 import requests
 
-from download.download_pretrained_model import archive_address, main
-from download.published import MODELS
+from albert.download.download_pretrained_model import archive_address, main
+from albert.download.published import MODELS
 from tests.helpers.download import Fault, tar_of, zip_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import assert_fails

@@ -17,9 +17,9 @@ from unittest import mock
 import filelock
 import pytest
 
-from download import fetch as module
-from download.fetch import fetch, making
-from runtime.errors import UserError
+from albert.core.errors import UserError
+from albert.download import fetch as module
+from albert.download.fetch import fetch, making
 from tests.helpers.download import Fault
 from tests.helpers.files import limited
 from tests.helpers.forking import ROOT
@@ -272,7 +272,7 @@ def test_no_terminal_gets_a_line_now_and_then(url, tmp_path, monkeypatch, caplog
 
 def test_no_tensorflow_is_imported():
     commands = "download_dataset, download_glue_data, download_pretrained_model"
-    program = f"import sys; from download import {commands}\n"
+    program = f"import sys; from albert.download import {commands}\n"
     program += "print([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'numpy')])"
     assert run([sys.executable, "-c", program], cwd=ROOT).stdout.strip() == "[]"
 

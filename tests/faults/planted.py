@@ -25,9 +25,9 @@ from tests.near import near, product
 
 # Subjects that a draw by lines would miss, with the modules they are in.
 SUBJECTS = {
-    "sharded state": ["sharded_optimizer.py", "runtime/checkpoints/sharded_state.py"],
-    "elastic resume": ["runtime/training/elastic.py"],
-    "patience": ["runtime/training/evaluation.py"],
+    "sharded state": ["albert/optimizers/sharded.py", "albert/checkpoints/sharded_state.py"],
+    "elastic resume": ["albert/training/elastic.py"],
+    "patience": ["albert/training/evaluation.py"],
 }
 OF_EACH_SUBJECT = 4
 # Seconds, of tests that are near and of all; pytest ends a single one after 300.

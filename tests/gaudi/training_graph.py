@@ -11,21 +11,21 @@ import sys
 
 import pytest
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 import tensorflow.compat.v1 as tf  # isort: skip
 
-import encoder_task
-import modeling
-from glue.head import make_head
-from optimization import OptimizerOptions
-from runtime import estimators
-from runtime.data.sequences import SEQUENCE_KEYS
-from runtime.devices import device, habana, ops
-from runtime.devices.device import Device
-from runtime.training.loop import make_estimator
-from squad.head import make_v1_head
-from squad.records import ANSWER_KEYS
+from albert import modeling
+from albert.core import estimators
+from albert.data.sequences import SEQUENCE_KEYS
+from albert.devices import device, habana, ops
+from albert.devices.device import Device
+from albert.optimization import OptimizerOptions
+from albert.tasks.glue.head import make_head
+from albert.tasks.squad.head import make_v1_head
+from albert.tasks.squad.records import ANSWER_KEYS
+from albert.training import encoder_task
+from albert.training.loop import make_estimator
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run, run_text, succeed
 from tests.helpers.squad import squad_command
@@ -204,12 +204,12 @@ def test_prediction_is_static_and_habanas(task):
 
 PREPARATION = """
 import sys
-import runtime
+from albert import cli
 import tensorflow.compat.v1 as tf
-from pretraining.input_pipeline import RecordOptions, check_files
-from runtime.devices import habana
-from runtime.errors import UserError
-from runtime.data.records import count_foreign_records
+from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files
+from albert.devices import habana
+from albert.core.errors import UserError
+from albert.data.records import count_foreign_records
 feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2, 3]))
 example = tf.train.Example(features=tf.train.Features(feature={"input_ids": feature}))
 with tf.io.TFRecordWriter(sys.argv[1]) as writer:

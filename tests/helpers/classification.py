@@ -1,6 +1,6 @@
 """What tests of classification share: a tiny encoder without dropout."""
 
-from modeling import AlbertConfig
+from albert.modeling import AlbertConfig
 
 SIZES = {"vocab_size": 60, "embedding_size": 8, "hidden_size": 16, "intermediate_size": 32}
 SIZES |= {"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 32}

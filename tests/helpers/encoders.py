@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-import modeling
+from albert import modeling
 
 SMALL = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3}
 SMALL |= {"intermediate_size": 40, "max_position_embeddings": 20, "initializer_range": 0.1}

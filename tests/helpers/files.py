@@ -63,10 +63,10 @@ def defaults_of(program: str) -> dict[str, object]:
     """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
     with flags_taken_back() as before:
         try:
-            importlib.import_module(program)
+            importlib.import_module(f"albert.{program}")
             return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
         finally:
-            sys.modules.pop(program, None)
+            sys.modules.pop(f"albert.{program}", None)
 
 
 def write_records(path: pathlib.Path, records: Iterable[bytes]) -> str:

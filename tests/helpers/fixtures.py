@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 from absl import flags
 
-from runtime import locks
-from runtime.log import LOG
+from albert.core import locks
+from albert.core.log import LOG
 from tests.helpers.files import copy_of_shared
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import MPIRUN, define_flags_of, succeed
 from tests.helpers.squad import make_squad_files, squad_command
 
 if TYPE_CHECKING:
-    from runtime.training.task import Task
-    from tokenization import FullTokenizer
+    from albert.tokenization import FullTokenizer
+    from albert.training.task import Task
 
 SHARED = ROOT.parent / "shared"
 
@@ -51,9 +51,9 @@ def set_flags(monkeypatch) -> Callable[..., None]:
 @pytest.fixture
 def prepare(set_flags, monkeypatch) -> Callable[[list[str]], Task]:
     """Does in this process what a command of a run does before any graph; returns its task."""
-    from runtime.devices import device
-    from runtime.flags import Settings
-    from runtime.training import job, run
+    from albert.devices import device
+    from albert.settings.flags import Settings
+    from albert.training import job, run
 
     # What a run changes of its process; other tests in this one are not to be deterministic.
     monkeypatch.setattr(device, "_device", device._device)
@@ -117,7 +117,7 @@ def squad_dir(tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def tokenizer(squad_dir) -> FullTokenizer:
     """Of that SentencePiece model."""
-    from tokenization import FullTokenizer
+    from albert.tokenization import FullTokenizer
 
     return FullTokenizer(None, True, str(squad_dir / "spm.model"))
 
@@ -125,7 +125,7 @@ def tokenizer(squad_dir) -> FullTokenizer:
 @pytest.fixture(scope="session")
 def en8k(shared) -> FullTokenizer:
     """Of a SentencePiece model of the reference data, for English."""
-    from tokenization import FullTokenizer
+    from albert.tokenization import FullTokenizer
 
     return FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
 
@@ -165,9 +165,9 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="session")
 def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
     """Writes models with random weights: of a head, with what its program knew of it."""
+    from albert.modeling import read_config
+    from albert.training.assets import Assets, write_assets
     from benchmarks.ask import write_random_weights
-    from modeling import read_config
-    from runtime.training.assets import Assets, write_assets
 
     def write(head, **description) -> str:
         folder = tmp_path_factory.mktemp("random")

@@ -96,10 +96,13 @@ def serve() -> None:
 
 def import_what_programs_import() -> None:
     """Imports what most programs do, Horovod apart, which is not there for all of them."""
-    from runtime import estimators
+    from albert.core import estimators
 
     assert estimators.Estimator, "imported when it is first used"
-    for name in ("check_setup", *(f"{path.parent.name}.task" for path in ROOT.glob("*/task.py"))):
+    for name in (
+        "albert.cli.check_setup",
+        *(f"albert.tasks.{path.parent.name}.task" for path in ROOT.glob("albert/tasks/*/task.py")),
+    ):
         importlib.import_module(name)
 
 
@@ -136,8 +139,8 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
     more = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     sys.path[:1] = [os.path.dirname(command[0]), *more]
     try:
-        for name in ("launcher", "distributed"):
-            importlib.reload(sys.modules[f"runtime.{name}"])
+        for name in ("launcher", "collectives"):
+            importlib.reload(sys.modules[f"albert.distributed.{name}"])
         runpy.run_path(command[0], run_name="__main__")
         code = 0
     except SystemExit as e:

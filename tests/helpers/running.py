@@ -152,8 +152,8 @@ def define_flags_of(program: str) -> type:
 
     The program is imported, and forgotten, so that this can be done again.
     """
-    module = importlib.import_module(program)
-    del sys.modules[program]
+    module = importlib.import_module(f"albert.{program}")
+    del sys.modules[f"albert.{program}"]
     return module.task()
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 import requests
 
-from answering import load_model
-from glue.head import make_head
-from race.head import make_race_head
-from serving.server import HttpServer, listen, url_of
-from serving.services import Questions
-from serving.web import Api, Limits
+from albert.inference import load_model
+from albert.serving.server import HttpServer, listen, url_of
+from albert.serving.services import Questions
+from albert.serving.web import Api, Limits
+from albert.tasks.glue.head import make_head
+from albert.tasks.race.head import make_race_head
 
 # Seconds.
 LONGEST = 60

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from encoder_task import Head, HeadOutput
-from modeling import AlbertConfig, Encoder, read_config
-from runtime import estimators
-from runtime.training import graph_keys
+from albert.core import estimators
+from albert.modeling import AlbertConfig, Encoder, read_config
+from albert.optimizers import graph_keys
+from albert.training.encoder_task import Head, HeadOutput
 from tests.helpers.sessions import quick_session
 
 SIZES = {"vocab_size": 60, "embedding_size": 8, "hidden_size": 16, "intermediate_size": 32}

@@ -17,11 +17,11 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-import runtime  # noqa: E402, F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: E402, F401  First: it silences TensorFlow's import.
 
 import tensorflow.compat.v1 as tf  # noqa: E402  # isort: skip
 
-from runtime import distributed, launcher  # noqa: E402
+from albert.distributed import collectives, launcher  # noqa: E402
 
 
 def stall() -> None:
@@ -57,8 +57,8 @@ class AtStep(tf.train.SessionRunHook):
 def main() -> None:
     fault, step, rank, *command = sys.argv[1:]
     if int(rank) == launcher.started.rank:
-        hooks = distributed.starting_hooks
-        distributed.starting_hooks = lambda: [*hooks(), AtStep(FAULTS[fault], int(step))]
+        hooks = collectives.starting_hooks
+        collectives.starting_hooks = lambda: [*hooks(), AtStep(FAULTS[fault], int(step))]
     sys.argv = command
     runpy.run_path(command[0], run_name="__main__")
 

@@ -12,11 +12,11 @@ import sys
 
 import numpy as np
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 import tensorflow.compat.v1 as tf  # isort: skip
 
-from runtime import distributed
+from albert.distributed import collectives
 
 SHAPES = ([3, 2], [], [5], [4, 1, 2])
 
@@ -29,35 +29,35 @@ def values_of(rank: int) -> list[np.ndarray]:
 
 def arrays_of(rank: int) -> list[np.ndarray]:
     """Arrays of several lengths; the last worker has none."""
-    if rank == distributed.size() - 1:
+    if rank == collectives.size() - 1:
         return []
     return [np.arange(length, dtype=np.float32) + 100 * rank for length in (2, 0, 3 + rank)]
 
 
 def means(dtype: tf.DType | None) -> list[np.ndarray]:
     with tf.Graph().as_default(), tf.Session() as session:
-        given = [tf.constant(value) for value in values_of(distributed.rank())]
-        return session.run(distributed.mean(given, dtype))
+        given = [tf.constant(value) for value in values_of(collectives.rank())]
+        return session.run(collectives.mean(given, dtype))
 
 
 def main(folder: pathlib.Path) -> None:
-    distributed.start(use_horovod=True)
-    rank, results = distributed.rank(), {}
+    collectives.start(use_horovod=True)
+    rank, results = collectives.rank(), {}
     # The last one as on a card.
-    distributed.connect(on_cpu=rank < distributed.size() - 1)
+    collectives.connect(on_cpu=rank < collectives.size() - 1)
     names = ("OMPI_MCA_mpi_yield_when_idle", "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD")
     spared = {name: os.environ[name] for name in names if name in os.environ}
     for name, vector_bytes in (("one_vector", 64 << 20), ("several_vectors", 30)):
-        distributed._VECTOR_BYTES = vector_bytes
+        collectives._VECTOR_BYTES = vector_bytes
         results[name] = means(None)
     results["float16"] = means(tf.float16)
     flat = {f"{n}_{i}": v for n, values in results.items() for i, v in enumerate(values)}
     np.savez(folder / f"{rank}.npz", **flat)
     shared = [
-        distributed.share(value if rank == 0 else f"of rank {rank}")
+        collectives.share(value if rank == 0 else f"of rank {rank}")
         for value in (None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000)
     ]
-    gathered = distributed.gather(arrays_of(rank), np.dtype(np.float32))
+    gathered = collectives.gather(arrays_of(rank), np.dtype(np.float32))
     gathered = [[array.tolist() for array in arrays] for arrays in gathered]
     found = {"shared": shared, "gathered": gathered, "spared": spared}
     (folder / f"{rank}.json").write_text(json.dumps(found))

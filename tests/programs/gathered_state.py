@@ -10,10 +10,10 @@ from unittest import mock
 
 import tensorflow.compat.v1 as tf
 
-from runtime import distributed
-from runtime.checkpoints import sharded_state
-from runtime.checkpoints.sharded_state import ShardedState, whole_bytes
-from sharded_optimizer import Shares
+from albert.checkpoints import sharded_state
+from albert.checkpoints.sharded_state import ShardedState, whole_bytes
+from albert.distributed import collectives
+from albert.optimizers.sharded import Shares
 
 VARIABLES, ROWS = 8, 1 << 21
 # Of glibc's mallopt: blocks from this size on are the kernel's again as soon as they are freed.
@@ -27,7 +27,7 @@ def measure(folder: pathlib.Path) -> dict[str, int]:
     assert ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
     # A variable a vector, a vector at once.
     with (
-        mock.patch.multiple(distributed, _VECTOR_BYTES=4 * ROWS),
+        mock.patch.multiple(collectives, _VECTOR_BYTES=4 * ROWS),
         mock.patch.multiple(sharded_state, _RUN_BYTES=4 * ROWS),
         tf.Graph().as_default() as graph,
         tf.Session() as session,
@@ -48,7 +48,7 @@ def measure(folder: pathlib.Path) -> dict[str, int]:
 
 def _save(state: ShardedState, session: tf.Session, folder: pathlib.Path) -> None:
     """Makes a checkpoint of the state, which the file `checkpoint` names."""
-    if not distributed.is_chief():
+    if not collectives.is_chief():
         state.take_part(session)
         return
     target, parts = str(folder / "model.ckpt"), state.write(session, str(folder))

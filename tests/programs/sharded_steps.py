@@ -21,17 +21,18 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-import runtime  # noqa: F401  First: it silences what TensorFlow prints when it is imported.
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 import tensorflow.compat.v1 as tf  # isort: skip
 
-import modeling
-from encoder_task import ModelOptions, make_model_fn
-from optimization import OptimizerOptions, training_op
-from runtime import distributed, estimators
-from runtime.ending import quieten_tensorflow
-from runtime.training import graph_keys
-from squad.head import make_v1_head
+from albert import modeling
+from albert.cli.ending import quieten_tensorflow
+from albert.core import estimators
+from albert.distributed import collectives
+from albert.optimization import OptimizerOptions, training_op
+from albert.optimizers import graph_keys
+from albert.tasks.squad.head import make_v1_head
+from albert.training.encoder_task import ModelOptions, make_model_fn
 from tests.programs import gathered_state
 
 WARMED = 2  # steps before bytes are counted
@@ -133,25 +134,25 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     # Steps are short.
     os.environ["HOROVOD_CYCLE_TIME"] = "2"
     quieten_tensorflow()
-    distributed.start(use_horovod=True)
-    distributed.connect()
+    collectives.start(use_horovod=True)
+    collectives.connect()
     found = {"memory": gathered_state.measure(folder)}
     # Several vectors, also of a small model.
-    distributed._VECTOR_BYTES = 100_000
+    collectives._VECTOR_BYTES = 100_000
     jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
         weights, own = train(way, jobs[way.model])
-        found[str(way)] = own._replace(sent=np.mean(distributed.gather_json(own.sent)))
-        if distributed.is_chief():
+        found[str(way)] = own._replace(sent=np.mean(collectives.gather_json(own.sent)))
+        if collectives.is_chief():
             np.savez(folder / f"{way}.npz", **weights)
-    if distributed.is_chief():
+    if collectives.is_chief():
         (folder / "found.json").write_text(json.dumps(found))
 
 
 def train(way: Way, job: Job) -> tuple[dict, Found]:
     """The weights after the steps, and what was seen."""
     steps = len(next(iter(job.data.values()))) // BATCH
-    size = BATCH // way.batches // distributed.size()
+    size = BATCH // way.batches // collectives.size()
     options = OptimizerOptions(
         *job.schedule,
         way.optimizer,
@@ -175,7 +176,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         for run in range(steps * way.batches):
             if run == WARMED * way.batches:
                 before = bytes_written()
-            first = (run * distributed.size() + distributed.rank()) * size
+            first = (run * collectives.size() + collectives.rank()) * size
             batch = {features[n]: values[first : first + size] for n, values in job.data.items()}
             seen.append(session.run([step, loss, *norm], batch)[1:])
         sent = (bytes_written() - before) / (steps - WARMED)

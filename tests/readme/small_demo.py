@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sample import demo
+from albert.demo import demo
 
 if __name__ == "__main__":
     demo.TRAIN_STEPS, demo.LEAST_F1 = {"1.1": 2}, 0.0

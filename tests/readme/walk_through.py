@@ -22,7 +22,7 @@ from tests.readme.pages import BLOCKS
 pytestmark = pytest.mark.timeout(1500)
 # So small that it takes seconds, and nothing is learned.
 SMALLER = {
-    "sample.generate": "sample.generate --train_articles=20 --dev_articles=2",
+    "albert.demo.generate": "albert.demo.generate --train_articles=20 --dev_articles=2",
     "1200": "300",
     "--dupe_factor=10": "--dupe_factor=1",
     "--num_train_steps=3000": "--num_train_steps=4",

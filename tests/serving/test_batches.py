@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from serving.batches import Batcher, Refused
+from albert.serving.batches import Batcher, Refused
 
 
 class Doubling:

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from starlette.responses import JSONResponse
 
+from albert.serving import connections, server
+from albert.serving.server import HttpServer, listen
 from benchmarks import server_load
-from serving import connections, server
-from serving.server import HttpServer, listen
 from tests.helpers.files import limited
 from tests.helpers.forking import ROOT
 from tests.helpers.serving import LONGEST, until

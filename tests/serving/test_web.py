@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import jsonschema
 import pytest
 
-from serving import fields
-from serving.openapi import FAULTS
-from serving.server import hosts_of, listen
-from serving.services import Questions, service_of
-from serving.web import Limits
+from albert.serving import fields
+from albert.serving.openapi import FAULTS
+from albert.serving.server import hosts_of, listen
+from albert.serving.services import Questions, service_of
+from albert.serving.web import Limits
 from tests.helpers.serving import BODY, LONGEST, TEXT, Gated, Served, load_once, model_of, until
 
 BEARER = {"Authorization": "Bearer secret"}

@@ -1,0 +1,1 @@
+"""ALBERT and BERT for TensorFlow: fine-tuning, pretraining, answering and serving."""

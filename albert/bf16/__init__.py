@@ -1,0 +1,1 @@
+"""Which operations compute in bfloat16, and graphs converted to that."""

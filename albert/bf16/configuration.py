@@ -1,0 +1,273 @@
+"""The list of operations that compute in bfloat16: a JSON in the format of Habana's models.
+
+TensorFlow operations are named by type, such as `MatMul`, in three lists, and single nodes of a
+graph by exceptions. What the lists mean is said in `albert.bf16.rules`. `bf16_config/` has the
+lists of this project.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import re
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.core.json_input import read_json
+
+VARIABLE = "TF_BF16_CONVERSION"
+DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
+_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "bf16_config"
+SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.json")
+LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
+EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
+# Seconds of computing; those of this project take hundredths of one.
+_LONGEST_MATCHING = 10.0
+_BASIC = {
+    "allowlist": ["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"],
+    "non_convertible_exceptions": [[".*KEEP_FP32_PRECISION.*", ""]],
+    "convertible_exceptions": [[".*FORCE_BF16_PRECISION.*", ""]],
+}
+# Op types of habana-tensorflow 1.14 and Horovod 0.28.1, which may be named where these are not
+# loaded, and internal ones of TensorFlow that Habana's lists name.
+_OF_LIBRARIES = """
+HabanaClampBwd HabanaClampFwd HabanaConv2DWithPadding HabanaConv2DWithPaddingBackpropFilter
+HabanaConv2DWithPaddingBackpropInput HabanaDropout HabanaDropoutGrad HabanaDropoutStateful
+HabanaFusedBatchNormV3 HabanaGelu HabanaGeluGrad HabanaInstanceNorm HabanaInstanceNormGrad
+HabanaLayerNorm HabanaLayerNormEager HabanaLayerNormGrad HabanaLayerNormGradV2 HabanaLayerNormV2
+HabanaLogSoftmax HabanaLogSoftmaxGrad HabanaMaskedBatchMatMulV2 HabanaMaskedSoftmax HabanaMaxGrad
+HabanaMaxPool HabanaMaxPoolGrad HabanaMaxPoolGradV2 HabanaMaxPoolV2 HabanaMinGrad
+HabanaMultinomial HabanaNormMoments HabanaRandomShuffle HabanaRandomStandardNormal
+HabanaRandomUniform HabanaRandomUniformWithMaxval HabanaRandomUniformWithScale HabanaResampler
+HabanaResamplerGrad HabanaResourceApplyLAMB HabanaSize HabanaSoftmax HabanaSoftmaxDropout
+HabanaSoftmaxGrad HabanaSparseResourceApplyLAMB HabanaSparseSegmentSum HabanaSparseSegmentSumBwd
+HabanaSum HpuCollectiveBcastRecv HpuCollectiveBcastRecvV2 HpuCollectiveBcastSend
+HpuCollectiveBcastSendV2 HpuCollectiveGather HpuCollectiveGatherV2 HpuCollectiveReduce
+PyramidRoiAlign PyramidRoiAlignGradImages HorovodAllgather HorovodAllreduce HorovodAlltoall
+HorovodBroadcast HorovodBroadcastInplace HorovodGroupedAllgather HorovodGroupedAllreduce
+HorovodGroupedReducescatter HorovodReducescatter _ScopedAllocator _ScopedAllocatorConcat
+_ScopedAllocatorSplit
+"""
+
+
+class NodePattern(NamedTuple):
+    """Which nodes an exception is about.
+
+    Attributes:
+      name: matches the whole name of a node.
+      op: the node's type, "" for any.
+    """
+
+    name: re.Pattern
+    op: str
+
+    def matches(self, name: str, op: str) -> bool:
+        """Tells whether the exception is about the node of that name and type.
+
+        Raises:
+          UserError: it takes too long, see `limited_matching`.
+        """
+        try:
+            return self.op in ("", op) and self.name.fullmatch(name) is not None
+        except UserError as e:
+            raise UserError(f"{e}: {self.name.pattern!r}, on the node {name}") from e
+
+
+class Bf16Config(NamedTuple):
+    """What a configuration file says; `source` is its path, or "basic".
+
+    No file has `conditional_exceptions`: nodes that are converted if a neighbor is.
+    """
+
+    source: str
+    allowlist: frozenset[str] = frozenset()
+    conditional_list: frozenset[str] = frozenset()
+    strict_conditional_list: frozenset[str] = frozenset()
+    non_convertible_exceptions: tuple[NodePattern, ...] = ()
+    convertible_exceptions: tuple[NodePattern, ...] = ()
+    conditional_exceptions: tuple[NodePattern, ...] = ()
+
+    def digest(self) -> str:
+        """Returns a hash of what the configuration says, wherever its file lies."""
+        lists = [sorted(getattr(self, key)) for key in LISTS]
+        patterns = [[(p.name.pattern, p.op) for p in getattr(self, key)] for key in EXCEPTIONS]
+        content = json.dumps([lists, patterns])
+        return "sha256:" + hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def limited_matching() -> Iterator[None]:
+    """Bounds the time in which the block matches patterns; in the main thread, as signals are.
+
+    Some regular expressions take for ever, and `re` has no limit; but it looks for signals.
+
+    Raises:
+      UserError: the block has computed for too long.
+    """
+
+    def ring(number: int, frame: object) -> None:
+        raise UserError(
+            f"{VARIABLE}: the patterns of the exceptions take more than {_LONGEST_MATCHING:g} s to "
+            "match; write one without a repetition of repetitions, such as (a+)+"
+        )
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_MATCHING)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def from_environment(shipped: str = SHIPPED) -> Bf16Config | None:
+    """Loads the configuration that the environment names, see `load`.
+
+    What is to be warned of is logged the first time.
+    """
+    return _from_values(os.environ.get(VARIABLE), DEPRECATED_VARIABLE in os.environ, shipped)
+
+
+@functools.cache
+def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> Bf16Config | None:
+    if has_deprecated:
+        tf.logging.warning(
+            "%s is deprecated and has no effect; set %s=1, or to the path of a JSON",
+            DEPRECATED_VARIABLE,
+            VARIABLE,
+        )
+    return load(value, shipped)
+
+
+def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
+    """Loads the configuration that a value of `TF_BF16_CONVERSION` means.
+
+    Args:
+      value: "0", "false", "" or None for none; "1", "true" or "full" for `shipped`; "basic" for the
+        matrix products alone; else the path of a JSON.
+      shipped: the path of the model's list.
+
+    Raises:
+      UserError: the file cannot be read, or says something that has no meaning.
+    """
+    word = (value or "").lower()
+    if word in ("", "0", "false"):
+        return None
+    if word == "basic":
+        return from_dict(_BASIC, "basic")
+    path = shipped if word in ("1", "true", "full") else value
+    try:
+        return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
+    except RecursionError as e:
+        raise UserError(f"{path}: has lists or objects nested too deeply") from e
+
+
+def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
+    """Returns a JSON object; a key that stands in it twice is an error."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise UserError(f"{path}: the key {repeated!r} is there twice; join the two")
+    return result
+
+
+def from_dict(content: Any, source: str) -> Bf16Config:
+    """Checks the content of a configuration file; a list left out is empty.
+
+    Op types that TensorFlow does not know are logged as warnings.
+
+    Args:
+      content: what the JSON holds.
+      source: its path, for messages.
+
+    Raises:
+      UserError: it is no configuration.
+    """
+    if not isinstance(content, dict):
+        raise UserError(f"{source}: must be a JSON object with the keys {', '.join(_keys())}")
+    for key in content:
+        if key not in _keys():
+            raise UserError(f"{source}: unknown key {key!r}{_nearest(key, _keys())}")
+    lists = {key: _op_types(content.get(key, []), key, source) for key in LISTS}
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        for op in sorted(lists[LISTS[first]] & lists[LISTS[second]]):
+            raise UserError(
+                f"{source}: {op} is on {LISTS[first]} and on {LISTS[second]}; leave it on one"
+            )
+    patterns = {key: _patterns(content.get(key, []), key, source) for key in EXCEPTIONS}
+    named = set().union(*lists.values(), *({p.op for p in ps} for ps in patterns.values()))
+    _warn_of_unknown(named - {""}, source)
+    return Bf16Config(source, **lists, **patterns)
+
+
+def _keys() -> tuple[str, ...]:
+    return (*LISTS, *EXCEPTIONS)
+
+
+def _op_types(entries: Any, key: str, source: str) -> frozenset[str]:
+    if not isinstance(entries, list) or not all(isinstance(e, str) and e for e in entries):
+        raise UserError(f'{source}: {key} must be a list of op types, such as ["MatMul"]')
+    return frozenset(entries)
+
+
+def _patterns(entries: Any, key: str, source: str) -> tuple[NodePattern, ...]:
+    if not isinstance(entries, list):
+        raise UserError(f"{source}: {key} must be a list of pairs [name pattern, op type]")
+    return tuple(
+        _pattern(entry, f"{source}: {key}, entry {i}") for i, entry in enumerate(entries, 1)
+    )
+
+
+def _pattern(entry: Any, where: str) -> NodePattern:
+    if not (isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)):
+        raise UserError(
+            f"{where}: {json.dumps(entry)} is not a pair of a name's regular expression and an op "
+            'type ("" for any)'
+        )
+    try:
+        return NodePattern(re.compile(entry[0]), entry[1])
+    except (re.error, OverflowError, RecursionError) as e:
+        raise UserError(f"{where}: {entry[0]!r} is not a regular expression: {e}") from e
+
+
+def _warn_of_unknown(ops: Iterable[str], source: str) -> None:
+    known = [*dir(tf.raw_ops), *_OF_LIBRARIES.split()]
+    for op in sorted(ops):
+        if op not in known and not _is_registered(op):
+            tf.logging.warning(
+                "%s: TensorFlow has no op type %r%s", source, op, _nearest(op, known)
+            )
+
+
+def _is_registered(op: str) -> bool:
+    """Tells whether TensorFlow or a loaded library knows an op type, also an internal one."""
+    node = tf.NodeDef(name="node", op=op)
+    with tf.Graph().as_default():
+        try:
+            tf.import_graph_def(tf.GraphDef(node=[node]))
+        except tf.errors.NotFoundError:
+            return False
+        except (ValueError, tf.errors.OpError):
+            # It misses its inputs.
+            return True
+    return True
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    """Returns a hint at the most similar of the words, "" if none is."""
+    matches = difflib.get_close_matches(word, list(words), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,80 @@
+"""Whether a device can do an operation in bfloat16."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.bf16.graph_defs import BFLOAT16, float32_attributes
+
+_UNFED = "You must feed a value for placeholder"
+
+
+def allowed_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
+    """Returns the float32 type attributes of a node that its op type allows to be bfloat16."""
+    allowed = {
+        attr.name: attr.allowed_values.list.type or [BFLOAT16]
+        for attr in op_def.attr
+        if attr.type == "type"
+    }
+    return tuple(n for n in float32_attributes(node, op_def) if BFLOAT16 in allowed[n])
+
+
+def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[str, ...]:
+    """Returns the float32 type attributes of a node that can be bfloat16 on a device; often one.
+
+    Args:
+      node: of a graph or a function.
+      op_def: the description of its type.
+      device: "cpu" or "gpu", where a kernel is made to see whether there is one; for "hpu" the
+        description decides.
+    """
+    names = allowed_attributes(node, op_def)
+    if not names or device == "hpu":
+        return names
+    probe = tf.NodeDef(name="probe", op=node.op, device=f"/device:{device.upper()}:0")
+    for name, value in node.attr.items():
+        if not name.startswith("_"):
+            probe.attr[name].CopyFrom(value)
+    for name in names:
+        probe.attr[name].type = BFLOAT16
+    types = tuple(_input_types(probe, op_def))
+    return names if _has_kernel(probe.SerializeToString(deterministic=True), types) else ()
+
+
+def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
+    """Returns the type of every tensor that a node takes."""
+    types = []
+    for arg in op_def.input_arg:
+        if arg.type_list_attr:
+            types += node.attr[arg.type_list_attr].list.type
+        else:
+            count = node.attr[arg.number_attr].i if arg.number_attr else 1
+            types += [arg.type or node.attr[arg.type_attr].type] * count
+    return types
+
+
+@functools.cache
+def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
+    """Tells whether TensorFlow can place a node and make its kernel.
+
+    It is run in a graph of its own with inputs that are not fed: kernels are made first, so that
+    the complaint about the inputs tells that there is one.
+    """
+    graph_def = tf.GraphDef()
+    node = graph_def.node.add()
+    node.ParseFromString(serialized)
+    for number, dtype in enumerate(input_types):
+        placeholder = graph_def.node.add(name=f"input_{number}", op="Placeholder")
+        placeholder.attr["dtype"].type = dtype
+        node.input.append(placeholder.name)
+    with tf.Graph().as_default() as graph:
+        try:
+            tf.import_graph_def(graph_def, name="")
+            with tf.Session(config=tf.ConfigProto(allow_soft_placement=False)) as session:
+                session.run(graph.get_operation_by_name(node.name))
+        except (ValueError, tf.errors.OpError) as e:
+            return _UNFED in str(e)
+    return True

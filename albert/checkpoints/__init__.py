@@ -1,0 +1,1 @@
+"""Checkpoints: written, found, restored, and those of `transformers`."""

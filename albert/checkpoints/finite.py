@@ -1,0 +1,40 @@
+"""Whether weights are numbers: those that are NaN or infinite make nothing of every input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+
+
+def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
+    """Checks that variables of a checkpoint are finite; each is read for it.
+
+    Args:
+      where: the checkpoint is, for messages.
+      reader: of it, as `load_checkpoint` returns it.
+      names: of the variables.
+
+    Raises:
+      UserError: one of them is not, or cannot be read.
+    """
+    wrong = []
+    for name in sorted(set(names)):
+        try:
+            value = reader.get_tensor(name)
+        except tf.errors.OpError as e:
+            reason = e.message.strip().splitlines()[0]
+            raise UserError(f"{where} is damaged: {name} cannot be read: {reason}") from e
+        # What is no floating-point number is finite.
+        if value.dtype.kind == "f" and (count := np.count_nonzero(~np.isfinite(value))):
+            wrong.append(f"{count} of {value.size} in {name}")
+    if wrong:
+        more = f" and in {len(wrong) - 3} more variables" if len(wrong) > 3 else ""
+        raise UserError(
+            f"{where} has values that are not finite (NaN or infinite): "
+            f"{', '.join(wrong[:3])}{more}; take another checkpoint"
+        )

@@ -1,0 +1,169 @@
+"""Variables that start from a checkpoint's values, by name."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import (
+    check_same_encoder,
+    load_checkpoint,
+    resolve_checkpoint,
+)
+from albert.checkpoints.finite import check_finite
+from albert.checkpoints.transformers_folder import TransformersFolder
+from albert.core.errors import UserError
+
+
+def get_assignment_map_from_checkpoint(
+    tvars: Sequence[tf.Variable], init_checkpoint: str, num_of_group: int = 0
+) -> tuple:
+    """Pairs the graph's variables with a checkpoint's, by name.
+
+    Args:
+      tvars: variables of the graph.
+      init_checkpoint: a checkpoint's path.
+      num_of_group: if more than 1, variables of further groups, feed-forward and attention blocks
+        are taken from the first where the checkpoint lacks their own.
+
+    Returns:
+      (map from checkpoint name to variable name, names that are initialized as a dictionary to 1,
+      with and without ":0"). With `num_of_group` above 0 the map is a list of that many maps,
+      because one name of the checkpoint then serves several variables.
+    """
+    in_checkpoint = set(load_checkpoint(init_checkpoint).get_variable_to_shape_map())
+    maps = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
+    initialized = {}
+    for variable in tvars:
+        name = variable.op.name
+        source = _name_in_checkpoint(name, in_checkpoint, shared=num_of_group > 1)
+        if source is None:
+            tf.logging.debug("%s: not in %s", name, init_checkpoint)
+            continue
+        next(m for m in maps if source not in m)[source] = name
+        initialized[name] = 1
+        initialized[name + ":0"] = 1
+    return (maps if num_of_group > 0 else maps[0]), initialized
+
+
+def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | None:
+    """Returns what the checkpoint calls variable `name`; None if it does not have it."""
+    candidates = [name]
+    if shared:
+        candidates += [
+            re.sub(pattern, replacement, name)
+            for pattern, replacement in (
+                (r"/group_\d+/", "/group_0/"),
+                (r"/ffn_\d+/", "/ffn_1/"),
+                (r"/attention_\d+/", "/attention_1/"),
+            )
+        ]
+    return next((c for c in candidates if c in in_checkpoint), None)
+
+
+class Initialized(NamedTuple):
+    """What was taken from a checkpoint, by variable name.
+
+    Attributes:
+      checkpoint: its path.
+      taken: variables of the model that start from its values.
+      new: variables of the model that it does not have.
+      unused: its variables that the model does not have, but for optimizer slots.
+    """
+
+    checkpoint: str
+    taken: list[str]
+    new: list[str]
+    unused: list[str]
+
+    def log(self) -> None:
+        """Logs how many variables were taken, and which were not."""
+        tf.logging.info(
+            "Starting from %s: %d variables taken; new: %s; unused: %s",
+            self.checkpoint,
+            len(self.taken),
+            ", ".join(self.new) or "none",
+            ", ".join(self.unused) or "none",
+        )
+
+
+def initialize_from_checkpoint(
+    tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
+) -> Initialized:
+    """Makes the variables start from a checkpoint's values; optimizer slots are not among them.
+
+    Args:
+      tvars: the trainable variables.
+      init_checkpoint: a path with or without `.index`, a folder with one checkpoint, or one of
+        `transformers`.
+      num_groups: see `get_assignment_map_from_checkpoint`.
+
+    Raises:
+      UserError: no variable matches, a shape differs, or values are not finite.
+    """
+    found, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
+    reader = load_checkpoint(found.checkpoint)
+    by_name = {variable.op.name: variable for variable in tvars}
+    for assignment in assignments:
+        if isinstance(reader, TransformersFolder):
+            for source, name in assignment.items():
+                reader.initialize(by_name[name], source)
+        else:
+            tf.train.init_from_checkpoint(found.checkpoint, assignment)
+    return found
+
+
+def compare_with_checkpoint(
+    tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
+) -> tuple[Initialized, list[dict[str, str]]]:
+    """Returns what `initialize_from_checkpoint` would take, and maps of names, checkpoint to graph.
+
+    Takes the same arguments and raises the same errors.
+    """
+    checkpoint = resolve_checkpoint(init_checkpoint)
+    assignments, initialized = get_assignment_map_from_checkpoint(
+        tvars, checkpoint, max(num_groups, 1)
+    )
+    pairs = [pair for assignment in assignments for pair in assignment.items()]
+    reader = load_checkpoint(checkpoint)
+    shapes = reader.get_variable_to_shape_map()
+    wanted = {v.op.name: v.shape.as_list() for v in tvars}
+    check_same_encoder(checkpoint, shapes, wanted)
+    if not pairs:
+        raise UserError(
+            f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
+            f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
+        )
+    dtypes = reader.get_variable_to_dtype_map()
+    differ = [
+        f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {wanted[name]})"
+        for source, name in pairs
+        if list(shapes[source]) != wanted[name] or dtypes[source] != tf.float32
+    ]
+    if differ:
+        raise UserError(
+            f"{checkpoint}: {len(differ)} variables have other shapes or types than the model: "
+            + ", ".join(differ[:3])
+        )
+    check_finite(checkpoint, reader, [source for source, _ in pairs])
+    known = {source for source, _ in pairs} | optimizer_slots(shapes)
+    found = Initialized(
+        checkpoint,
+        taken=[name for _, name in pairs],
+        new=[name for name in wanted if name not in initialized],
+        unused=sorted(shapes.keys() - known),
+    )
+    return found, assignments
+
+
+def optimizer_slots(names: Iterable[str]) -> set[str]:
+    """Returns those of variables' names that an optimizer has made, of any kind.
+
+    An optimizer calls what it keeps for a variable `<variable>/<slot>`, such as `bert/w/adam_m`.
+    """
+    names = set(names)
+    return {name for name in names if name.rpartition("/")[0] in names}

@@ -1,0 +1,307 @@
+"""A model's folder of Hugging Face's `transformers`, read as if it were a TensorFlow checkpoint.
+
+It holds `config.json` and `model.safetensors`, or several files of weights and an index of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import safetensors
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints import transformers_names as names
+from albert.checkpoints.finite import check_finite
+from albert.checkpoints.model_sizes import check_sizes
+from albert.core.errors import UserError
+from albert.core.files import sha256_of
+from albert.core.json_input import read_json
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+# Where the step of a training stands among the metadata of `WEIGHTS`.
+STEP = tf.GraphKeys.GLOBAL_STEP
+_PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+# Names of old files, and copies of other variables.
+_OLD_ENDS = {".gamma": ".weight", ".beta": ".bias"}
+_NOT_NEEDED = ("embeddings.position_ids", "embeddings.token_type_ids")
+_COPIES = {
+    "predictions.decoder.weight": "embeddings.word_embeddings.weight",
+    "predictions.decoder.bias": "predictions.bias",
+}
+
+
+class _Tensor(NamedTuple):
+    """Where a tensor is, what it is called there, and its shape there."""
+
+    file: str
+    name: str
+    shape: tuple[int, ...]
+
+
+def is_transformers_folder(path: str) -> bool:
+    """Returns whether a path is a folder of `transformers`, whole or not."""
+    named = (CONFIG, WEIGHTS, INDEX, "pytorch_model.bin")
+    return any(os.path.isfile(os.path.join(path, name)) for name in named) and not glob.glob(
+        os.path.join(glob.escape(path), "*.index")
+    )
+
+
+@functools.cache
+def open_folder(path: str) -> TransformersFolder:
+    """Returns a folder's weights, with the same object for the same path.
+
+    Raises:
+      UserError: see `TransformersFolder`.
+    """
+    return TransformersFolder(path)
+
+
+class TransformersFolder:
+    """The weights in a folder; methods as TensorFlow's reader of checkpoints has them.
+
+    Attributes:
+      path: of the folder.
+      config: of the model, as this project has it.
+      family: "albert" or "bert".
+      parts: of the model that are there, such as `transformers_names.SQUAD_V1`.
+    """
+
+    def __init__(self, path: str):
+        """Reads the configuration, and what variables there are.
+
+        Raises:
+          UserError: there are no weights that can be read without running code, they are of another
+            family, damaged or incomplete.
+        """
+        self.path = path
+        theirs = read_json(os.path.join(path, CONFIG), "the configuration")
+        if not isinstance(theirs, dict) or not names.is_theirs(theirs):
+            raise UserError(f"{path}/{CONFIG} is no configuration of transformers: no model_type")
+        try:
+            self.config, self.family = names.config_from_theirs(theirs), theirs["model_type"]
+            # Its sizes say how many variables there are.
+            check_sizes(self.config)
+            pairs = names.pairs_of(self.family, self.config)
+        except UserError as e:
+            raise UserError(f"{path}/{CONFIG}: {e}") from e
+        except KeyError as e:
+            raise UserError(f"{path}/{CONFIG} has no {e.args[0]}") from e
+        self._files = [os.path.join(path, name) for name in _files_of(path)]
+        self._step = None
+        found = self._find()
+        self._tensors = self._with_prefix(found)
+        self._drop_copies()
+        if self.family == "albert" and self.config["embedding_size"] == self.config["hidden_size"]:
+            self._drop_mapping()
+        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
+        self.parts = names.parts_in(pairs, shapes, path, theirs=True)
+        self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
+        # Nothing but zeros, as nothing uses it; the graph of SQuAD 1.1 has it all the same.
+        self._zeros = {}
+        if names.SQUAD_V1 in self.parts and names.POOLER not in self.parts:
+            self._zeros = {pair.ours: pair.shape for pair in pairs[names.POOLER]}
+        # A graph knows them by weak references only.
+        self._getters: dict[str, Callable[[], np.ndarray]] = {}
+
+    def _find(self) -> dict[str, _Tensor]:
+        """Returns every tensor by its present name."""
+        found = {}
+        for path in self._files:
+            with _reading(path) as file:
+                if (step := (file.metadata() or {}).get(STEP)) is not None:
+                    self._step = _step_of(step, path)
+                for name in file.keys():  # noqa: SIM118  It is no dictionary.
+                    tensor = file.get_slice(name)
+                    if name.endswith(_NOT_NEEDED):
+                        continue
+                    if tensor.get_dtype() != "F32":
+                        raise UserError(
+                            f"{path}: {name} is {tensor.get_dtype()}, not float32 (F32); load the "
+                            "model in transformers with dtype=torch.float32 and save it again"
+                        )
+                    end = next((end for end in _OLD_ENDS if name.endswith(end)), "")
+                    new = name.removesuffix(end) + _OLD_ENDS.get(end, "")
+                    found[new] = _Tensor(path, name, tuple(tensor.get_shape()))
+        return found
+
+    def _with_prefix(self, found: dict) -> dict:
+        """Returns tensors by the names in a model with a head; a bare encoder's have no prefix."""
+        prefix = f"{self.family}."
+        if any(name.startswith(prefix) for name in found):
+            return found
+        beginnings = ("embeddings.", "encoder.", "pooler.")
+        return {prefix * name.startswith(beginnings) + name: found[name] for name in found}
+
+    def _drop_mapping(self) -> None:
+        """Takes the layer behind the embeddings away, which is not there here: it does nothing."""
+        for pair in names.mapping_in(self.config):
+            if pair.theirs not in self._tensors:
+                continue
+            value = self._read(pair.theirs)
+            if value.shape != pair.shape:
+                raise UserError(
+                    f"{self.path}: {pair.theirs} has shape {list(value.shape)}, by its "
+                    f"configuration it is {list(pair.shape)}"
+                )
+            if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
+                raise UserError(
+                    f"{self.path}: {pair.theirs} does something; here a model whose embedding_size "
+                    "is its hidden_size has no such layer"
+                )
+            del self._tensors[pair.theirs]
+
+    def _drop_copies(self) -> None:
+        for copy, original in _COPIES.items():
+            for name in [name for name in self._tensors if name.endswith(copy)]:
+                begin = f"{self.family}." if "embeddings" in original else name.removesuffix(copy)
+                if begin + original not in self._tensors:
+                    continue
+                both = self._read(name), self._read(begin + original)
+                if not np.array_equal(*both, equal_nan=True):
+                    raise UserError(
+                        f"{self.path}: {name} is not the same as {begin}{original}; here they are "
+                        "one variable"
+                    )
+                del self._tensors[name]
+
+    def _read(self, theirs: str) -> np.ndarray:
+        path, name, _ = self._tensors[theirs]
+        with _reading(path) as file:
+            return file.get_tensor(name)
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Returns the shapes of all variables by the names that they have here."""
+        shapes = {}
+        for name, pair in self._pairs.items():
+            shape = list(self._tensors[pair.theirs].shape)
+            shapes[name] = shape[::-1] if pair.is_transposed else shape
+        shapes |= {name: list(shape) for name, shape in self._zeros.items()}
+        return shapes | ({} if self._step is None else {STEP: []})
+
+    def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
+        """Returns their types likewise."""
+        return {
+            name: tf.int64 if name == STEP else tf.float32
+            for name in self.get_variable_to_shape_map()
+        }
+
+    def has_tensor(self, name: str) -> bool:
+        """Returns whether there is a variable of that name."""
+        return name in self.get_variable_to_shape_map()
+
+    def get_tensor(self, name: str) -> np.ndarray:
+        """Returns the value of a variable, which is read now."""
+        if name == STEP:
+            return self._step
+        if name in self._zeros:
+            return np.zeros(self._zeros[name], np.float32)
+        pair = self._pairs[name]
+        value = self._read(pair.theirs)
+        return np.ascontiguousarray(value.T) if pair.is_transposed else value
+
+    def initialize(self, variable: tf.Variable, name: str) -> None:
+        """Makes a variable of the graph start from the value of one here, as TensorFlow's
+        `init_from_checkpoint` does; the value is read when the session begins."""
+        getter = self._getters.setdefault(name, functools.partial(self.get_tensor, name))
+        with tf.device("/cpu:0"):
+            value = tf.numpy_function(getter, [], variable.dtype.base_dtype)
+        value.set_shape(variable.shape)
+        # TensorFlow has no public way to another initial value.
+        variable._initializer_op = variable.assign(value, read_value=False)
+        variable._initial_value = value
+
+    def content(self) -> str:
+        """Returns what tells the weights from others."""
+        digests = "".join(map(sha256_of, self._files))
+        return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
+
+
+def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
+    """Writes the variables of a folder as a TensorFlow checkpoint.
+
+    Raises:
+      UserError: some are not finite.
+      OSError: the checkpoint cannot be written.
+    """
+    dtypes = folder.get_variable_to_dtype_map()
+    check_finite(folder.path, folder, dtypes)
+    with tf.Graph().as_default(), tf.Session() as session:
+        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
+        values = [
+            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            for name, dtype in dtypes.items()
+        ]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=list(dtypes),
+            shape_and_slices=[""] * len(dtypes),
+            tensors=values,
+        )
+        try:
+            session.run(save)
+        except tf.errors.OpError as e:
+            # TensorFlow says "FILE; REASON", among lines of where the operation was made.
+            reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
+            if not reason:
+                raise
+            raise OSError(errno.EIO, reason[1]) from e
+
+
+def _step_of(text: str, path: str) -> np.int64:
+    """Returns the step that the metadata of a file say."""
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise UserError(
+            f"{path}: {STEP} {text!r:.80} in its metadata must be a whole number of 18 digits at "
+            "most"
+        )
+    return np.int64(text)
+
+
+def _files_of(path: str) -> list[str]:
+    """Returns the names of the files with weights.
+
+    Raises:
+      UserError: there are none that can be read without running code.
+    """
+    if os.path.isfile(os.path.join(path, WEIGHTS)):
+        return [WEIGHTS]
+    index = os.path.join(path, INDEX)
+    if os.path.isfile(index):
+        content = read_json(index, "the index of the weights")
+        try:
+            files = sorted(set(map(str, content["weight_map"].values())))
+        except (KeyError, TypeError, AttributeError) as e:
+            raise UserError(f"{index} is damaged: no weight_map in it") from e
+        if outside := [name for name in files if os.path.basename(name) != name]:
+            raise UserError(f"{index} names {outside[0]}, which is not in its folder")
+        missing = [name for name in files if not os.path.isfile(os.path.join(path, name))]
+        if missing:
+            raise UserError(f"{path}: {names.listed(missing)} missing, which {INDEX} names")
+        return files
+    pickles = [
+        p for pattern in _PICKLES for p in glob.glob(os.path.join(glob.escape(path), pattern))
+    ]
+    if pickles:
+        raise UserError(
+            f"{pickles[0]} is a pickle, which can run any code when it is read, so it is not; "
+            f"write {WEIGHTS} with transformers: save_pretrained(..., safe_serialization=True)"
+        )
+    raise UserError(f"{path} has no {WEIGHTS}")
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> Iterator[safetensors.safe_open]:
+    try:
+        with safetensors.safe_open(path, framework="np") as file:
+            yield file
+    except (OSError, safetensors.SafetensorError) as e:
+        raise UserError(f"{path} is damaged or cannot be read: {e}") from e

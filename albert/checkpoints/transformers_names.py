@@ -1,0 +1,242 @@
+"""What Hugging Face's `transformers` calls the variables and values of ALBERT and BERT.
+
+The names of both sides follow from the configuration alone. The matrix of a dense layer is the
+transposed one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from albert.core.errors import UserError
+
+FAMILIES = ("albert", "bert")
+# Parts of a model beside its encoder, by what they are called in messages.
+POOLER, MASKED_TOKENS, NEXT_SENTENCE = "pooler", "masked tokens", "next sentence"
+SQUAD_V1, SQUAD_V2, CLASSIFIER = "SQuAD 1.1", "SQuAD 2.0", "classification"
+ENCODER = "encoder"
+# `gelu` is the tanh form in Google's code, and the erf form in `transformers`.
+_ACTIVATIONS = {
+    "gelu": "gelu_new",
+    "gelu_erf": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_OTHER_NAMES = {"gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu_erf"}
+# What `transformers` can build otherwise, and this project cannot.
+_FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute", "is_decoder": False}
+# Of what `transformers` writes, what says nothing of the model.
+_NOT_OURS = {*_FIXED, "architectures", "dtype", "model_type", "torch_dtype", "transformers_version"}
+
+
+class Pair(NamedTuple):
+    """A variable here and there.
+
+    Attributes:
+      ours, theirs: its names.
+      shape: here; None for a size that the configuration does not say.
+      is_transposed: whether it is transposed there.
+    """
+
+    ours: str
+    theirs: str
+    shape: tuple[int | None, ...]
+    is_transposed: bool = False
+
+
+def pairs_of(family: str, config: Mapping) -> dict[str, list[Pair]]:
+    """Returns the variables of each part that a model of this configuration may have."""
+    hidden, words = config["hidden_size"], config["vocab_size"]
+    is_albert = family == "albert"
+    width = config["embedding_size"] if is_albert else hidden
+    theirs = "" if is_albert else "cls."
+    order = "sop_classifier.classifier" if is_albert else "cls.seq_relationship"
+    transform = "predictions" if is_albert else "cls.predictions.transform"
+    pooler = "albert.pooler" if is_albert else "bert.pooler.dense"
+    encoder = [*_embeddings(family, config, width)]
+    encoder += _albert_layers(config) if is_albert else _bert_layers(config)
+    return {
+        ENCODER: encoder,
+        POOLER: _dense("bert/pooler/dense", pooler, hidden, hidden),
+        MASKED_TOKENS: [
+            *_dense("cls/predictions/transform/dense", f"{transform}.dense", hidden, width),
+            *_norm("cls/predictions/transform/LayerNorm", f"{transform}.LayerNorm", width),
+            Pair("cls/predictions/output_bias", f"{theirs}predictions.bias", (words,)),
+        ],
+        NEXT_SENTENCE: _scores("cls/seq_relationship/", order, 2, hidden),
+        SQUAD_V1: _scores("cls/squad/", "qa_outputs", 2, hidden),
+        SQUAD_V2: [
+            *_dense("start_logits/dense", "start_logits.dense", hidden, 1),
+            *_dense("end_logits/dense_0", "end_logits.dense_0", 2 * hidden, hidden),
+            *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", hidden),
+            *_dense("end_logits/dense_1", "end_logits.dense_1", hidden, 1),
+            *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * hidden, hidden),
+            _dense("answer_class/dense_1", "answer_class.dense_1", hidden, 1)[0],
+        ],
+        CLASSIFIER: _scores("", "classifier", None, hidden),
+    }
+
+
+def mapping_in(config: Mapping) -> list[Pair]:
+    """Returns the layer from ALBERT's embeddings to its encoder, None of ours if they are as wide.
+
+    There it is always.
+    """
+    name = "encoder/embedding_hidden_mapping_in"
+    theirs = f"albert.{name.replace('/', '.')}"
+    return _dense(f"bert/{name}", theirs, config["embedding_size"], config["hidden_size"])
+
+
+def _embeddings(family: str, config: Mapping, width: int) -> Iterator[Pair]:
+    rows = {
+        "word": config["vocab_size"],
+        "position": config["max_position_embeddings"],
+        "token_type": config["type_vocab_size"],
+    }
+    for kind, count in rows.items():
+        name = f"embeddings.{kind}_embeddings"
+        ours = f"bert/{name.replace('.', '/')}"
+        yield Pair(ours, f"{family}.{name}.weight", (count, width))
+    yield from _norm("bert/embeddings/LayerNorm", f"{family}.embeddings.LayerNorm", width)
+
+
+def _albert_layers(config: Mapping) -> Iterator[Pair]:
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    if config["embedding_size"] != hidden:
+        yield from mapping_in(config)
+    for group in range(config["num_hidden_groups"]):
+        for inner in range(config["inner_group_num"]):
+            ours = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
+            theirs = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+            attention = f"{theirs}.attention"
+            for name in ("query", "key", "value"):
+                place = f"{ours}/attention_1/self/{name}"
+                yield from _dense(place, f"{attention}.{name}", hidden, hidden)
+            place = f"{ours}/attention_1/output/dense"
+            yield from _dense(place, f"{attention}.dense", hidden, hidden)
+            yield from _norm(f"{ours}/LayerNorm", f"{attention}.LayerNorm", hidden)
+            place = f"{ours}/ffn_1/intermediate"
+            yield from _dense(f"{place}/dense", f"{theirs}.ffn", hidden, wide)
+            yield from _dense(f"{place}/output/dense", f"{theirs}.ffn_output", wide, hidden)
+            yield from _norm(f"{ours}/LayerNorm_1", f"{theirs}.full_layer_layer_norm", hidden)
+
+
+def _bert_layers(config: Mapping) -> Iterator[Pair]:
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    for layer in range(config["num_hidden_layers"]):
+        ours, theirs = f"bert/encoder/layer_{layer}/", f"bert.encoder.layer.{layer}."
+        sizes = {f"attention/self/{name}": (hidden, hidden) for name in ("query", "key", "value")}
+        sizes["attention/output/dense"] = hidden, hidden
+        sizes["intermediate/dense"] = hidden, wide
+        sizes["output/dense"] = wide, hidden
+        for name, (inputs, outputs) in sizes.items():
+            yield from _dense(ours + name, theirs + name.replace("/", "."), inputs, outputs)
+        for name in ("attention/output/LayerNorm", "output/LayerNorm"):
+            yield from _norm(ours + name, theirs + name.replace("/", "."), hidden)
+
+
+def _dense(ours: str, theirs: str, inputs: int, outputs: int) -> list[Pair]:
+    return [
+        Pair(f"{ours}/kernel", f"{theirs}.weight", (inputs, outputs), is_transposed=True),
+        Pair(f"{ours}/bias", f"{theirs}.bias", (outputs,)),
+    ]
+
+
+def _norm(ours: str, theirs: str, width: int) -> list[Pair]:
+    return [
+        Pair(f"{ours}/gamma", f"{theirs}.weight", (width,)),
+        Pair(f"{ours}/beta", f"{theirs}.bias", (width,)),
+    ]
+
+
+def _scores(ours: str, theirs: str, count: int | None, width: int) -> list[Pair]:
+    return [
+        Pair(f"{ours}output_weights", f"{theirs}.weight", (count, width)),
+        Pair(f"{ours}output_bias", f"{theirs}.bias", (count,)),
+    ]
+
+
+def parts_in(
+    pairs: Mapping[str, list[Pair]], shapes: Mapping[str, Sequence[int]], where: str, theirs: bool
+) -> list[str]:
+    """Returns the parts of a model that are there, each of them whole.
+
+    Args:
+      pairs: of `pairs_of`.
+      shapes: what is there, by name.
+      where: it is, for messages.
+      theirs: whether names and shapes are those of `transformers`.
+
+    Raises:
+      UserError: variables are missing, have another shape, or are of no part.
+    """
+    by_part = {
+        part: {pair.theirs if theirs else pair.ours: pair for pair in of_part}
+        for part, of_part in pairs.items()
+    }
+    parts = [p for p, named in by_part.items() if p == ENCODER or named.keys() & shapes.keys()]
+    wanted = {name: pair for part in parts for name, pair in by_part[part].items()}
+    if missing := wanted.keys() - shapes.keys():
+        raise UserError(f"{where}: {listed(missing)} missing, which its configuration says it has")
+    if others := shapes.keys() - wanted.keys():
+        known = ", ".join(part for part in pairs if part != ENCODER)
+        raise UserError(
+            f"{where}: {listed(others)} not of a model that is there here; known are an encoder "
+            f"and, above it, {known}"
+        )
+    for name, pair in wanted.items():
+        shape = pair.shape[::-1] if theirs and pair.is_transposed else pair.shape
+        found = list(shapes[name])
+        if len(found) != len(shape) or any(
+            size not in (None, other) for size, other in zip(shape, found, strict=True)
+        ):
+            raise UserError(
+                f"{where}: {name} has shape {found}, by its configuration it is {list(shape)}"
+            )
+    return parts
+
+
+def listed(found: Iterable[str]) -> str:
+    """Returns names for a message, the first of them, and a verb."""
+    found = sorted(found)
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"{', '.join(found[:3])}{more} {'is' if len(found) == 1 else 'are'}"
+
+
+def is_theirs(config: Mapping) -> bool:
+    """Returns whether a configuration is one of `transformers`."""
+    return "model_type" in config
+
+
+def config_from_theirs(config: Mapping) -> dict:
+    """Returns the configuration here of one of `transformers`.
+
+    Raises:
+      UserError: it is of another family, or of a model that is not built here.
+    """
+    family = config["model_type"]
+    if family not in FAMILIES:
+        raise UserError(f"model_type {family!r} is another family than {' and '.join(FAMILIES)}")
+    for name, value in _FIXED.items():
+        if config.get(name, value) != value:
+            raise UserError(f"{name} is {config[name]!r}; here it is always {value!r}")
+    found = {name: value for name, value in config.items() if name not in _NOT_OURS}
+    activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
+    ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
+    if not isinstance(activation, str) or activation not in ours:
+        raise UserError(f"hidden_act {activation!r} is not there here; known: {', '.join(ours)}")
+    return found | {"hidden_act": ours[activation]}
+
+
+def config_to_theirs(family: str, config: Mapping) -> dict:
+    """Returns the configuration of `transformers` of one of a family here."""
+    activation = (config.get("hidden_act") or "linear").lower()
+    unused = {"down_scale_factor"}
+    return {
+        "model_type": family,
+        **{name: value for name, value in config.items() if name not in unused},
+        "hidden_act": _ACTIVATIONS[activation],
+        "layer_norm_eps": _FIXED["layer_norm_eps"],
+    }

@@ -1,0 +1,54 @@
+"""The reference's module of classification functions: names only, of `glue/` and `doors/`."""
+
+from albert.reference_api.glue_features import (
+    InputFeatures,
+    PaddingInputExample,
+    convert_examples_to_features,
+    convert_single_example,
+    file_based_convert_examples_to_features,
+)
+from albert.reference_api.glue_models import (
+    create_model,
+    file_based_input_fn_builder,
+    input_fn_builder,
+    model_fn_builder,
+)
+from albert.tasks.glue.examples import DataProcessor, InputExample
+from albert.tasks.glue.tasks import (
+    AXProcessor,
+    ColaProcessor,
+    MisMnliProcessor,
+    MnliProcessor,
+    MrpcProcessor,
+    QnliProcessor,
+    QqpProcessor,
+    RteProcessor,
+    Sst2Processor,
+    StsbProcessor,
+    WnliProcessor,
+)
+
+__all__ = [
+    "AXProcessor",
+    "ColaProcessor",
+    "DataProcessor",
+    "InputExample",
+    "InputFeatures",
+    "MisMnliProcessor",
+    "MnliProcessor",
+    "MrpcProcessor",
+    "PaddingInputExample",
+    "QnliProcessor",
+    "QqpProcessor",
+    "RteProcessor",
+    "Sst2Processor",
+    "StsbProcessor",
+    "WnliProcessor",
+    "convert_examples_to_features",
+    "convert_single_example",
+    "create_model",
+    "file_based_convert_examples_to_features",
+    "file_based_input_fn_builder",
+    "input_fn_builder",
+    "model_fn_builder",
+]

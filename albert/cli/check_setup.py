@@ -1,0 +1,264 @@
+"""Checks a job before a card is booked: what is there, what is missing, how long and large.
+
+  python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--estimate] [--json]
+  python check_setup.py [--json]                                      the machine alone
+
+PROGRAM is one of run_*.py; without one it is run_squad_v1.py.
+Nothing is written, and nothing is trained unless --estimate asks how long the job takes: then some
+batches are. Exit code 1 if the job would fail. Under mpirun every rank checks its own host, and
+what differs from rank 0 is listed. --device_memory=32GB compares the memory of a training step with
+that of a card elsewhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import sys
+
+from absl import flags
+
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+from albert.bf16.rules import ConversionPlan
+from albert.cli import app
+from albert.core.errors import FlagError
+from albert.devices import device
+from albert.distributed import collectives
+from albert.preflight.available_memory import parse_size
+from albert.preflight.checks import (
+    Checked,
+    describe_bf16,
+    describe_checkpoints,
+    describe_data,
+    describe_memory,
+    describe_missing,
+    describe_training,
+    describe_variables,
+    training_step,
+)
+from albert.preflight.duration import Elsewhere, describe_duration, measure
+from albert.preflight.report import Report, Row, describe_environment
+from albert.preflight.scaling import Link
+from albert.settings.flags import DEVICE, FLAGS, LARGEST_BATCH, Settings
+from albert.training.output_folder import part_settings
+from albert.training.task import Task
+
+# The last line of the report: all is well, or something is not.
+_OF_A_JOB = "the job can run", "the job would fail"
+_OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
+
+
+class SizeParser(flags.ArgumentParser):
+    """Takes the value of a flag as bytes."""
+
+    syntactic_help = "a size such as 32GB"
+
+    def parse(self, argument: str) -> int:
+        """Returns the bytes; raises a `ValueError` if that is no size."""
+        return parse_size(argument)
+
+
+def task_of_command_line() -> tuple[type[Task], bool]:
+    """Takes the program's name off the command line, and defines its flags.
+
+    Returns:
+      The program's task, and whether it was named.
+    """
+    name = "run_squad_v1.py"
+    is_named = len(sys.argv) > 1 and not sys.argv[1].startswith("-")
+    if is_named:
+        name = os.path.basename(sys.argv.pop(1)).removesuffix(".py") + ".py"
+    here = pathlib.Path(__file__).resolve().parents[1]
+    known = sorted(path.name for path in here.glob("run_*.py"))
+    if name not in known:
+        print(f"check_setup.py: error: {name} is not one of {', '.join(known)}", file=sys.stderr)
+        sys.exit(2)
+    return importlib.import_module(f"albert.{name.removesuffix('.py')}").task(), is_named
+
+
+def define_own_flags() -> None:
+    """Defines the flags of the report."""
+    flags.DEFINE_bool(
+        "bf16",
+        False,
+        "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
+        "the list in bf16_config/ where it is not set.",
+    )
+    flags.DEFINE(
+        SizeParser(),
+        "device_memory",
+        None,
+        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare a "
+        "training step with. Default: what the device here has.",
+    )
+    flags.DEFINE_bool(
+        "estimate",
+        False,
+        "Train and predict some batches of the job, 3 of each or 5 minutes, and say how long all "
+        "of it takes. What is written meanwhile is in a temporary folder, which is removed.",
+    )
+    flags.DEFINE_integer(
+        "workers",
+        None,
+        "With --estimate: how long the job takes with so many workers, by a model of the network.",
+        lower_bound=1,
+        upper_bound=LARGEST_BATCH,
+    )
+    flags.DEFINE_float(
+        "examples_per_second",
+        None,
+        "With --estimate: what one of these workers trains by itself, as a card's log says. "
+        "Default: what a worker trains here.",
+        lower_bound=1e-6,
+    )
+    flags.DEFINE_float(
+        "gbit", Link().gbit, "With --estimate: the network of --workers, Gbit/s.", lower_bound=1e-3
+    )
+    flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
+
+
+def main(task_class: type[Task], is_named: bool) -> None:
+    """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
+    settings, report = Settings(), Report()
+    has_job = is_named or names_a_job(settings)
+    on = asked_workers(settings)
+    describe_environment(report, settings)
+    if has_job:
+        describe_missing(report, task_class, settings)
+    checked = describe_input(report, task_class, settings) if has_job and report.ok else None
+    connect(report, checked)
+    plan = describe_graph(report, checked) if checked and report.ok else None
+    # All of them take part in it, or none.
+    if settings.estimate and all(collectives.gather_json(report.ok)):
+        measured = measure(checked, features_alone=bool(settings.device_memory))
+        if collectives.is_chief():
+            describe_duration(report, checked, measured, on)
+    by_rank = [[Row(*row) for row in rows] for rows in collectives.gather_json(report.rows)]
+    verdicts = _OF_A_JOB if has_job else _OF_THE_MACHINE
+    ok = print_reports(by_rank, plan if settings.bf16 else None, verdicts, settings.json)
+    # The launcher ends all ranks when the first one ends with 1: not before this is printed.
+    collectives.share(None)
+    sys.exit(0 if ok else 1)
+
+
+def names_a_job(settings: Settings) -> bool:
+    """Tells whether flags of a job are given, and not only of the machine and the report."""
+    of_machine = {"json", *(flag.name for flag in FLAGS.flags_by_module_dict()[DEVICE])}
+    return any(settings.is_given(name) for name in FLAGS if name not in of_machine)
+
+
+def asked_workers(settings: Settings) -> Elsewhere | None:
+    """Returns the workers that --estimate is asked of besides those that there are, if any.
+
+    Raises:
+      FlagError: they are given without it, or their rate is missing for a job of another machine.
+    """
+    for name in ("workers", "examples_per_second", "gbit"):
+        if settings.is_given(name) and not settings.estimate:
+            raise FlagError(f"--{name} is for --estimate; add it")
+    if settings.estimate and settings.device_memory and not settings.examples_per_second:
+        raise FlagError(
+            "--estimate with --device_memory, for a job of another machine, needs what is measured "
+            "there: --examples_per_second"
+        )
+    if settings.workers is None and settings.examples_per_second is None:
+        return None
+    return Elsewhere(settings.workers or 1, settings.examples_per_second, Link(gbit=settings.gbit))
+
+
+def describe_input(report: Report, task_class: type[Task], settings: Settings) -> Checked | None:
+    """Adds the task's files and its output folder, and returns the task; None if it is no good."""
+    with report.part("model"):
+        checked = Checked(task_class(settings))
+        for item, value in checked.task.describe():
+            report.add(item, value)
+        report.go_on("data")
+        describe_data(report, checked)
+        report.go_on("training")
+        describe_training(report, checked)
+        return checked
+    return None
+
+
+def connect(report: Report, checked: Checked | None) -> None:
+    """Loads the device, waits for the other ranks and compares settings, as the job would."""
+    with report.part("job"):
+        device.prepare()
+    collectives.connect(on_cpu=device.kind() == "cpu")
+    if all(collectives.gather_json(report.ok)) and checked:
+        task = checked.task
+        with report.part("job"):
+            for part in task.wanted():
+                contents = checked.contents(part)
+                collectives.check_alike(part_settings(task, part, contents))
+            if checked.steps:
+                checked.go_on(collectives.share(checked.begun))
+    with report.part("programs"):
+        report.add("Horovod", collectives.description())
+
+
+def describe_graph(report: Report, checked: Checked) -> ConversionPlan | None:
+    """Adds the graph of a training step; returns what becomes bfloat16 in it, if that is asked."""
+    settings = checked.task.settings
+    with report.part("model"):
+        step = training_step(checked)
+        describe_variables(report, checked, step.graph)
+        report.go_on("memory")
+        describe_memory(report, checked, step, settings.device_memory)
+        report.go_on("training")
+        describe_checkpoints(report, checked, step.graph)
+        report.go_on("bfloat16")
+        return describe_bf16(report, checked, wanted=settings.bf16)
+    return None
+
+
+def print_reports(
+    by_rank: list[list[Row]], plan: ConversionPlan | None, verdicts: tuple[str, str], as_json: bool
+) -> bool:
+    """Prints rank 0's rows and what other ranks have different; returns whether all is well.
+
+    Args:
+      by_rank: the rows of each.
+      plan: what becomes bfloat16, to be printed too.
+      verdicts: the last line if all is well, and if it is not.
+      as_json: prints all ranks' rows as JSON instead.
+    """
+    ok = all(row.ok for rows in by_rank for row in rows)
+    if not collectives.is_first():
+        if collectives.size() == 1:
+            # Not connected: what rank 0 finds too, it says; the launcher ends this one then.
+            collectives.let_rank_0_go_first()
+            for row in by_rank[0]:
+                if not row.ok:
+                    print(f"{collectives.label()}: {table_line(row)}", flush=True)
+        return ok
+    if as_json:
+        ranks = [[row._asdict() for row in rows] for rows in by_rank]
+        planned = plan and plan.as_dict()
+        print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": planned}, indent=2), flush=True)
+        return ok
+    parts = list(dict.fromkeys(row.part for row in by_rank[0]))
+    for row in sorted(by_rank[0], key=lambda row: parts.index(row.part)):
+        print(table_line(row))
+    for rank, rows in enumerate(by_rank[1:], start=1):
+        for row in rows:
+            if row not in by_rank[0]:
+                print(f"rank {rank}: {table_line(row)}")
+    for line in plan.table() if plan else []:
+        print(line)
+    print(verdicts[not ok], flush=True)
+    return ok
+
+
+def table_line(row: Row) -> str:
+    """Returns a row of the table; what would make the job fail is marked, and what warns."""
+    mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
+    return f"{mark:<6}{row.part:<10}{row.item:<26}{row.value}"
+
+
+if __name__ == "__main__":
+    checked_task = task_of_command_line()
+    define_own_flags()
+    app.run(lambda argv: main(*checked_task))

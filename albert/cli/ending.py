@@ -1,0 +1,124 @@
+"""What a program does between its flags and its end: its log, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import sysconfig
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from albert.core import locks, signals
+from albert.core.errors import UserError
+from albert.core.log import LOG
+from albert.distributed import launcher
+from albert.settings.flags import NO_UTF8
+
+# Seconds that other ranks wait with an error.
+_REPEATED_AFTER = 2.0
+_LIBRARIES = sysconfig.get_paths()["purelib"]
+
+
+def run_main(main: Callable[[Any], None], argv: Any) -> None:
+    """Runs `main`, and ends the program as its errors and signals ask for, see `app.run`."""
+    quieten_tensorflow()
+    signals.raise_stopped()
+    try:
+        failure = _failure_of(main, argv)
+    except signals.Stopped as e:
+        _end_stopped(e)
+    signals.uninstall()
+    # Only now, when nothing of what `main` was in the middle of is left to be cleaned up.
+    if failure:
+        fail(*failure)
+
+
+def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | None:
+    """Runs `main`; what to say if it fails, and the exit code."""
+    try:
+        main(argv)
+        # What cannot be written is no success.
+        sys.stdout.flush()
+    except UserError as e:
+        return str(e), e.exit_code
+    except BrokenPipeError:
+        # Nobody reads any more; what Python would still flush is nothing to complain of.
+        os._exit(1)
+    except UnicodeEncodeError as e:
+        return f"{e.object!r:.200} {NO_UTF8}", 1
+    except Exception as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1
+        if not launcher.label():
+            raise
+        traceback.print_exc()
+        return f"{type(e).__name__}, see above", 1
+    finally:
+        locks.release_held()
+    return None
+
+
+def fail(message: str, code: int) -> None:
+    """Ends the program with a line that says why."""
+    label = launcher.label()
+    if label and not launcher.is_first():
+        # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.
+        time.sleep(_REPEATED_AFTER)
+    where = f"{label}: " if label else ""
+    _say(f"error: {where}{message}")
+    if label:
+        # Without the usual clean-up, which would wait for workers that wait for this one. The
+        # launcher sees that a worker has failed and ends the job.
+        os._exit(code)
+    sys.exit(code)
+
+
+def _end_stopped(stopped: signals.Stopped) -> None:
+    signals.uninstall()
+    if launcher.is_first():
+        _say(str(stopped))
+    elif stopped.by_all_workers:
+        # Rank 0 is to say it before the launcher ends the job because of this worker.
+        time.sleep(_REPEATED_AFTER)
+    sys.stdout.flush()
+    # Without the usual clean-up, which would wait for other processes.
+    os._exit(stopped.exit_code)
+
+
+def _say(message: str) -> None:
+    """Prints one line on standard error."""
+    line = " ".join(message.split())
+    with contextlib.suppress(BrokenPipeError):
+        print(f"{os.path.basename(sys.argv[0])}: {line}", file=sys.stderr, flush=True)
+
+
+def quieten_tensorflow() -> None:
+    """Logs this project's own lines with the time, of TensorFlow's only warnings and errors.
+
+    Of several workers all but the first log nothing else either.
+    """
+    LOG.setLevel(logging.INFO)
+    LOG.propagate = False
+    handler = logging.StreamHandler(sys.stderr)
+    label = launcher.label()
+    if label and not launcher.is_first():
+        LOG.setLevel(logging.WARNING)
+        label = f" [{label}]"
+    else:
+        label = ""
+    handler.setFormatter(
+        logging.Formatter(f"%(asctime)s %(levelname)s{label} %(message)s", "%H:%M:%S")
+    )
+    handler.addFilter(_is_of_interest)
+    LOG.handlers = [handler]
+
+
+def _is_of_interest(record: logging.LogRecord) -> bool:
+    of_library = record.pathname.startswith(_LIBRARIES)
+    if record.levelno >= logging.WARNING:
+        return not (of_library and "deprecated" in record.getMessage())
+    return not of_library

@@ -1,0 +1,167 @@
+r"""Writes embeddings of texts: the encoder's states of their tokens, or its pooled output.
+
+  python extract_features.py --input_file=texts.txt --output_file=embeddings.jsonl \
+    --init_checkpoint=MODEL --layers=-1,-2,-3,-4
+
+A text a line, or two with " ||| " between them. MODEL is what --export_dir or --output_dir of a run
+has made; or a checkpoint, with --albert_config_file and --spm_model_file, or --bert_config_file and
+--vocab_file. The flags and the JSON are those of Google's extract_features.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+
+# isort: split
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.cli import app
+from albert.core.errors import FlagError, UserError
+from albert.core.files import check_readable
+from albert.core.progress import progress
+from albert.inference.embedding import Embedder
+from albert.inference.embedding_files import write_json_lines, write_npz
+from albert.inference.folders import ModelFolder, open_folder, put_together
+from albert.settings.flags import (
+    DATA,
+    FEATURES,
+    LARGEST_BATCH,
+    LONGEST_SEQUENCE,
+    MODEL,
+    Settings,
+    Shapes,
+    define,
+    define_alias,
+)
+from albert.settings.run_flags import define_ignored_flags
+from albert.tokenization import FullTokenizer
+from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS
+from albert.training.recorded_model import check_model, used_model
+
+_WRITERS = {"json": write_json_lines, "npz": write_npz}
+_PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
+
+
+def define_flags() -> None:
+    """Defines where texts and model are, and what is written."""
+    data, model, features = (define(theme, Shapes.NOTHING) for theme in (DATA, MODEL, FEATURES))
+    data.path("input_file", None, 'Texts, a line each, or two with " ||| " between them.')
+    data.path("output_file", None, "Embeddings of the texts, in the same order.")
+    data.choice(
+        "output_format",
+        "json",
+        list(_WRITERS),
+        "json: a line a text, with linex_index and features. npz: NumPy arrays, much smaller.",
+    )
+    data.text("layers", "-1,-2,-3,-4", "Numbers of layers; -1 is the last. May be empty.")
+    data.switch("pooled", False, "Write the pooled output, a vector a text, too.")
+    text = "A folder that --export_dir or --output_dir has made, or a checkpoint."
+    model.path("init_checkpoint", None, text)
+    name, alias = CONFIG_FLAGS
+    model.path(name, None, "JSON of the model's sizes; not needed with such a folder.")
+    define_alias(alias, name)
+    model.path("spm_model_file", None, "SentencePiece model, likewise.")
+    model.path("vocab_file", None, "WordPiece vocabulary, likewise.")
+    model.switch("do_lower_case", True, "Lower-case the text, likewise.")
+    bounds = {"lower_bound": 5, "upper_bound": LONGEST_SEQUENCE}
+    features.integer("max_seq_length", 128, "Tokens of a text; the rest is cut off.", **bounds)
+    bounds = {"lower_bound": 1, "upper_bound": LARGEST_BATCH}
+    features.integer("batch_size", 32, "Texts that go through the model together.", **bounds)
+    define_ignored_flags()
+
+
+def main(argv: list[str]) -> None:
+    """Writes the embeddings under the flags.
+
+    Raises:
+      UserError: model or texts cannot be used.
+    """
+    del argv
+    settings = Settings()
+    settings.require("input_file", "output_file", "init_checkpoint")
+    if settings.use_tpu:
+        raise FlagError("--use_tpu=true: this project does not run on TPU; leave the flag out")
+    layers = _numbers(settings.layers)
+    if not (layers or settings.pooled):
+        raise FlagError("nothing to write: give --layers or --pooled")
+    check_readable(settings.input_file, "--input_file")
+    if os.path.realpath(settings.input_file) == os.path.realpath(settings.output_file):
+        raise FlagError("--output_file would replace --input_file; give another name")
+    with open(settings.input_file, "rb") as file:
+        count = sum(1 for _ in file)
+    if not count:
+        raise UserError(f"--input_file {settings.input_file} has no line")
+    embedder = Embedder(_model(settings), layers, settings.pooled, settings.batch_size)
+    embedded = embedder.embed(_texts(settings.input_file))
+    write = _WRITERS[settings.output_format]
+    write(settings.output_file, progress(embedded, count, "texts", "texts"))
+    tf.logging.info("Embeddings of %d texts in %s", count, settings.output_file)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        numbers = [int(number) for number in text.split(",") if number.strip()]
+    except ValueError as e:
+        raise FlagError(f"--layers={text} are no numbers with commas between them") from e
+    if len(set(numbers)) < len(numbers):
+        raise FlagError(f"--layers={text} names a layer twice")
+    return numbers
+
+
+def _model(settings: Settings) -> ModelFolder:
+    """Returns the model of the flags.
+
+    Raises:
+      FlagError: flags are missing, or sequences are longer than the model takes.
+    """
+    if settings.albert_config_file:
+        settings.require(TOKENIZER_FLAGS)
+        path, names = settings.init_checkpoint, (settings.vocab_file, settings.spm_model_file)
+        tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
+        config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
+        folder = put_together(path, {}, checkpoint, config_file, tokenizer)
+        files = {name: settings.get(name) for name in TOKENIZER_FLAGS}
+        model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
+        check_model(path, model, "--init_checkpoint")
+    else:
+        for name in (*TOKENIZER_FLAGS, "do_lower_case"):
+            if settings.is_given(name):
+                raise FlagError(
+                    f"--{name} needs --albert_config_file: a model's folder has its own"
+                )
+        folder = open_folder(settings.init_checkpoint)
+    longest = folder.config.max_position_embeddings
+    if settings.max_seq_length > longest:
+        raise FlagError(
+            f"--max_seq_length {settings.max_seq_length} is more than the {longest} positions of "
+            "the model"
+        )
+    return folder._replace(
+        description={**folder.description, "max_seq_length": settings.max_seq_length}
+    )
+
+
+def _texts(path: str) -> Iterator[tuple[str, ...]]:
+    """Yields the texts of each line of a file, one or two.
+
+    Raises:
+      UserError: a line is not UTF-8.
+    """
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            except UnicodeDecodeError as e:
+                raise UserError(f"{path}: line {number} is not UTF-8") from e
+            pair = _PAIR.match(text)
+            yield pair.groups() if pair else (text,)
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main)

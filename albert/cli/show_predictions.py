@@ -1,0 +1,125 @@
+r"""Shows predictions beside what is true: some on the terminal, all in a page for a browser.
+
+  python show_predictions.py FOLDER [--only=wrong] [--start_sample=0] [--num_samples=3]
+  python show_predictions.py --predictions=predictions.json --data=dev-v1.1.json
+
+FOLDER is an --output_dir; its run has written the page, predictions.html. With --data the page is
+made anew, of a SQuAD file and of the files in FOLDER, or of those that flags name: of whatever
+system, a JSON object of question id to answer.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+
+from absl import flags
+
+from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+from albert.cli import app
+from albert.core.errors import FlagError, UserError
+from albert.report.page import PAGE, read_page, write_page
+from albert.report.terminal import ONLY, lines_of, style_of_output
+from albert.settings.flags import FLAGS, parse
+from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
+from albert.tasks.squad.comparison import Predictions, Questions
+from albert.tasks.squad.view import answers_view
+
+
+def define_flags() -> None:
+    """Defines which predictions are shown, and which files they come from."""
+    flags.DEFINE_integer("start_sample", 0, "Number of the first sample to show.", lower_bound=0)
+    flags.DEFINE_integer("num_samples", 3, "How many samples to show.", lower_bound=0)
+    flags.DEFINE_enum("only", "all", list(ONLY), "Which samples to show, and to count.")
+    flags.DEFINE_string("data", None, "SQuAD JSON with the questions, of 1.1 or 2.0.")
+    flags.DEFINE_string("predictions", None, f"Answers. Default: {PREDICTIONS} in FOLDER.")
+    flags.DEFINE_string(
+        "nbest_file", None, f"n-best lists as runs write them. Default: {NBEST}, if it is there."
+    )
+    flags.DEFINE_string(
+        "null_odds_file", None, f"Log-odds of no answer. Default: {ODDS}, if it is there."
+    )
+    flags.DEFINE_string(
+        "page", None, f"Where to write the page. Default: {PAGE} beside --predictions."
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Finds or writes the page, and shows some of its samples."""
+    app.require_standard_output()
+    folders = argv[1:]
+    if len(folders) > 1 or bool(folders) == bool(FLAGS.predictions):
+        raise FlagError("name the folder of a run, or --predictions and --data; see --help")
+    if folders and not os.path.isdir(folders[0]):
+        what = "a file" if os.path.exists(folders[0]) else "not there"
+        raise UserError(f"{folders[0]} is {what}: name the --output_dir of a run")
+    predictions = FLAGS.predictions or os.path.join(folders[0], PREDICTIONS)
+    page = FLAGS.page or os.path.join(os.path.dirname(predictions), PAGE)
+    if FLAGS.data:
+        write_page(page, view_of_files(predictions))
+    elif FLAGS.predictions:
+        raise FlagError("--predictions needs --data, the SQuAD file with the questions")
+    elif not os.path.exists(page) and not os.path.exists(predictions):
+        raise UserError(f"{folders[0]} has no predictions: neither {PAGE} nor {PREDICTIONS}")
+    elif not os.path.exists(page):
+        raise UserError(
+            f"{page} is not there: give --data, the SQuAD file with the questions, or the command "
+            "of the run once more, which writes the page"
+        )
+    show(page)
+
+
+def view_of_files(predictions: str) -> dict:
+    """Returns the view of the files that the flags name, or of those beside the predictions.
+
+    Raises:
+      UserError: one is not as it should be, or they do not belong together.
+    """
+    questions = Questions(FLAGS.data)
+    odds = _file_beside(predictions, FLAGS.null_odds_file, ODDS)
+    nbest = _file_beside(predictions, FLAGS.nbest_file, NBEST)
+    found = Predictions(
+        questions.read_predictions(predictions), questions.read_odds(odds) if odds else None
+    )
+    found.check(questions)
+    is_known = questions.has_answers()
+    version = "2.0" if questions.is_version_2 else "1.1"
+    # What the files say is shown: who abstains has done so.
+    answered = found._replace(odds=None)
+    return answers_view(
+        f"SQuAD {version}: {os.path.basename(FLAGS.data)}",
+        questions.articles,
+        found.answers,
+        answered.scores(questions) if is_known else {},
+        answered.raw_scores(questions) if is_known else None,
+        questions.read_nbest(nbest).items() if nbest else (),
+        found.odds,
+    )
+
+
+def _file_beside(predictions: str, given: str | None, name: str) -> str | None:
+    """Returns the file that a flag gives, or that of a run, if it is there."""
+    usual = os.path.join(os.path.dirname(predictions), name)
+    return given or (usual if not FLAGS.predictions and os.path.exists(usual) else None)
+
+
+def show(page: str) -> None:
+    """Prints samples of a page, how many there are, and where it is."""
+    view = read_page(page)
+    chosen = list(filter(ONLY[FLAGS.only], view["samples"]))
+    start = FLAGS.start_sample
+    if not chosen:
+        print(f"None of {len(view['samples'])} samples is {FLAGS.only}.")
+    elif start >= len(chosen):
+        raise FlagError(f"--start_sample {start}: there are {len(chosen)}, counted from 0")
+    for sample in itertools.islice(chosen, start, start + FLAGS.num_samples):
+        for line in lines_of(view, sample, style_of_output()):
+            print(line)
+    which = "" if FLAGS.only == "all" else f", of which {len(chosen)} are {FLAGS.only}"
+    print(f"{len(view['samples'])} samples{which}. A page for a browser: {page}")
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(main, functools.partial(parse, takes_arguments=True), needs_tensorflow=False)

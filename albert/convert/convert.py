@@ -1,0 +1,203 @@
+"""A checkpoint becomes a folder of `transformers`, or such a folder a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NamedTuple
+
+import safetensors.numpy
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints import transformers_names as names
+from albert.checkpoints.transformers_folder import (
+    CONFIG,
+    STEP,
+    WEIGHTS,
+    open_folder,
+    write_checkpoint,
+)
+from albert.convert.model_card import model_card
+from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
+from albert.core.errors import FlagError, UserError
+from albert.core.files import check_readable, temporary_folder, write_json
+from albert.core.json_input import read_json
+from albert.model.config import read_config
+from albert.training import assets
+from albert.training.description import read_description
+from albert.training.recorded_model import check_model, used_model
+
+_SENTENCEPIECE, _WORDPIECE, _TOKENIZER = "spiece.model", "vocab.txt", "tokenizer_config.json"
+_CLASSES = {
+    names.SQUAD_V1: "ForQuestionAnswering",
+    names.CLASSIFIER: "ForSequenceClassification",
+    names.MASKED_TOKENS: "ForMaskedLM",
+    names.NEXT_SENTENCE: "ForNextSentencePrediction",
+}
+
+
+class Options(NamedTuple):
+    """What the files do not say.
+
+    Attributes:
+      config_file: of the model, or None to find it.
+      spm_model_file, vocab_file: of the tokenizer, or None for the one beside the checkpoint.
+      do_lower_case: of the tokenizer; None for what the run says, or else true.
+      multiple_choice: whether a single score is one of an option, and not a number.
+    """
+
+    config_file: str | None = None
+    spm_model_file: str | None = None
+    vocab_file: str | None = None
+    do_lower_case: bool | None = None
+    multiple_choice: bool = False
+
+
+def to_transformers(path: str, target: str, options: Options) -> str:
+    """Writes a folder of `transformers` of a checkpoint and returns what class of it is there.
+
+    Args:
+      path: see `find_source`.
+      target: the folder, which is not there yet.
+      options: what the files do not say.
+
+    Raises:
+      UserError, FlagError: the checkpoint, a file or the folder cannot be used.
+    """
+    with temporary_folder(target) as folder:
+        source = find_source(path, options.config_file)
+        tokenizer = _Tokenizer(source, options)
+        config = source.config.forward_values()
+        used = used_model(config, tokenizer.files, tokenizer.do_lower_case)
+        check_model(source.checkpoint, used, "the checkpoint")
+        variables = read_variables(source)
+        config = _config(source, variables, options)
+        values, metadata = variables.values, {"format": "pt"}
+        if variables.step is not None:
+            metadata[STEP] = str(variables.step)
+        if not set(variables.parts) - {names.ENCODER, names.POOLER}:
+            # So `transformers` writes it itself.
+            values = {name.partition(".")[2]: value for name, value in values.items()}
+        try:
+            safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
+        except safetensors.SafetensorError as e:
+            raise UserError(f"{target} cannot be written: {e}") from e
+        write_json(os.path.join(folder, CONFIG), config)
+        tokenizer.write(folder)
+        with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as card:
+            card.write(model_card(source, variables, config))
+    return config["architectures"][0]
+
+
+class _Tokenizer:
+    """The files of the tokenizer that a model was trained with.
+
+    Attributes:
+      files: its file, by the flag that names it.
+      do_lower_case: whether it makes text lower case.
+    """
+
+    def __init__(self, source: Source, options: Options):
+        """Takes the file of the options, or else the one that lies with the checkpoint.
+
+        Raises:
+          FlagError: there is none.
+          UserError: it cannot be read.
+        """
+        beside = os.path.join(os.path.dirname(source.checkpoint), assets.FOLDER)
+        own = {name: os.path.join(beside, name) for name in assets.NAMES}
+        own = {name: path for name, path in own.items() if os.path.exists(path)}
+        sentencepiece, wordpiece = options.spm_model_file, options.vocab_file
+        if not (sentencepiece or wordpiece):
+            sentencepiece, wordpiece = own.get(assets.SPM_MODEL), own.get(assets.VOCABULARY)
+        self._file = sentencepiece or wordpiece
+        if not self._file:
+            raise FlagError(
+                f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no "
+                f"tokenizer beside it, in {assets.FOLDER}"
+            )
+        check_readable(self._file, "the tokenizer's file")
+        about = read_description(beside) if assets.DESCRIPTION in own else source.settings
+        lower = options.do_lower_case
+        self.do_lower_case = about.get("do_lower_case", True) if lower is None else lower
+        self.files = {"spm_model_file": sentencepiece, "vocab_file": wordpiece}
+        self._name = _SENTENCEPIECE if sentencepiece else _WORDPIECE
+        self._config = {
+            "tokenizer_class": "AlbertTokenizer" if sentencepiece else "BertTokenizer",
+            "do_lower_case": self.do_lower_case,
+            "model_max_length": source.config.max_position_embeddings,
+        }
+
+    def write(self, folder: str) -> None:
+        """Writes the files into a folder."""
+        shutil.copyfile(self._file, os.path.join(folder, self._name))
+        write_json(os.path.join(folder, _TOKENIZER), self._config)
+
+
+def _config(source: Source, variables: Variables, options: Options) -> dict:
+    """Returns `config.json`."""
+    config = names.config_to_theirs(source.family, source.config.to_dict())
+    parts, ending = variables.parts, "Model"
+    if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= set(parts):
+        ending = "ForPreTraining"
+    else:
+        ending = next((_CLASSES[part] for part in _CLASSES if part in parts), ending)
+    if names.CLASSIFIER in parts:
+        labels = source.settings.get("labels")
+        count = len(variables.values["classifier.bias"])
+        if count == 1 and (options.multiple_choice or (labels and len(labels) > 1)):
+            ending = "ForMultipleChoice"
+        else:
+            config |= _labels(count, labels)
+    return {**config, "architectures": [source.family.capitalize() + ending], "dtype": "float32"}
+
+
+def _labels(count: int, labels: list | None) -> dict:
+    """Returns the names of a classifier's scores, as `config.json` has them."""
+    if count == 1:
+        return {"problem_type": "regression", "id2label": {"0": "LABEL_0"}}
+    if not labels or len(labels) != count:
+        labels = [f"LABEL_{number}" for number in range(count)]
+    by_id = {str(number): label for number, label in enumerate(labels)}
+    return {"id2label": by_id, "label2id": {label: n for n, label in enumerate(labels)}}
+
+
+def from_transformers(path: str, target: str) -> str:
+    """Writes a folder with a checkpoint of one of `transformers`; returns the checkpoint's prefix.
+
+    Beside it are the configuration and the tokenizer's file.
+
+    Raises:
+      UserError: a folder cannot be used.
+    """
+    source = open_folder(path)
+    config = read_config(os.path.join(path, CONFIG))
+    with temporary_folder(target) as folder:
+        write_checkpoint(os.path.join(folder, "model.ckpt"), source)
+        with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
+            file.write(config.to_json_string())
+        found = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]
+        for name in found:
+            shutil.copyfile(os.path.join(path, name), os.path.join(folder, name))
+    if not found:
+        tf.logging.warning(
+            "%s has neither %s nor %s: take the file from where the model was trained",
+            path,
+            _SENTENCEPIECE,
+            _WORDPIECE,
+        )
+    _log_case(path)
+    return os.path.join(target, "model.ckpt")
+
+
+def _is_in(folder: str, name: str) -> bool:
+    return os.path.isfile(os.path.join(folder, name))
+
+
+def _log_case(path: str) -> None:
+    if not _is_in(path, _TOKENIZER):
+        return
+    found = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
+    if isinstance(found, dict) and "do_lower_case" in found:
+        lower = str(bool(found["do_lower_case"])).lower()
+        tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)

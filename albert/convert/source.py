@@ -1,0 +1,148 @@
+"""The TensorFlow checkpoint that is to be converted, with what lies beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints import transformers_names as names
+from albert.checkpoints.checkpoint_files import (
+    BEST,
+    best_or_newest,
+    load_checkpoint,
+    resolve_checkpoint,
+)
+from albert.checkpoints.finite import check_finite
+from albert.checkpoints.initialization import optimizer_slots
+from albert.checkpoints.transformers_folder import STEP
+from albert.core.errors import FlagError, UserError
+from albert.core.json_input import read_json
+from albert.model.config import AlbertConfig, BertConfig, read_config
+from albert.training.output_files import RECORD
+from albert.training.run_record import recorded_settings
+
+CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
+_SCORES = "eval_results.json"
+
+
+class Source(NamedTuple):
+    """A checkpoint and its surroundings.
+
+    Attributes:
+      checkpoint: its prefix.
+      config: of the model.
+      record: `run.json`, empty if there is none.
+      scores: `eval_results.json` likewise.
+    """
+
+    checkpoint: str
+    config: AlbertConfig | BertConfig
+    record: Mapping
+    scores: Mapping
+
+    @property
+    def settings(self) -> Mapping:
+        """Returns what shaped the training."""
+        return self.record.get("settings", {})
+
+    @property
+    def family(self) -> str:
+        """Returns what `transformers` calls the kind of model."""
+        return "bert" if isinstance(self.config, BertConfig) else "albert"
+
+
+def find_source(path: str, config_file: str | None) -> Source:
+    """Returns the checkpoint at a path: one, a folder with one, or the best of a run's folder.
+
+    Args:
+      path: of it.
+      config_file: the model's configuration; None to find it with the checkpoint.
+
+    Raises:
+      UserError: there is none, or a file beside it is damaged.
+      FlagError: the configuration is not there.
+    """
+    is_run = os.path.exists(os.path.join(path, RECORD))
+    checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
+    folder = os.path.dirname(os.path.abspath(checkpoint))
+    record, scores = {}, {}
+    if settings := recorded_settings(folder):
+        record = read_json(os.path.join(folder, RECORD), "the record of the run")
+        scores = _scores_of(checkpoint)
+    return Source(checkpoint, _config(folder, config_file, settings or {}), record, scores)
+
+
+def _scores_of(checkpoint: str) -> Mapping:
+    """Returns the record of scores, if it is of this checkpoint."""
+    folder, name = os.path.split(checkpoint)
+    path = os.path.join(folder, _SCORES)
+    scores = read_json(path, "the scores") if os.path.exists(path) else {}
+    return scores if name in (BEST, scores.get("checkpoint")) else {}
+
+
+def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertConfig | BertConfig:
+    if config_file:
+        return read_config(config_file)
+    recorded = settings.get("albert_config_file")
+    if isinstance(recorded, dict):
+        kind = AlbertConfig if "num_hidden_groups" in recorded else BertConfig
+        return kind.from_dict(recorded)
+    beside = [os.path.join(folder, name) for name in CONFIGS.values()]
+    found = [path for path in beside if os.path.exists(path)]
+    if len(found) != 1:
+        raise FlagError(
+            f"--albert_config_file is required: {folder} has not one of "
+            f"{' and '.join(CONFIGS.values())}, and no {RECORD} of a run"
+        )
+    return read_config(found[0])
+
+
+class Variables(NamedTuple):
+    """The weights in a checkpoint.
+
+    Attributes:
+      values: by what `transformers` calls them.
+      parts: of the model that are there.
+      step: of the training; None if the checkpoint does not say.
+    """
+
+    values: dict[str, np.ndarray]
+    parts: list[str]
+    step: int | None
+
+
+def read_variables(source: Source) -> Variables:
+    """Reads a checkpoint's weights; what an optimizer keeps is left out.
+
+    Raises:
+      UserError: they are not those of a model of the configuration, or not finite.
+    """
+    reader = load_checkpoint(source.checkpoint)
+    shapes = reader.get_variable_to_shape_map()
+    step = int(reader.get_tensor(STEP)) if shapes.pop(STEP, None) is not None else None
+    shapes = {name: shapes[name] for name in shapes.keys() - optimizer_slots(shapes)}
+    config = source.config.to_dict()
+    pairs = names.pairs_of(source.family, config)
+    parts = names.parts_in(pairs, shapes, source.checkpoint, theirs=False)
+    dtypes = reader.get_variable_to_dtype_map()
+    if others := [name for name in shapes if dtypes[name] != tf.float32]:
+        raise UserError(f"{source.checkpoint}: {names.listed(others)} not of type float32")
+    check_finite(source.checkpoint, reader, [pair.ours for part in parts for pair in pairs[part]])
+    values = {}
+    for part in parts:
+        for pair in pairs[part]:
+            value = reader.get_tensor(pair.ours)
+            values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
+    if source.family == "albert" and config["embedding_size"] == config["hidden_size"]:
+        for pair in names.mapping_in(config):
+            neutral = np.eye if pair.is_transposed else np.zeros
+            values[pair.theirs] = neutral(*pair.shape, dtype=np.float32)
+    pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
+    if names.SQUAD_V1 in parts and not any(values[name].any() for name in pooler):
+        # As it came from there, see `TransformersFolder`.
+        values = {name: value for name, value in values.items() if name not in pooler}
+    return Variables(values, parts, step)

@@ -1,0 +1,233 @@
+"""Files that are whole or absent: what is written appears under its name in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from albert.core.errors import UserError
+
+
+@contextlib.contextmanager
+def temporary_name(path: str) -> Iterator[str]:
+    """Yields a temporary name; it becomes `path` at the end, and is removed if the block raises.
+
+    Whoever writes the file is to close it before the block ends.
+
+    Raises:
+      UserError: the file cannot be written, because the disk is full for example, or would take
+        the place of a device or a pipe.
+    """
+    check_regular(path, path)
+    try:
+        temporary = _new_file_beside(path)
+    except OSError as e:
+        raise UserError(f"{path} cannot be written: {e.strerror}") from e
+    try:
+        yield temporary
+        flush(temporary)
+        os.replace(temporary, path)
+    except BaseException as e:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        if isinstance(e, OSError) and e.errno is not None and _is_about(e, temporary):
+            raise UserError(f"{path} cannot be written: {e.strerror}") from e
+        raise
+
+
+@contextlib.contextmanager
+def temporary_folder(path: str) -> Iterator[str]:
+    """Yields a new folder; it becomes `path` at the end, and is removed if the block raises.
+
+    Raises:
+      UserError: `path` is there already and not empty, or cannot be written.
+    """
+    path = os.path.abspath(path)
+    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
+        raise UserError(f"{path} is there already; give another name, or remove it")
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        temporary = tempfile.mkdtemp(
+            prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)
+        )
+    except OSError as e:
+        raise UserError(f"{path} cannot be written: {e.strerror}") from e
+    try:
+        yield temporary
+        for name in os.listdir(temporary):
+            _give_usual_mode(os.path.join(temporary, name))
+            flush(os.path.join(temporary, name))
+        _give_usual_mode(temporary, 0o777)
+        os.replace(temporary, path)
+    except BaseException as e:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UserError(f"{path} cannot be written: {e.strerror}") from e
+        raise
+
+
+def temporary_names(pattern: str) -> str:
+    """Returns a pattern of the temporary names of files whose names match a pattern."""
+    # As mkstemp makes them: what else begins like this is somebody else's.
+    return rf"\.(?:{pattern})\.[a-z0-9_]{{8}}"
+
+
+def remove_temporary_files(path: str) -> None:
+    """Removes what processes that were killed while they wrote `path` have left of it."""
+    folder, name = os.path.split(os.path.abspath(path))
+    leftover = temporary_names(re.escape(name))
+    for found in os.listdir(folder) if os.path.isdir(folder) else ():
+        if re.fullmatch(leftover, found):
+            os.remove(os.path.join(folder, found))
+
+
+@contextlib.contextmanager
+def open_atomically(path: str, mode: str = "w") -> Iterator[IO]:
+    """Opens `path` for writing ("w" or "wb"); the old content stays until the block ends well.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    encoding = None if "b" in mode else "utf-8"
+    with temporary_name(path) as temporary, open(temporary, mode, encoding=encoding) as file:
+        yield file
+
+
+def write_json(path: str, value: Any, indent: int | None = 2) -> None:
+    """Writes a value as JSON, atomically."""
+    with open_atomically(path) as file:
+        file.write(json.dumps(value, indent=indent) + "\n")
+
+
+def copy_atomically(source: str, target: str) -> None:
+    """Copies a file; where the file system can, by a hard link, which costs no space or time."""
+    with temporary_name(target) as temporary:
+        try:
+            os.remove(temporary)
+            os.link(os.path.realpath(source), temporary)
+        except OSError:
+            shutil.copyfile(source, temporary)
+
+
+def sha256_of(path: str) -> str:
+    """Returns the SHA-256 of a file's content, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def content_of(path: str) -> str:
+    """Returns what tells a file from others by its content, so that it may be moved.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    check_regular(path, path)
+    try:
+        return "sha256:" + sha256_of(path)[:16]
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def read_bytes(path: str) -> bytes:
+    """Returns a file's content.
+
+    Raises:
+      UserError: it cannot be read.
+    """
+    check_regular(path, path)
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def check_readable(path: str, what: str) -> None:
+    """Raises a `UserError` that says what is missing, unless `path` is a file that can be read."""
+    if os.path.isdir(path):
+        raise UserError(f"{what} {path} is a folder, not a file")
+    check_regular(path, f"{what} {path}")
+    try:
+        with open(path, "rb"):
+            pass
+    except OSError as e:
+        raise UserError(f"{what} {path} cannot be read: {e.strerror}") from e
+
+
+def check_regular(path: str, what: str) -> None:
+    """Raises a `UserError` if a path is a pipe, for which one would wait, or a device."""
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise UserError(f"{what} is not a regular file")
+
+
+def existing_folder(path: str) -> str:
+    """Returns the path itself, or the nearest above it that is there."""
+    path = os.path.abspath(path)
+    return path if os.path.exists(path) else existing_folder(os.path.dirname(path))
+
+
+def check_can_be_written(path: str, what: str) -> None:
+    """Checks that `make_writable_folder` would succeed, and makes nothing.
+
+    Raises:
+      UserError: it would not.
+    """
+    existing = existing_folder(path)
+    if not os.path.isdir(existing):
+        raise UserError(f"{what} {path} cannot be written: {existing} is no folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UserError(f"{what} {path} cannot be written: no permission in {existing}")
+
+
+def make_writable_folder(path: str, what: str) -> None:
+    """Makes a folder and tries to write in it.
+
+    Raises:
+      UserError: it cannot be made or written.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as e:
+        raise UserError(f"{what} {path} cannot be written: {e.strerror}") from e
+
+
+def _new_file_beside(path: str) -> str:
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    os.close(handle)
+    _give_usual_mode(name)
+    return name
+
+
+def _is_about(error: OSError, path: str) -> bool:
+    """Tells whether an error is about a file: it names it, as source or target, or names none."""
+    return error.filename is None or path in (error.filename, error.filename2)
+
+
+def flush(path: str) -> None:
+    """Waits until the disk has what was written to a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _give_usual_mode(path: str, mode: int = 0o666) -> None:
+    """mkstemp makes files for their owner alone; what stays has the mode that `open` would give."""
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, mode & ~mask)

@@ -1,0 +1,1 @@
+"""Files of features: written once, read as batches in a known order."""

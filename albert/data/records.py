@@ -1,0 +1,348 @@
+"""Files of TFRecords: random access, and batches in an order that can be taken up anywhere."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import functools
+import math
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
+
+from albert.core.errors import UserError, in_message, user_error_in
+from albert.data.order import BucketOrder, numbers_in_order, shuffled_numbers
+from albert.distributed import collectives
+
+# A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that. A
+# checksum is a CRC-32C, turned to the right by 15 bits, plus a constant.
+_BEFORE, _AFTER = 12, 4
+_CHECKSUM_ADDED = 0xA282EAD8
+# Batches are cut to a multiple of this length, so that few different shapes occur.
+_TRIM_MULTIPLE = 16
+# What TensorFlow says of records that have other lengths, or values that nothing can be looked up
+# with.
+_SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
+
+# For functions without conditions on tensors: to look for some takes TensorFlow a tenth of a
+# second at every start.
+as_it_is = tf.autograph.experimental.do_not_convert
+
+
+def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
+    """Counts the records of a file, and checks that each is whole and has the features of `spec`.
+
+    They are read without a session: the first one must not begin before the device is loaded.
+
+    Args:
+      path: the file.
+      spec: what every record must have, all of `tf.io.FixedLenFeature`.
+      limits: of some features of integers, what each must be below.
+
+    Raises:
+      ValueError: the file has no record, or one that is not as it must be.
+      tf.errors.OpError: a record is damaged.
+    """
+    count = 0
+    for record in tf.io.tf_record_iterator(path):
+        wrong = fault(record, spec, limits)
+        if wrong:
+            raise ValueError(f"record {count} {wrong}")
+        count += 1
+    if not count:
+        raise ValueError("it has no record")
+    return count
+
+
+def fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
+    """Says what is wrong with a record, as words to follow its number; None if nothing is.
+
+    Args:
+      record: a serialized `tf.train.Example`.
+      spec: what it must have, all of `tf.io.FixedLenFeature`.
+      limits: of some features, what each value must be below; none may be negative or NaN.
+    """
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return "is no tf.train.Example"
+    for key, wanted in spec.items():
+        kind = "int64_list" if wanted.dtype == tf.int64 else "float_list"
+        values = getattr(features[key], kind).value
+        length = math.prod(wanted.shape)
+        if len(values) != length:
+            return f"has {len(values)} values of {key} ({wanted.dtype.name}), not {length}"
+        if key in limits:
+            array = np.array(values[:], wanted.dtype.as_numpy_dtype)
+            bad = array[~((array >= 0) & (array < limits[key]))]
+            if len(bad):
+                return f"has {bad[0]} in {key}, which must be below {limits[key]}"
+    return None
+
+
+def count_foreign_records(
+    path: str,
+    spec: Mapping[str, Any],
+    seq_length: int,
+    way_out: str,
+    limits: Mapping[str, int],
+) -> int:
+    """Counts the records of a feature file without our header, and warns that it is used.
+
+    Args:
+      path: the file.
+      spec: what every record must have.
+      seq_length: of the features, for messages.
+      way_out: what to do instead of removing the file, for messages.
+      limits: of some features of integers, what each must be below.
+
+    Raises:
+      UserError: it is no file of such features.
+    """
+    try:
+        count = count_valid_records(path, spec, limits)
+    except (OSError, ValueError, tf.errors.OpError) as e:
+        raise UserError(
+            f"{path} exists and is no file of features of length {seq_length}; it is neither read "
+            f"nor replaced: {way_out} or remove it ({getattr(e, 'message', e)})"
+        ) from e
+    if collectives.is_first():
+        tf.logging.warning(
+            "%s has no header of ours: its %d records are used as they are; nothing tells what "
+            "they were made from",
+            path,
+            count,
+        )
+    return count
+
+
+class RecordFile:
+    """Random access to the records of TFRecord files, through the operating system's cache."""
+
+    def __init__(self, paths: Sequence[str]):
+        """Finds where each record is.
+
+        Raises:
+          UserError: a file ends inside a record, or a record's length is damaged.
+        """
+        self._maps, self._paths, places, checksums = [], [], [], []
+        for path in paths:
+            with open(path, "rb") as file:
+                file.seek(0, 2)
+                if not file.tell():
+                    continue
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._maps.append(content)
+            self._paths.append(path)
+            of_file = _record_places(content, path)
+            places.append(of_file[0])
+            checksums.append(of_file[1])
+        # Two numbers a record: there may be tens of millions.
+        self._places = np.concatenate([np.zeros((0, 2), np.int64), *places])
+        self._crcs = np.concatenate([np.zeros(0, np.uint32), *map(_crcs, checksums)])
+        self._ends = np.cumsum([len(part) for part in places], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def read(self, numbers: Sequence[int] | np.ndarray) -> list[bytes]:
+        """Returns the records with these numbers.
+
+        Raises:
+          UserError: one is not what was written, by its checksum.
+        """
+        files = np.searchsorted(self._ends, numbers, side="right").tolist()
+        places = zip(files, self._places[numbers].tolist(), strict=True)
+        records = [self._maps[file][start:end] for file, (start, end) in places]
+        found, written = list(map(google_crc32c.value, records)), self._crcs[numbers].tolist()
+        if found != written:
+            wrong = int(np.not_equal(found, written).argmax())
+            before = self._ends[files[wrong] - 1] if files[wrong] else 0
+            raise _damaged(self._paths[files[wrong]], numbers[wrong] - before)
+        return records
+
+
+def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns each record's first byte and end, int64 [N, 2], and its checksum, uint32 [N]."""
+    places, checksums, position = array.array("q"), array.array("I"), 0
+    while position < len(content):
+        before = content[position : position + _BEFORE]
+        length = int.from_bytes(before[:8], "little")
+        start, end = position + _BEFORE, position + _BEFORE + length
+        if end + _AFTER > len(content):
+            raise UserError(f"{path} ends inside record {len(places) // 2}; make it anew")
+        if before != _before_content(length):
+            raise _damaged(path, len(places) // 2)
+        position = end + _AFTER
+        places.extend((start, end))
+        checksums.append(int.from_bytes(content[end:position], "little"))
+    return np.array(places, np.int64).reshape(-1, 2), np.array(checksums, np.uint32)
+
+
+@functools.lru_cache(maxsize=4096)
+def _before_content(length: int) -> bytes:
+    """Returns what precedes a content of `length` bytes: that length and its checksum."""
+    content = length.to_bytes(8, "little")
+    crc = google_crc32c.value(content)
+    masked = (crc >> 15 | crc << 17) + _CHECKSUM_ADDED
+    return content + (masked & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def _crcs(checksums: np.ndarray) -> np.ndarray:
+    """Returns the CRCs that checksums, uint32 [N], stand for."""
+    turned = checksums - np.uint32(_CHECKSUM_ADDED)
+    return turned >> 17 | turned << 15
+
+
+def _damaged(path: str, number: int) -> UserError:
+    return UserError(f"{path}: record {number} is damaged, by its checksum; make the file anew")
+
+
+@contextlib.contextmanager
+def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
+    """Gives an error of reading records that comes out of TensorFlow its own form again.
+
+    Args:
+      files: that are read, to be named where a record has another form than the model takes.
+
+    Raises:
+      UserError: a record is damaged, or of another form.
+    """
+    try:
+        yield
+    except tf.errors.OpError as e:
+        if error := user_error_in(e.message):
+            raise error from e
+        is_argument = isinstance(e, tf.errors.InvalidArgumentError)
+        if is_argument and files and any(sign in e.message for sign in _SIGNS_OF_DAMAGE):
+            raise UserError(
+                f"a record of {', '.join(files)} is damaged, or has other lengths or values than "
+                "the first ones; make the file anew"
+            ) from e
+        raise
+
+
+def parsed_batches(
+    files: Sequence[str],
+    spec: Mapping[str, Any],
+    batch_size: int,
+    *,
+    shuffle_seed: int | None,
+    start_batch: int = 0,
+    max_batches: int | None = None,
+    drop_remainder: bool = False,
+    pad_remainder: bool = False,
+    order: np.ndarray | BucketOrder | None = None,
+    trim_padding: bool = False,
+    lengths: Sequence[int] = (),
+    rank: int = 0,
+    num_workers: int = 1,
+) -> tf.data.Dataset:
+    """Returns batches of the records of TFRecord files, parsed.
+
+    With a seed the records come without end, every epoch in an order of its own over all of them:
+    batch k is a function of the files, `batch_size`, the seed and k alone. Without one they come
+    once, in file order. Of n workers, worker r gets the batches r, r + n, ... and reads no other
+    record; so does a resumed run from the batch on that it was at.
+
+    Args:
+      files: the files.
+      spec: for `tf.io.parse_example`.
+      batch_size: records in a batch.
+      shuffle_seed: of the order; None for file order.
+      start_batch: number of the first batch of all workers together.
+      max_batches: in file order, the most batches to take, evenly spread; None for all.
+      drop_remainder: in file order, leave out a last batch that is not full.
+      order: numbers of the records, in the order in which they come instead of file order; or the
+        order of buckets, in which they come instead of that of the seed.
+      pad_remainder: in file order, repeat the last record until the last batch is full.
+      trim_padding: cut features of the shape of `input_mask` to the longest row of the batch,
+        rounded up to a multiple of 16.
+      lengths: to one of which it is rounded up instead, ascending up to that of the records.
+      rank, num_workers: which of how many workers this is.
+
+    Returns:
+      A dataset of dictionaries of tensors with B rows; integers are int32.
+    """
+    records = RecordFile(files)
+    if shuffle_seed is None:
+        numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
+        end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
+    else:
+        numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
+        if order is not None:
+            numbers = functools.partial(order.numbers, batch_size)
+        end = np.iinfo(np.int64).max
+    count = end if max_batches is None else min(end, max_batches)
+    full = shuffle_seed is not None or drop_remainder or pad_remainder
+
+    def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
+        try:
+            # Added here, so that the graph of a resumed run is the same to the byte.
+            content = records.read(numbers(start_batch + int(batch)))
+        except UserError as e:
+            return np.array([], object), in_message(e).encode()
+        if pad_remainder:
+            content += content[-1:] * (batch_size - len(content))
+        return np.array(content, object), b""
+
+    @as_it_is
+    def read_op(batch: tf.Tensor) -> tf.Tensor:
+        types = [tf.string, tf.string]
+        content, fault = tf.numpy_function(read, [batch], types, stateful=False)
+        # Of an error of `read` itself TensorFlow would log where in Python it came from.
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(fault, ""), [fault])]):
+            content = tf.identity(content)
+        content.set_shape([batch_size if full else None])
+        return content
+
+    @as_it_is
+    def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = {
+            key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
+            for key, value in tf.io.parse_example(content, spec).items()
+        }
+        return _trim(features, lengths) if trim_padding else features
+
+    num_batches = count if shuffle_seed is not None else count - start_batch
+    batches = tf.data.Dataset.range(rank, num_batches, num_workers)
+    if count < end:
+        batches = batches.map(as_it_is(lambda number: number * end // count))
+    parsed = batches.map(read_op).map(
+        parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    )
+    return parsed.prefetch(tf.data.AUTOTUNE)
+
+
+def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
+    """Returns the lengths of the sequences of every record, [N, sequences], without their padding.
+
+    Raises:
+      UserError: a record is damaged.
+    """
+    records, seq_length = RecordFile(files), spec["input_mask"].shape[-1]
+    lengths = np.zeros([len(records), math.prod(spec["input_mask"].shape[:-1])], np.int64)
+    positions = np.arange(1, seq_length + 1)
+    for number in range(len(records)):
+        (record,) = records.read([number])
+        mask = tf.train.Example.FromString(record).features.feature["input_mask"].int64_list.value
+        lengths[number] = (np.reshape(mask[:], [-1, seq_length]) * positions).max(axis=1)
+    return lengths
+
+
+def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:
+    """Cuts the padding that all rows of a batch have at their end, see `parsed_batches`."""
+    mask = features["input_mask"]
+    longest = mask.shape[-1]
+    lengths = tf.constant(lengths or [*range(_TRIM_MULTIPLE, longest, _TRIM_MULTIPLE), longest])
+    used = tf.reduce_max(mask * (1 + tf.range(longest)))
+    length = tf.gather(lengths, tf.searchsorted(lengths, [used])[0])
+    return {
+        key: value[..., :length] if value.shape[1:] == mask.shape[1:] else value
+        for key, value in features.items()
+    }

@@ -1,0 +1,58 @@
+"""Sequences of tokens as every encoder takes them: ids, mask and segments, padded with 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from albert.data.tf_example import entry, varints
+
+SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
+_ONE = b"\x01"
+
+
+class TokenSequence(NamedTuple):
+    """A sequence before padding.
+
+    Attributes:
+      ids: its tokens, the special ones too.
+      first: how many of them are of segment 0; the others are of segment 1.
+    """
+
+    ids: Sequence[int]
+    first: int
+
+
+def make_sequence(
+    ids_a: Sequence[int], ids_b: Sequence[int], cls_id: int, sep_id: int
+) -> TokenSequence:
+    """Returns [CLS] A [SEP], and B [SEP] behind it unless B is empty."""
+    first = [cls_id, *ids_a, sep_id]
+    return TokenSequence([*first, *ids_b, sep_id] if ids_b else first, len(first))
+
+
+def padded(sequence: TokenSequence, length: int) -> tuple[list[int], list[int], list[int]]:
+    """Returns a sequence as the values of `SEQUENCE_KEYS`, padded to a length."""
+    used, first = len(sequence.ids), sequence.first
+    padding = [0] * (length - used)
+    segments = [0] * first + [1] * (used - first)
+    return [*sequence.ids, *padding], [1] * used + padding, segments + padding
+
+
+def sequence_entries(sequences: Iterable[TokenSequence], length: int) -> bytes:
+    """Returns the entries of a record, joined, with the values of all sequences end to end.
+
+    Args:
+      sequences: the sequences.
+      length: what each is padded to.
+    """
+    ids, mask, segments = [], [], []
+    for sequence in sequences:
+        used = len(sequence.ids)
+        padding = bytes(length - used)
+        ids += varints(sequence.ids), padding
+        # A number below 128 is a byte.
+        mask += _ONE * used, padding
+        segments += bytes(sequence.first), _ONE * (used - sequence.first), padding
+    values = map(b"".join, (ids, mask, segments))
+    return b"".join(map(entry, SEQUENCE_KEYS, values))

@@ -1,0 +1,236 @@
+"""The main job on the sample, from nothing to a score, each step by its command.
+
+    make demo        or: python -m albert.demo.demo [--output_dir demo_output] [--seed 1]
+    make demo-v2     or: python -m albert.demo.demo --squad=2.0
+
+Writes the sample, trains a SentencePiece model on it, and fine-tunes a small ALBERT from scratch
+with `run_squad_v1.py`, or `run_squad_v2.py` on its form with questions that have no answer. A
+second run with the same folder reuses what the first has made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+
+import sentencepiece as spm
+
+from albert.core.files import temporary_name, write_json
+from albert.demo.generate import DEV_FILE, TRAIN_FILE, VERSIONS
+from albert.tokenization import preprocess_text
+
+LEAST_F1 = 80.0
+# In 2.0 the F1 of the questions with an answer and of those without, and how much more F1 has to be
+# than what a model could have that abstains always or never.
+LEAST_OF_EACH, LEAST_MORE = 60.0, 20.0
+VOCAB_SIZE = 1200
+# Small and shallow, with wide initial weights: it has to learn from nothing within two minutes.
+CONFIG = {
+    "vocab_size": VOCAB_SIZE,
+    "embedding_size": 64,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_hidden_groups": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 256,
+    "max_position_embeddings": 160,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "initializer_range": 0.15,
+}
+RUN_FLAGS = {
+    "from_scratch": True,
+    "max_seq_length": 144,
+    "max_query_length": 24,
+    "doc_stride": 64,
+    "train_batch_size": 32,
+    "predict_batch_size": 64,
+    "learning_rate": 2e-3,
+    "save_checkpoints_steps": 500,
+    "save_summary_steps": 10,
+}
+# In 2.0 it has to learn when to abstain as well: after 1000 steps scores differ much by the seed.
+TRAIN_STEPS = {"1.1": 1000, "2.0": 2000}
+# In the words of the sample: the model knows no others.
+CONTEXT = "Lunrun has a bridge called Tamar. The bridge reaches 98 metres upward."
+QUESTION = "What is the height of Tamar?"
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def main() -> int:
+    """Runs the steps; returns the exit code."""
+    flags = _parse_flags()
+    started = time.monotonic()
+    folder = os.path.abspath(flags.output_dir)
+    of_version = {"1.1": ("run", "run_squad_v1.py"), "2.0": ("run-v2", "run_squad_v2.py")}
+    run_folder, program = of_version[flags.squad]
+    data, model, out = (
+        os.path.join(folder, f"{name}-{flags.seed}") for name in ("data", "model", run_folder)
+    )
+    train_file, dev_file = (
+        os.path.join(data, name.format(flags.squad)) for name in (TRAIN_FILE, DEV_FILE)
+    )
+    try:
+        _run("-m", "albert.demo.generate", f"--output_dir={data}", f"--seed={flags.seed}")
+        _make_model(data, model)
+        paths = {
+            "albert_config_file": os.path.join(model, "albert_config.json"),
+            "spm_model_file": os.path.join(model, "spm.model"),
+            "train_file": train_file,
+            "predict_file": dev_file,
+            "output_dir": out,
+        }
+        options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
+        _run(program, *(f"--{name}={value}" for name, value in options.items()))
+    except subprocess.CalledProcessError as e:
+        print(
+            f"demo: error: {' '.join(e.cmd[1:3])} ended with code {e.returncode}, see above",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        print("demo: interrupted; the same command goes on where it was", file=sys.stderr)
+        return 130
+    code = _report(dev_file, out, folder, time.monotonic() - started)
+    if not code:
+        further = {**paths, "output_dir": f"{out}-own"}
+        _name_next_commands(program, further, out)
+    return code
+
+
+def _parse_flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--squad", choices=VERSIONS, default="1.1", help="version of its form")
+    return parser.parse_args()
+
+
+def _run(*arguments: str) -> None:
+    """Prints a command and runs it in the project's folder."""
+    print(f"\n$ {_command(*arguments)}", flush=True)
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
+
+
+def _make_model(data: str, folder: str) -> None:
+    """Writes the configuration and trains the SentencePiece model on the training split."""
+    target = os.path.join(folder, "spm.model")
+    print(f"\nTraining a SentencePiece model of {VOCAB_SIZE} pieces: {target}", flush=True)
+    with open(os.path.join(data, TRAIN_FILE.format("1.1")), encoding="utf-8") as file:
+        articles = json.load(file)["data"]
+    os.makedirs(folder, exist_ok=True)
+    write_json(os.path.join(folder, "albert_config.json"), CONFIG)
+    with temporary_name(target) as temporary, open(temporary, "wb") as writer:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=_texts(articles),
+            model_writer=writer,
+            vocab_size=VOCAB_SIZE,
+            model_type="unigram",
+            # ALBERT's layout: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4.
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+            num_threads=1,
+            minloglevel=1,
+        )
+
+
+def _texts(articles: list[dict]) -> Iterator[str]:
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            for text in (paragraph["context"], *(q["question"] for q in paragraph["qas"])):
+                yield preprocess_text(text, lower=True)
+
+
+def _report(dev_file: str, out: str, folder: str, seconds: float) -> int:
+    """Prints the score, a few answers and where everything is; 0 if the score is good enough."""
+    with open(os.path.join(out, "eval_results.json"), encoding="utf-8") as file:
+        results = json.load(file)
+    with open(os.path.join(out, "predictions.json"), encoding="utf-8") as file:
+        predictions = json.load(file)
+    with open(dev_file, encoding="utf-8") as file:
+        paragraphs = [p for article in json.load(file)["data"] for p in article["paragraphs"]]
+    print(f"\nOn {len(predictions)} questions about articles that were not trained on:")
+    names = {"exact_match": "exact match", "exact": "exact match", "f1": "F1"}
+    names |= {"HasAns_f1": "F1 with an answer", "NoAns_f1": "F1 without one"}
+    scores = [f"{names[name]} {results[name]:.1f}" for name in names if name in results]
+    print(f"  {'   '.join(scores)}\n")
+    print(textwrap.fill(paragraphs[0]["context"], 96, initial_indent="  ", subsequent_indent="  "))
+    print(f"\n  {'question':<56}{'answer':<24}true answer")
+    for paragraph in paragraphs[:2]:
+        for question in paragraph["qas"]:
+            true = question["answers"][0]["text"] if question["answers"] else "-"
+            answer = predictions[question["id"]] or "-"
+            print(f"  {question['question'][:54]:<56}{answer[:22]:<24}{true}")
+    print(f"\n  data, model and run: {folder}")
+    print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
+    print(f"  all questions:       {out}/predictions.html, a page for a browser")
+    tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
+    print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
+    print(f"  took {seconds:.0f} s")
+    too_low = _too_low(results)
+    if too_low:
+        print(f"demo: error: {too_low}", file=sys.stderr)
+    return int(bool(too_low))
+
+
+def _name_next_commands(program: str, paths: dict[str, str], run: str) -> None:
+    """Prints how to ask the model of a run, serve it, and train it on the files in `paths`."""
+    options = {
+        "init_checkpoint": os.path.join(run, "model.ckpt-best"),
+        **paths,
+        **{name: RUN_FLAGS[name] for name in ("max_seq_length", "doc_stride")},
+        "learning_rate": 5e-4,
+        "train_steps": 100,
+    }
+    flags = [f"--{name}={_shown(str(value))}" for name, value in options.items()]
+    asked = [f"--context {shlex.quote(CONTEXT)}", f"--question {shlex.quote(QUESTION)}"]
+    train_file = os.path.basename(paths["train_file"])
+    commands = {
+        "Ask the model; without --question it prompts": [f"ask.py {_shown(run)}", *asked],
+        "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [
+            f"serve.py {_shown(run)}"
+        ],
+        f"Train it further, on questions of your own in place of {train_file}: docs/squad.md": [
+            *(program, *flags)
+        ],
+    }
+    print("\nNext:")
+    for purpose, parts in commands.items():
+        print(f"\n# {purpose}\n{_command(*parts)}")
+
+
+def _command(*parts: str) -> str:
+    """Returns a Python command as it is typed in the project's folder."""
+    return f"{_shown(sys.executable)} " + " \\\n    ".join(parts)
+
+
+def _shown(path: str) -> str:
+    """Returns a path as a shell in the project's folder takes it."""
+    return shlex.quote(path.removeprefix(os.path.join(ROOT, "")))
+
+
+def _too_low(results: dict) -> str | None:
+    """Says which score is too low for a model that has learned; None if none is."""
+    limits = {"f1": LEAST_F1}
+    if "NoAns_f1" in results:
+        share = results["NoAns_total"] / results["total"]
+        limits = {"f1": 100 * max(share, 1 - share) + LEAST_MORE}
+        limits |= dict.fromkeys(("HasAns_f1", "NoAns_f1"), LEAST_OF_EACH)
+    for name, limit in limits.items():
+        if results[name] < limit:
+            return f"{name.replace('f1', 'F1')} is below {limit:g}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,267 @@
+"""Generates a small reading-comprehension data set about invented things, in SQuAD format.
+
+    python -m albert.demo.generate --output_dir DIR [--seed 1] [--train_articles N] \
+        [--dev_articles M]
+
+writes `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `train.txt` and
+`dev.txt`, a sentence a line: the same bytes for the same arguments, on any machine
+and any Python. An article is about an invented region, a paragraph about a thing found there.
+Which facts are told of it, in which order and in which of their wordings, is drawn by lot; so is
+which questions are asked, and how. `train-v2.0.json` and `dev-v2.0.json` ask besides for as many
+facts that are not told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from albert.core.errors import UserError
+from albert.core.files import open_atomically, write_json
+from albert.demo.relations import (
+    ASIDES,
+    FAMILY_ENDINGS,
+    FIRST_NAMES,
+    NOUNS,
+    PAIRS,
+    PLACE_ENDINGS,
+    RELATIONS,
+    SETTLEMENTS,
+    SYLLABLES,
+    TITLES,
+    TRIPLES,
+    TWO_WORDS,
+    UNITS,
+    Relation,
+)
+
+T = TypeVar("T")
+
+VERSIONS = ("1.1", "2.0")
+TRAIN_FILE, DEV_FILE = "train-v{}.json", "dev-v{}.json"
+TRAIN_TEXT, DEV_TEXT = "train.txt", "dev.txt"
+TRAIN_ARTICLES = 600
+DEV_ARTICLES = 20
+_PARAGRAPHS = 3
+_QUESTIONS = 4  # on a paragraph; in 2.0 as many again without an answer
+_MAX_REFERENCE_ANSWERS = 3
+# Of a name, until it counts as certain that none is left.
+_DRAWS = 10_000
+
+
+class Fact(NamedTuple):
+    """A relation with the value it has for a thing; all `answers` are right, the first is told."""
+
+    relation: Relation
+    answers: tuple[str, ...]
+
+
+class Lot:
+    """Draws by lot, from `Random.random` alone: the method whose sequence Python guarantees."""
+
+    def __init__(self, seed: str):
+        digest = hashlib.sha256(seed.encode()).digest()
+        self._random = random.Random(int.from_bytes(digest[:8], "big"))
+
+    def below(self, limit: int) -> int:
+        """Draws an integer in [0, limit)."""
+        return int(self._random.random() * limit)
+
+    def pick(self, items: Sequence[T]) -> T:
+        """Draws one of the items."""
+        return items[self.below(len(items))]
+
+    def some(self, items: Sequence[T], count: int) -> list[T]:
+        """Draws `count` different items in random order."""
+        left = list(items)
+        return [left.pop(self.below(len(left))) for _ in range(count)]
+
+
+class Writer:
+    """Writes articles; no name is given twice, whatever it is the name of."""
+
+    def __init__(self, lot: Lot, unanswerable: Lot | None = None):
+        """Prepares to write.
+
+        Args:
+          lot: decides everything that is in both versions.
+          unanswerable: decides which questions are added for 2.0; None for 1.1.
+        """
+        self._lot = lot
+        self._unanswerable = unanswerable
+        self._used = set()
+
+    def article(self, number: str, all_answers: bool) -> dict:
+        """Writes an article of a few paragraphs.
+
+        Args:
+          number: begins the ids of its questions.
+          all_answers: give questions all their reference answers, as development files do.
+        """
+        title = self._name()
+        paragraphs = [
+            self._paragraph(title, f"{number}-{p}", all_answers) for p in range(_PARAGRAPHS)
+        ]
+        return {"title": title, "paragraphs": paragraphs}
+
+    def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
+        """Returns a name that was not given before.
+
+        Raises:
+          UserError: there is none left, or hardly one.
+        """
+        for _ in range(_DRAWS):
+            name = self._lot.pick(SYLLABLES) + self._lot.pick(endings)
+            if name not in self._used:
+                self._used.add(name)
+                return name.capitalize()
+        raise UserError(
+            f"the names, of which there are {len(SYLLABLES) * len(endings)}, run out with so many "
+            "articles; ask for fewer with --train_articles or --dev_articles"
+        )
+
+    def _value(self, value_type: str) -> tuple[str, ...]:
+        """Draws a value of a type: the text as it is told, and other right answers."""
+        lot = self._lot
+        if value_type == "year":
+            return (str(1100 + lot.below(900)),)
+        if value_type in UNITS:
+            number = str(3 + lot.below(300))
+            return f"{number} {lot.pick(UNITS[value_type])}", number
+        if value_type in TWO_WORDS:
+            first, second = (lot.pick(words) for words in TWO_WORDS[value_type])
+            return f"{first} {second}", second
+        if value_type == "place":
+            before, name = lot.pick(SETTLEMENTS), self._name(PLACE_ENDINGS)
+        else:
+            before = lot.pick(("", "", *TITLES))
+            name = f"{lot.pick(FIRST_NAMES)} {self._name(FAMILY_ENDINGS)}"
+        return (before + name, name) if before else (name,)
+
+    def _paragraph(self, region: str, number: str, all_answers: bool) -> dict:
+        lot = self._lot
+        noun = lot.pick(NOUNS)
+        name = self._name()
+        thing = lot.pick((f"the {name} {noun}", name))
+        told = [Fact(r, self._value(r.value_type)) for r in lot.some(RELATIONS, 4 + lot.below(2))]
+        sentences = [*self._sentences(told, thing, noun), self._aside(thing)]
+        sentences = lot.some(sentences, len(sentences))
+        sentences.insert(0, f"{region} has a {noun} called {name}.")
+        context = " ".join(sentences)
+        asked = lot.some(told, _QUESTIONS)
+        questions = [
+            self._question(fact, thing, context, f"{number}-{q}", all_answers)
+            for q, fact in enumerate(asked)
+        ]
+        if self._unanswerable:
+            questions = [{**question, "is_impossible": False} for question in questions]
+            questions += self._unanswerable_questions(told, thing, context, number)
+        return {"context": context, "qas": questions}
+
+    def _unanswerable_questions(
+        self, told: list[Fact], thing: str, context: str, number: str
+    ) -> list[dict]:
+        """Asks for facts that are not told; one that is of the same type is a plausible answer."""
+        lot, of_types = self._unanswerable, {f.relation.value_type: f.answers[0] for f in told}
+        untold = [r for r in RELATIONS if r not in {f.relation for f in told}]
+        questions = []
+        for q, relation in enumerate(lot.some(untold, _QUESTIONS)):
+            plausible = [of_types[t] for t in [relation.value_type] if t in of_types]
+            questions.append(
+                {
+                    "id": f"sample-{number}-none{q}",
+                    "question": lot.pick(relation.questions).format(e=thing),
+                    "answers": [],
+                    "plausible_answers": [
+                        {"text": text, "answer_start": context.index(text)} for text in plausible
+                    ],
+                    "is_impossible": True,
+                }
+            )
+        return questions
+
+    def _sentences(self, facts: list[Fact], thing: str, noun: str) -> list[str]:
+        """Returns the facts in sentences of two or three."""
+        sentences, left = [], list(facts)
+        while left:
+            size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.below(2)
+            group, left = left[:size], left[size:]
+            clauses = [self._lot.pick(f.relation.clauses).format(v=f.answers[0]) for f in group]
+            pattern = self._lot.pick(PAIRS if size == 2 else TRIPLES)
+            subject = self._lot.pick((thing, f"the {noun}", f"this {noun}"))
+            words = dict(zip("abc", clauses, strict=False))
+            text = pattern.format(s=subject, t=subject, **words)
+            sentences.append(text[0].upper() + text[1:])
+        return sentences
+
+    def _aside(self, thing: str) -> str:
+        """Writes a sentence with the words of two questions and the answer of none."""
+        topics = [self._lot.pick(r.topics).format(e=thing) for r in self._lot.some(RELATIONS, 2)]
+        return self._lot.pick(ASIDES).format(x=topics[0], y=topics[1])
+
+    def _question(
+        self, fact: Fact, thing: str, context: str, number: str, all_answers: bool
+    ) -> dict:
+        text = self._lot.pick(fact.relation.questions).format(e=thing)
+        start = context.index(fact.answers[0])
+        answers = [
+            {"text": answer, "answer_start": start + fact.answers[0].index(answer)}
+            for answer in fact.answers[: _MAX_REFERENCE_ANSWERS if all_answers else 1]
+        ]
+        return {"id": f"sample-{number}", "question": text, "answers": answers}
+
+
+def generate(
+    seed: int,
+    train_articles: int = TRAIN_ARTICLES,
+    dev_articles: int = DEV_ARTICLES,
+    version: str = "1.1",
+) -> tuple[dict, dict]:
+    """Returns the training and the development file, as JSON objects; they share no name.
+
+    The files of both versions have the same paragraphs, and all questions of 1.1 are in 2.0.
+    """
+    writer = Writer(
+        Lot(f"sample {seed}"), Lot(f"sample {seed} unanswerable") if version == "2.0" else None
+    )
+    files = []
+    for split, count in (("train", train_articles), ("dev", dev_articles)):
+        data = [writer.article(f"{seed}-{split}-{i}", split == "dev") for i in range(count)]
+        files.append({"version": "v2.0" if version == "2.0" else "1.1", "data": data})
+    return files[0], files[1]
+
+
+def text_of(file: dict) -> str:
+    """Returns the paragraphs as text: a sentence a line, a blank line after each paragraph."""
+    paragraphs = (p["context"] for article in file["data"] for p in article["paragraphs"])
+    return "".join(paragraph.replace(". ", ".\n") + "\n\n" for paragraph in paragraphs)
+
+
+def main() -> None:
+    """Writes the files that the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output_dir", required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--train_articles", type=int, default=TRAIN_ARTICLES)
+    parser.add_argument("--dev_articles", type=int, default=DEV_ARTICLES)
+    flags = parser.parse_args()
+    for version in VERSIONS:
+        files = generate(flags.seed, flags.train_articles, flags.dev_articles, version)
+        for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
+            path = os.path.join(flags.output_dir, name.format(version))
+            write_json(path, content, indent=None)
+    for name, content in zip((TRAIN_TEXT, DEV_TEXT), files, strict=True):
+        with open_atomically(os.path.join(flags.output_dir, name)) as file:
+            file.write(text_of(content))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UserError as e:
+        sys.exit(f"sample.generate: error: {e}")

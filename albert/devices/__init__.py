@@ -1,0 +1,1 @@
+"""HPU, GPU and CPU: which one there is, and its operations."""

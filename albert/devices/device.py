@@ -1,0 +1,129 @@
+"""The device of this process: an HPU (Gaudi), a GPU or the CPU, and why."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.devices import habana
+from albert.distributed import collectives
+
+_NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
+_GPU_INSTALL = "install requirements-gpu.txt and NVIDIA's driver"
+_INSIST = "--device=cpu insists on the CPU"
+
+
+class Device(NamedTuple):
+    """What this process computes on ("hpu", "gpu" or "cpu"), and why that."""
+
+    kind: str
+    reason: str
+
+
+_device = Device("cpu", "nothing else was chosen")
+
+
+def find(wanted: str) -> Device:
+    """Returns the device for a value of --device; "auto" takes the first of HPU, GPU and CPU.
+
+    Raises:
+      UserError: what was asked for is not there, or "auto" finds cards that cannot be used; names
+        what is missing.
+    """
+    if wanted == "cpu":
+        return Device("cpu", "--device=cpu")
+    no_hpu = habana.why_not() if wanted in ("auto", "hpu") else None
+    if wanted in ("auto", "hpu") and no_hpu is None:
+        return Device("hpu", f"{habana.PACKAGE} and {habana.count_cards()} cards are there")
+    if wanted == "hpu":
+        raise UserError(f"--device=hpu: {no_hpu}")
+    if wanted == "auto" and habana.count_cards():
+        raise UserError(
+            f"--device=auto: Gaudi cards here ({habana.count_cards()}) cannot be used: {no_hpu}; "
+            f"{_INSIST}"
+        )
+    gpus = len(tf2.config.list_physical_devices("GPU"))
+    if gpus:
+        return Device("gpu", f"TensorFlow sees {gpus}")
+    if wanted == "gpu":
+        raise UserError(
+            f"--device=gpu: TensorFlow sees no GPU; {_GPU_INSTALL}, or choose another device"
+        )
+    if cards := count_nvidia_cards():
+        raise UserError(
+            f"--device=auto: NVIDIA cards here ({cards}) cannot be used: TensorFlow "
+            f"{tf2.__version__} sees none; {_GPU_INSTALL}; {_INSIST}"
+        )
+    return Device("cpu", "no Gaudi card, no GPU found")
+
+
+def count_nvidia_cards() -> int:
+    """Counts the NVIDIA cards that this process may open, unless the user has hidden them.
+
+    In a container the driver's own files in /proc are also there for cards that it does not have.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return 0
+    return sum(os.access(file, os.R_OK | os.W_OK) for file in glob.glob(_NVIDIA_DEVICE_FILES))
+
+
+def choose(wanted: str) -> None:
+    """Makes `find(wanted)` the device of this process and logs it; nothing is loaded yet."""
+    global _device
+    _device = find(wanted)
+    tf.logging.info("Device: %s (%s)", _device.kind.upper(), _device.reason)
+
+
+def prepare() -> None:
+    """Loads what the device needs, before any graph is built; the card is that of the local rank.
+
+    Raises:
+      UserError: it does not load, or this host has more workers than cards.
+    """
+    if is_hpu():
+        workers, cards = collectives.local_size(), habana.count_cards()
+        if workers > cards:
+            raise UserError(
+                f"{workers} workers on this host, which has {cards} Gaudi cards; each needs one"
+            )
+        # The bridge takes the card of this rank from the variables that mpirun sets.
+        habana.load()
+        return
+    gpus = tf2.config.list_physical_devices("GPU")
+    own = gpus[collectives.local_rank() % len(gpus)] if gpus and _device.kind == "gpu" else None
+    tf2.config.set_visible_devices([own] if own else [], "GPU")
+    if own:
+        tf2.config.experimental.set_memory_growth(own, True)
+
+
+@contextlib.contextmanager
+def as_cpu() -> Iterator[None]:
+    """Builds graphs as for the CPU meanwhile, for use elsewhere."""
+    global _device
+    _device, before = Device("cpu", "for another machine"), _device
+    try:
+        yield
+    finally:
+        _device = before
+
+
+def chosen() -> Device:
+    """Returns the device of this process, and why that one."""
+    return _device
+
+
+def kind() -> str:
+    """Returns "hpu", "gpu" or "cpu"."""
+    return _device.kind
+
+
+def is_hpu() -> bool:
+    """Tells whether this process computes on a Gaudi card, on which every shape is to be static."""
+    return _device.kind == "hpu"

@@ -1,0 +1,140 @@
+"""Habana's TensorFlow bridge: what it needs, loading it, and its fused operations.
+
+The one module that imports `habana_frameworks`. Without a driver the bridge loads its operations
+and then fails; graphs with them can be built all the same, and that is what the tests do.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.metadata
+import os
+import sys
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from albert.core import estimators
+from albert.core.errors import UserError
+
+PACKAGE = "habana-tensorflow"
+# What the release of the bridge that is on PyPI accepts.
+_PYTHON, _TENSORFLOW = (3, 10), "2.15.0"
+_INSTALL = "install requirements-gaudi.txt in an environment of CPython 3.10"
+_DRIVER_FILES = ("/sys/module/habanalabs", "/sys/class/accel/accel*/device/driver_ver")
+# Newer drivers use the kernel's folder for accelerators of all makers, of which only Gaudi cards
+# say their type so. A container may see the type of a card whose device it does not have.
+_DEVICE_FILES = ("/dev/accel/accel[0-9]*", "/dev/hl[0-9]*")
+_TYPE_FILE = "/sys/class/accel/{}/device/device_type"
+
+_ops: Any = None
+
+
+def installed_version(package: str = PACKAGE) -> str | None:
+    """Returns the version of the bridge, or of another package, here; None without it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def driver_version() -> str | None:
+    """Returns the version of the habanalabs driver, None if there is none or it does not say."""
+    for path in sorted(glob.glob("/sys/class/accel/accel*/device/driver_ver")):
+        with open(path, encoding="ascii") as file:
+            return file.readline().strip()
+    return None
+
+
+def count_cards() -> int:
+    """Counts the Gaudi cards that this machine or container has."""
+    new, old = map(glob.glob, _DEVICE_FILES)
+    return len(old) + sum(bool(glob.glob(_TYPE_FILE.format(os.path.basename(d)))) for d in new)
+
+
+def why_not() -> str | None:
+    """Says what is missing to run on a card here, and what to do about it; None if nothing is."""
+    if sys.version_info[:2] != _PYTHON:
+        python = ".".join(map(str, sys.version_info[:3]))
+        return f"{PACKAGE} needs CPython 3.10, this is {python}; {_INSTALL}"
+    if installed_version() is None:
+        return f"the package {PACKAGE} is not installed; {_INSTALL}"
+    if tf.__version__ != _TENSORFLOW:
+        return (
+            f"{PACKAGE} {installed_version()} needs TensorFlow {_TENSORFLOW}, this is "
+            f"{tf.__version__}; {_INSTALL}"
+        )
+    if not any(map(glob.glob, _DRIVER_FILES)):
+        return "the habanalabs driver is not loaded; see Habana's installation guide"
+    if not count_cards():
+        return "there is no Gaudi card, or this container does not see it"
+    return None
+
+
+def load() -> None:
+    """Loads the bridge, before any graph is built.
+
+    Raises:
+      UserError: it does not load.
+    """
+    try:
+        load_operations()
+    except (ImportError, AttributeError, RuntimeError, tf.errors.OpError) as e:
+        raise UserError(f"{PACKAGE} cannot be loaded: {e}") from e
+
+
+def load_operations() -> None:
+    """Loads the bridge as far as it goes; its operations are there even if this raises.
+
+    Raises:
+      AttributeError: there is no driver, so that the bridge cannot tell the device's type.
+    """
+    global _ops
+    from habana_frameworks.tensorflow import habana_ops, load_habana_module
+
+    # Legacy variables have no kernels on the device.
+    tf.enable_resource_variables()
+    try:
+        load_habana_module()
+    finally:
+        if habana_ops.is_initialized and _ops is None:
+            _ops = habana_ops
+            tf.RegisterGradient("HabanaDropout")(_dropout_gradient)
+
+
+def estimator_class() -> type[estimators.Estimator]:
+    """Returns Habana's estimator, which places the iterator of the input on the device."""
+    from habana_frameworks.tensorflow import HabanaEstimator
+
+    return HabanaEstimator
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
+    """Applies layer normalization over the last axis, as one operation."""
+    normalized, _, _ = _ops.habana_layer_norm(
+        x=x,
+        beta=beta,
+        gamma=gamma,
+        axes=tf2.make_tensor_proto([x.shape.ndims - 1]),
+        epsilon=tf2.make_tensor_proto(epsilon, tf.float32),
+    )
+    return normalized
+
+
+def gelu(x: tf.Tensor, approximate: bool = True) -> tf.Tensor:
+    """Applies GELU as one operation, in its tanh form or exactly."""
+    return _ops.habana_gelu(x, approximate=approximate)[0]
+
+
+def dropout(x: tf.Tensor, rate: float, seed: int, seed2: int) -> tf.Tensor:
+    """Applies dropout as one operation; masks follow the seeds (none if both are 0) alone."""
+    ratio = tf2.make_tensor_proto(rate, tf.float32)
+    return _ops.habana_dropout(x, ratio=ratio, seed=seed, seed2=seed2)[0]
+
+
+def _dropout_gradient(operation: tf.Operation, gradient: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+    """Computes the gradient, for which the bridge has an operation that it does not register."""
+    return _ops.habana_dropout_grad(
+        x=gradient, mask=operation.outputs[1], ratio=operation.get_attr("ratio")
+    )

@@ -1,0 +1,371 @@
+"""The workers of a job that `mpirun` or another launcher has started, and what they do together.
+
+Rank and size come from the launcher's environment, so that they are known before anything is
+connected: files are read and feature files made, in forked processes too, before MPI starts.
+`connect` is the first moment at which workers wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import socket
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.core import signals
+from albert.core.errors import FlagError, UserError
+from albert.distributed import launcher
+from albert.distributed.launcher import (  # noqa: F401  What asks for the workers asks for these as well.
+    Worker,
+    is_first,
+    label,
+    let_rank_0_go_first,
+)
+
+# Each worker's communication asks the others' every millisecond and spins until they answer, which
+# on a core of its own costs a third of the time: let it yield, and ask every 50 ms. Vectors are
+# joined already, so that nothing is gained by copying several together.
+_SPARING = {
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "HOROVOD_CYCLE_TIME": "50",
+    "HOROVOD_FUSION_THRESHOLD": "0",
+}
+_INSTALL = "`make horovod` installs it"
+# Gradients are sent in vectors of at most this size, as soon as those of one are there. From 32 MB
+# on Open MPI's reduce-scatter takes 3 times as long a byte: it gets fresh memory for each vector.
+_VECTOR_BYTES = 16 << 20
+
+
+_worker = Worker()
+_horovod = None
+
+
+def start(use_horovod: bool) -> None:
+    """Makes this process a worker of its job; nobody is waited for yet.
+
+    Raises:
+      FlagError: a launcher started several processes that would not work together.
+      UserError: Horovod is not installed.
+    """
+    global _worker
+    if not use_horovod:
+        started = launcher.started
+        if started.size > 1:
+            raise FlagError(
+                f"{started.launcher} started {started.size} processes, but --use_horovod is off: "
+                "each would do the whole job and overwrite the others' files; add "
+                "--use_horovod=true or start one"
+            )
+        return
+    try:
+        # Its TensorFlow part not before `connect`: Habana's must find the bridge loaded.
+        import horovod  # noqa: F401
+    except ImportError as e:
+        raise UserError(f"--use_horovod=true needs Horovod ({e}); {_INSTALL}") from e
+    if launcher.started.launcher is None:
+        tf.logging.warning("--use_horovod=true without mpirun: this is the only worker")
+    _worker = launcher.started
+
+
+def description() -> str:
+    """Returns the version of Horovod and what it was built with, or how to install it."""
+    if importlib.util.find_spec("horovod") is None:
+        return f"not installed; {_INSTALL}"
+    try:
+        import horovod
+        import horovod.tensorflow as hvd
+    except ImportError as e:
+        return f"cannot be loaded ({e}); {_INSTALL}"
+    ways = {"MPI": hvd.mpi_built(), "Gloo": hvd.gloo_built(), "NCCL": hvd.nccl_built()}
+    built = ", ".join(name for name, is_built in ways.items() if is_built) or "nothing"
+    return f"{horovod.__version__}, built with {built}"
+
+
+def connect(on_cpu: bool = True) -> None:
+    """Waits for the other workers; from here on they must all do the same collective work.
+
+    Args:
+      on_cpu: the cores that communication would spin on are those that compute.
+
+    Raises:
+      UserError: Horovod does not load, or sees other workers than the launcher has announced.
+    """
+    global _horovod
+    if size() == 1:
+        return
+    for name, value in _SPARING.items() if on_cpu else ():
+        os.environ.setdefault(name, value)
+    try:
+        import horovod.tensorflow as _horovod
+    except ImportError as e:
+        raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e
+    _horovod.init()
+    # MPI takes some for itself.
+    signals.handle_again()
+    if (_horovod.rank(), _horovod.size()) != (rank(), size()):
+        raise UserError(
+            f"{_worker.launcher} started worker {rank()} of {size()}, Horovod sees worker "
+            f"{_horovod.rank()} of {_horovod.size()}: was it built with this MPI? {_INSTALL}"
+        )
+    tf.logging.info("%d workers", size())
+
+
+def rank() -> int:
+    """Returns the number of this worker, from 0."""
+    return _worker.rank
+
+
+def local_rank() -> int:
+    """Returns the number of this worker among those of its host, from 0."""
+    return _worker.local_rank
+
+
+def local_size() -> int:
+    """Returns the number of workers on this host."""
+    return _worker.local_size
+
+
+def size() -> int:
+    """Returns the number of workers."""
+    return _worker.size
+
+
+@contextlib.contextmanager
+def as_if(workers: int) -> Iterator[None]:
+    """Lets `size` be another in the block, to plan a job that is not this one."""
+    global _worker
+    actual = _worker
+    _worker = actual._replace(size=workers)
+    try:
+        yield
+    finally:
+        _worker = actual
+
+
+def is_chief() -> bool:
+    """Tells whether this worker is number 0, the one that writes."""
+    return rank() == 0
+
+
+def is_habanas() -> bool:
+    """Tells whether the Horovod of this environment is Habana's."""
+    try:
+        importlib.metadata.version("habana-horovod")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
+    """Returns the means of dense float32 tensors over the workers.
+
+    The tensors are joined to few long vectors, in their order: one vector is sent faster than many
+    small ones, its sum does not depend on which of them is ready first, and unlike Horovod's
+    grouped all-reduce it has a kernel on every device. All operations are in a name scope of their
+    own, `mean_over_workers`, by which a bfloat16 configuration can tell them from the model's.
+
+    Args:
+      tensors: of known shapes, the same on every worker.
+      dtype: what they are sent as, instead of float32.
+    """
+    if size() == 1:
+        return list(tensors)
+    # Workers find each other's tensors by the names.
+    name = f"{tensors[0].op.name}_and_{len(tensors) - 1}".replace("/", "_")
+    results = []
+    with tf.name_scope("mean_over_workers"):
+        for number, group in enumerate(groups(tensors)):
+            results += _mean_of_group(group, dtype, f"{name}_{number}")
+    return results
+
+
+def total(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the sum over the workers of a small tensor, which stays on the host."""
+    if size() == 1:
+        return tensor
+    with tf.device("/cpu:0"):
+        return _horovod.allreduce(tensor, op=_horovod.Sum, name=f"total_{tensor.op.name}")
+
+
+def share_of_mean(
+    tensors: Sequence[tf.Tensor], name: str, dtype: tf.DType | None = None
+) -> tf.Tensor:
+    """Returns this worker's share of the mean over the workers of float32 tensors.
+
+    They are joined to a vector, with zeros up to a multiple of the number N of workers, of which
+    worker r gets the r-th of N shares, from 0. Half of what `mean` sends is sent; `whole`, which
+    gives the vector from its shares, sends as much. A vector of a large tensor is sent in parts.
+
+    Args:
+      tensors: of known shapes, the same on every worker.
+      name: by which workers find each other's vectors.
+      dtype: what they are sent as, instead of float32.
+    """
+    with tf.name_scope("mean_over_workers"):
+        length = sum(tensor.shape.num_elements() for tensor in tensors)
+        share = -(-length // size())
+        vector = joined(tensors, share * size())
+        if dtype:
+            vector = tf.cast(vector, dtype)
+        most = _VECTOR_BYTES // (vector.dtype.size * size())
+        widths = [min(most, share - start) for start in range(0, share, most)]
+        parts = tf.split(tf.reshape(vector, [size(), share]), widths, axis=1)
+        # Not their average: Habana's Horovod would not divide on the card.
+        sums = [
+            _horovod.reducescatter(part, op=_horovod.Sum, name=f"{name}/{number}")
+            for number, part in enumerate(parts)
+        ]
+        sums = tf.reshape(tf.concat(sums, axis=1), [share])
+        return tf.cast(sums, tensors[0].dtype) / size()
+
+
+def joined(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor:
+    """Returns the values of tensors one after the other, with zeros up to a length."""
+    flat = [tf.reshape(tensor, [tensor.shape.num_elements()]) for tensor in tensors]
+    missing = (length or 0) - sum(tensor.shape[0] for tensor in flat)
+    return tf.concat([*flat, tf.zeros([missing])] if missing > 0 else flat, axis=0)
+
+
+def whole(share: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns all workers' shares of a vector, one after the other."""
+    vector = _horovod.allgather(share, name=name)
+    vector.set_shape([share.shape[0] * size()])
+    return vector
+
+
+def from_rank_0(tensor: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns what a tensor is on rank 0."""
+    return _horovod.broadcast(tensor, 0, name=name)
+
+
+def _mean_of_group(
+    tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
+) -> list[tf.Tensor]:
+    """Returns the means of tensors that are sent as one vector."""
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
+    vector = joined(tensors)
+    if dtype:
+        vector = tf.cast(vector, dtype)
+    vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), tensors[0].dtype)
+    parts = tf.split(vector, sizes)
+    return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
+
+
+def groups(
+    tensors: Sequence[tf.Tensor], most_bytes: int | None = None
+) -> Iterable[list[tf.Tensor]]:
+    """Yields neighbours that fit into some bytes together, or a single larger tensor.
+
+    Args:
+      tensors: or variables, of known shapes.
+      most_bytes: how many; None for those of a vector.
+    """
+    most, group, used = most_bytes or _VECTOR_BYTES, [], 0
+    for tensor in tensors:
+        needed = tensor.shape.num_elements() * tensor.dtype.size
+        if group and used + needed > most:
+            yield group
+            group, used = [], 0
+        group.append(tensor)
+        used += needed
+    if group:
+        yield group
+
+
+class _StartAlike(tf.train.SessionRunHook):
+    """Gives every worker's variables the values of rank 0's when a session begins.
+
+    As Horovod's `BroadcastGlobalVariablesHook`, which it has up to TensorFlow 2.15 only.
+    """
+
+    def begin(self) -> None:
+        self._broadcast = _horovod.broadcast_global_variables(0)
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        session.run(self._broadcast)
+
+
+def starting_hooks() -> list[tf.train.SessionRunHook]:
+    """Returns hooks that give all workers' variables rank 0's values when a session begins."""
+    return [_StartAlike()] if size() > 1 else []
+
+
+def share(value: Any) -> Any:
+    """Returns rank 0's `value`, which JSON can hold, on every worker; the others' is ignored."""
+    if size() == 1:
+        return value
+    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    length = np.array([len(content)], np.int64)
+    length = _run(lambda t: _horovod.broadcast(t, 0, name="shared_length"), length)
+    if not is_chief():
+        content = np.zeros(length, np.uint8)
+    content = _run(lambda t: _horovod.broadcast(t, 0, name="shared_value"), content)
+    return json.loads(content.tobytes())
+
+
+def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
+    """Returns every worker's arrays, by rank; they may differ in length and number.
+
+    Args:
+      arrays: of one dimension; may be none.
+      dtype: theirs, the same on every worker.
+    """
+    if size() == 1:
+        return [list(arrays)]
+    counts, lengths, values = (
+        _run(lambda t, name=name: _horovod.allgather(t, name=name), array)
+        for name, array in (
+            ("gathered_count", np.array([len(arrays)], np.int64)),
+            ("gathered_lengths", np.array([len(a) for a in arrays], np.int64)),
+            ("gathered_values", np.concatenate([np.zeros(0, dtype), *arrays])),
+        )
+    )
+    all_arrays = iter(np.split(values, np.cumsum(lengths)[:-1]))
+    return [[next(all_arrays) for _ in range(count)] for count in counts]
+
+
+def gather_json(value: Any) -> list[Any]:
+    """Returns every worker's `value`, which JSON can hold, by rank."""
+    if size() == 1:
+        return [value]
+    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    return [json.loads(arrays[0].tobytes()) for arrays in gather([content], np.dtype(np.uint8))]
+
+
+def check_alike(facts: dict[str, Any]) -> None:
+    """Checks that all workers have the same facts, which JSON can hold.
+
+    Raises:
+      UserError: they do not; names the first rank that differs, and in what.
+    """
+    (first_host, first), *others = gather_json([socket.gethostname(), facts])
+    for rank, (host, found) in enumerate(others, start=1):
+        for name in sorted(first.keys() | found.keys()):
+            if found.get(name) != first.get(name):
+                raise UserError(
+                    f"rank {rank} on {host} differs from rank 0 on {first_host} in {name} "
+                    f"({_short(found.get(name))}, not {_short(first.get(name))}); all hosts need "
+                    "the same files and flags"
+                )
+
+
+def _short(value: Any) -> str:
+    """Shortens a value for a message."""
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
+    """Returns the result of a collective operation on an array, without any accelerator."""
+    with tf.Graph().as_default(), tf.device("/cpu:0"):
+        given = tf.placeholder(array.dtype, [None])
+        result = collective(given)
+        with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
+            return session.run(result, {given: array})

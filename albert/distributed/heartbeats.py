@@ -1,0 +1,133 @@
+"""Names a worker that does not answer any more: a stopped process, a host that hangs.
+
+The others would wait for it in their next common operation, for ever and without a word: Horovod's
+own check for stalled workers waits with them. So every worker has a connection to rank 0 over which
+both sides send a byte every few seconds, from a thread of its own.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import secrets
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import tensorflow.compat.v1 as tf
+
+from albert.distributed import collectives
+
+# Seconds.
+_TO_CONNECT = 10.0
+_BETWEEN_BEATS = 2.0
+# From Linux's <linux/sockios.h>: the address of a network interface.
+_SIOCGIFADDR = 0x8915
+
+
+def start(limit: float, end: Callable[[str], None]) -> None:
+    """Watches the other workers from now on; to be called by all when they are connected.
+
+    Args:
+      limit: seconds of silence after which a worker is given up; 0 to watch nobody.
+      end: ends this process, given what is wrong.
+    """
+    if collectives.size() == 1 or not limit:
+        return
+    peers = _accepted() if collectives.is_chief() else _connected()
+    threading.Thread(target=_watch, args=(peers, limit, end), daemon=True).start()
+
+
+def _accepted() -> dict[socket.socket, str]:
+    """Returns rank 0's connections, with the names of those at the other ends."""
+    peers, secret = {}, secrets.token_hex(8)
+    with socket.create_server(("", 0)) as server:
+        server.settimeout(_TO_CONNECT)
+        collectives.share([[*_own_addresses()], server.getsockname()[1], secret, _name()])
+        try:
+            while len(peers) < collectives.size() - 1:
+                connection, _ = server.accept()
+                connection.settimeout(_TO_CONNECT)
+                greeting = connection.recv(256).decode(errors="replace")
+                if greeting.startswith(secret):
+                    peers[connection] = greeting.removeprefix(secret)
+        except OSError:
+            tf.logging.warning(
+                "%d of %d workers cannot be watched: they have no connection to rank 0",
+                collectives.size() - 1 - len(peers),
+                collectives.size(),
+            )
+    return peers
+
+
+def _connected() -> dict[socket.socket, str]:
+    """Returns another rank's connection to rank 0."""
+    addresses, port, secret, name = collectives.share(None)
+    for address in addresses:
+        try:
+            connection = socket.create_connection((address, port), _TO_CONNECT / len(addresses))
+            connection.sendall((secret + _name()).encode())
+            return {connection: name}
+        except OSError:
+            continue
+    return {}
+
+
+def _name() -> str:
+    return f"rank {collectives.rank()} on {socket.gethostname()}"
+
+
+def _own_addresses() -> Iterator[str]:
+    """Yields the IPv4 addresses of this host, its own before those that others can reach."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, interface in socket.if_nameindex():
+            request = array.array("B", struct.pack("256s", interface.encode()[:15]))
+            try:
+                fcntl.ioctl(any_socket, _SIOCGIFADDR, request)
+            except OSError:
+                continue
+            yield socket.inet_ntoa(request[20:24].tobytes())
+
+
+def _watch(peers: dict[socket.socket, str], limit: float, end: Callable[[str], None]) -> None:
+    """Sends and receives, until a worker is silent for too long."""
+    heard = dict.fromkeys(peers, time.monotonic())
+    interval = min(_BETWEEN_BEATS, limit / 3)
+    before = time.monotonic()
+    while peers:
+        for connection in _beat(peers, heard):
+            # It has ended; the launcher sees to that.
+            del peers[connection], heard[connection]
+        time.sleep(interval)
+        now = time.monotonic()
+        if now - before > 2 * interval + 1:
+            # It was this process that was stopped.
+            heard = dict.fromkeys(peers, now)
+        before = now
+        for connection, last in heard.items():
+            if now - last > limit:
+                end(f"{peers[connection]} has not answered for {now - last:.0f} s")
+
+
+def _beat(
+    peers: dict[socket.socket, str], heard: dict[socket.socket, float]
+) -> list[socket.socket]:
+    """Sends a byte to all, notes who has sent some; returns the connections that are closed."""
+    closed = []
+    for connection in peers:
+        try:
+            connection.setblocking(False)
+            if select.select([connection], [], [], 0)[0]:
+                if not connection.recv(1 << 16):
+                    raise ConnectionResetError
+                heard[connection] = time.monotonic()
+            connection.send(b".")
+        except BlockingIOError:
+            # It takes nothing, and will not have sent anything either.
+            continue
+        except OSError:
+            closed.append(connection)
+    return closed

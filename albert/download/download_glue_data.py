@@ -1,0 +1,155 @@
+"""Fetches the data of GLUE's tasks into a folder a task, checked against their published hashes."""
+
+import argparse
+import logging
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from albert.core.errors import UserError
+from albert.download.archive import ArchiveError, install, new_folder
+from albert.download.command import add_option, new_parser, run_command
+from albert.download.fetch import fetch, making
+from albert.download.mrpc import read_pairs, write_glue_layout
+from albert.download.published import PUBLISHED
+
+logger = logging.getLogger(__name__)
+
+_ZIPPED = ("CoLA", "SST-2", "QQP", "STS-B", "MNLI", "QNLI", "RTE", "WNLI")
+# By the task's folder.
+_ARCHIVES = {task: f"{task}.zip" for task in _ZIPPED}
+_ARCHIVES |= {"QQP": "QQP-clean.zip", "QNLI": "QNLIv2.zip"}
+TASKS = [*_ARCHIVES, "diagnostic", "MRPC"]
+_PARTS = {
+    "MNLI": ["train", *(f"{p}_{k}matched" for p in ("dev", "test") for k in ("", "mis"))],
+    "diagnostic": ["diagnostic"],
+}
+_MRPC_FILES = ["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]
+_MRPC_DEV_IDS = "mrpc_dev_ids.tsv"
+
+_EXAMPLE = """example:
+  python3 download/download_glue_data.py --data_dir data/glue --tasks MRPC,CoLA
+
+A task whose folder is there already is left as it is.
+"""
+
+
+def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
+    """Brings a task's files into its folder below `data_dir`; a folder that is there stays.
+
+    Args:
+        task: one of `TASKS`.
+        data_dir: made if need be.
+        mirror: folder on the web that has all files, None for their publishers'.
+        path_to_mrpc: folder with MRPC's two files; None to fetch them.
+
+    Raises:
+        UserError: a file cannot be fetched or lacks what it should hold, a folder that is there
+            lacks a file, or the disk cannot be written.
+    """
+    target = data_dir / task
+    with making(target):
+        if os.path.lexists(target):
+            if missing := _missing_file(target):
+                raise UserError(f"{target} is there already, but has no {missing}; move it away")
+            logger.info("%s: already there; kept", target)
+        elif task in _ARCHIVES:
+            file = PUBLISHED[_ARCHIVES[task]].on(mirror)
+            archive = data_dir / _ARCHIVES[task]
+            install(file.url, archive, target, _keep_parts, sha256=file.sha256, size=file.size)
+        else:
+            with new_folder(target) as folder:
+                if task == "MRPC":
+                    _make_mrpc(folder, mirror, path_to_mrpc)
+                else:
+                    _fetch("AX.tsv", folder / "diagnostic.tsv", mirror)
+            logger.info("%s: ready", target)
+
+
+def _fetch(name: str, path: Path, mirror: str | None) -> None:
+    file = PUBLISHED[name].on(mirror)
+    fetch(file.url, path, file.sha256, file.size)
+
+
+def _missing_file(folder: Path) -> str | None:
+    """Returns the first file that a task's folder lacks, None for none."""
+    names = [f"{part}.tsv" for part in _PARTS.get(folder.name, ["train", "dev", "test"])]
+    return next((name for name in names if not (folder / name).is_file()), None)
+
+
+def _keep_parts(folder: Path, _: str) -> None:
+    """Removes what an archive holds besides .tsv files, such as the originals, which are large."""
+    if missing := _missing_file(folder):
+        raise ArchiveError(f"{folder.name}/{missing} is not in it")
+    for item in folder.iterdir():
+        if item.is_dir():
+            shutil.rmtree(item)
+        elif item.suffix != ".tsv":
+            item.unlink()
+
+
+def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
+    """Brings MRPC into GLUE's layout.
+
+    The pairs that GLUE keeps for development are in a list of its own, which is fetched unless it
+    is in `path_to_mrpc` too. Where files are given and the list cannot be had, every tenth pair
+    is taken instead, with a warning.
+    """
+    if path_to_mrpc is None:
+        for name in _MRPC_FILES:
+            _fetch(name, folder / name, mirror)
+    train, test = (read_pairs((path_to_mrpc or folder) / name) for name in _MRPC_FILES)
+    ids_file = folder / "dev_ids.tsv"
+    given = [path_to_mrpc / n for n in (_MRPC_DEV_IDS, ids_file.name) if path_to_mrpc]
+    found = next((path for path in given if path.is_file()), None)
+    try:
+        if found:
+            shutil.copyfile(found, ids_file)
+        else:
+            _fetch(_MRPC_DEV_IDS, ids_file, mirror)
+    except UserError as error:
+        if path_to_mrpc is None:
+            raise
+        logger.warning(
+            "warning: GLUE's list of development pairs cannot be had (%s). Every tenth pair is "
+            "taken instead: scores are not comparable with published ones. For GLUE's own split "
+            "put %s into %s, remove the folder %s and run again",
+            *(error, _MRPC_DEV_IDS, path_to_mrpc, folder.name),
+        )
+    write_glue_layout(train, test, ids_file if ids_file.exists() else None, folder)
+
+
+def _task_names(text: str) -> list[str]:
+    """Returns the tasks that are named with commas between them, or all; an argparse type."""
+    known = {name.lower(): name for name in TASKS} | {"sst": "SST-2", "sts": "STS-B"}
+    if text.lower() == "all":
+        return TASKS
+    names = [name.strip().lower() for name in text.split(",")]
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} is no task; there are all, {', '.join(TASKS)}"
+        )
+    return [known[name] for name in names]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(__doc__, _EXAMPLE)
+    add_option(parser, "data_dir", default=Path("glue_data"))
+    text = f"all, or some of {', '.join(TASKS)}, with commas (default: all)"
+    parser.add_argument("--tasks", type=_task_names, default="all", metavar="NAMES", help=text)
+    text = f"folder with {' and '.join(_MRPC_FILES)} (default: fetched)"
+    parser.add_argument("--path_to_mrpc", metavar="DIR", help=text)
+    add_option(parser, "base_url")
+    return parser
+
+
+def main() -> None:
+    args = _parser().parse_args()
+    mrpc = Path(args.path_to_mrpc) if args.path_to_mrpc else None
+    for task in args.tasks:
+        download_task(task, args.data_dir, args.base_url, mrpc)
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

@@ -1,0 +1,229 @@
+"""Fetches a file over HTTP so that a broken line costs only what is still missing."""
+
+import contextlib
+import json
+import logging
+import os
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import requests
+import urllib3
+from tqdm import tqdm
+
+from albert.core.errors import UserError
+from albert.core.files import flush, sha256_of, write_json
+from albert.download.command import printable
+
+logger = logging.getLogger(__name__)
+
+_CHUNK = 1 << 16  # bytes
+_LOG_EVERY = 10.0  # seconds between progress lines where there is no terminal
+_TRIES = 6  # in a row, without a new byte
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds; they double in between
+_TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
+
+
+class _Transient(Exception):
+    """A failure that may be gone at the next try."""
+
+    wait = 0.0  # seconds, that the server asked for
+
+
+@contextlib.contextmanager
+def making(path: Path) -> Iterator[None]:
+    """Lets one process at a time make `path`, and its folder, and others wait for that.
+
+    Raises:
+        UserError: the system refuses to read or write something in the block.
+    """
+    lock = filelock.FileLock(f"{path}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _acquire(lock, path)
+        try:
+            yield
+        finally:
+            if lock.is_locked:
+                os.unlink(lock.lock_file)
+                lock.release()
+    except OSError as error:
+        advice = "check this path, your permissions and the room on the disk, and run again"
+        raise UserError(f"{error.filename or path}: {error.strerror}; {advice}") from error
+
+
+def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        logger.info("waiting for another process that makes %s", path)
+        lock.acquire()
+    except OSError as error:  # the file system has no locks, or is read-only, which may be no harm
+        logger.info("%s cannot be locked (%s); going on", path, error.strerror)
+
+
+def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = None) -> str:
+    """Fetches `url` into `path`, and returns its SHA-256 in hexadecimal.
+
+    A file that is there is replaced once the new one is proven.
+
+    The bytes so far lie in `path` + ".part" and are taken up by the next call, in this process
+    or another; `making` keeps others away meanwhile.
+
+    Args:
+        url: http or https address.
+        path: the file to make, in a folder that is there.
+        sha256: expected hash, in hexadecimal, or None for no check.
+        size: expected length in bytes, or None for no check beyond what the server announces.
+
+    Raises:
+        UserError: the server refuses, the network stays down, or the content is not the expected
+            one (the ".part" is removed).
+        OSError: the file cannot be written.
+    """
+    part = _Part(path, url)
+    failures, longest = 0, part.length()
+    while True:
+        try:
+            _receive_rest(part, size)
+            break
+        except _Transient as error:
+            # A line that breaks often but brings something each time may take as long as it
+            # needs; a server that always cuts at the same byte may not.
+            failures = 1 if part.length() > longest else failures + 1
+            longest = max(longest, part.length())
+            if failures >= _TRIES:
+                advice = f"gave up after {_TRIES} tries in a row; check the network, and run again"
+                raise UserError(f"{url}: {error}; {advice}") from error
+            wait = min(max(_FIRST_WAIT * 2 ** (failures - 1), error.wait), _LONGEST_WAIT)
+            logger.info("%s: %s; trying again in %.3g s", url, error, wait)
+            time.sleep(wait)
+    length, found = part.length(), sha256_of(str(part.path))
+    for what, actual, expected in (("length", length, size), ("SHA-256", found, sha256)):
+        if expected not in (None, actual):
+            part.remove()
+            problem = f"{what} is {actual}, expected {expected}; nothing is kept"
+            raise UserError(f"{url}: {problem}; run again, or take another mirror")
+    flush(str(part.path))
+    os.replace(part.path, path)
+    part.note.unlink(missing_ok=True)
+    return found
+
+
+class _Part:
+    """The bytes so far (".part"), and beside them what tells one version of the file on the
+    server from the next (".part.json": the URL and its ETag or Last-Modified)."""
+
+    def __init__(self, path: Path, url: str):
+        self.path, self.note, self.url = Path(f"{path}.part"), Path(f"{path}.part.json"), url
+
+    def length(self) -> int:
+        """Returns the number of bytes so far."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def version(self) -> tuple[str, str]:
+        """Returns the header and value that name the version these bytes are of, or ""s."""
+        try:
+            note = json.loads(self.note.read_text(encoding="utf-8"))
+            return (note["header"], note["value"]) if note["url"] == self.url else ("", "")
+        except (OSError, ValueError, KeyError, TypeError):
+            return "", ""
+
+    def remove(self) -> None:
+        """Removes the bytes so far."""
+        self.note.unlink(missing_ok=True)  # first, so that no note is ever wrong
+        self.path.unlink(missing_ok=True)
+
+    def begin(self, headers: requests.structures.CaseInsensitiveDict) -> None:
+        """Begins anew, with a version that an answer's headers name."""
+        self.remove()
+        # RFC 9110, 13.1.5: If-Range takes no weak ETag, which need not change with every byte.
+        header = "Last-Modified" if headers.get("ETag", "W/").startswith("W/") else "ETag"
+        note = {"url": self.url, "header": header, "value": headers.get(header, "")}
+        write_json(str(self.note), note)
+
+
+def _receive_rest(part: _Part, size: int | None) -> None:
+    """Tries once to get what is missing, and tells what is worth another try."""
+    # Without an identity encoding a server may compress on the fly, and then neither the
+    # length nor the ETag is that of the file.
+    headers = {"Accept-Encoding": "identity"}
+    _, version = part.version()
+    offset = part.length() if version else 0
+    if offset:
+        headers |= {"Range": f"bytes={offset}-", "If-Range": version}
+    try:
+        with requests.get(part.url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+            if response.status_code == 416 and _is_whole(part, offset, response):
+                return
+            _check_status(part, offset, response)
+            _receive(part, response, size)
+    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+        cause: BaseException = error
+        while cause.__cause__ or cause.__context__:  # the libraries wrap what the system says
+            cause = cause.__cause__ or cause.__context__
+        reason = printable(str(cause)) or type(cause).__name__
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason += "; check this machine's clock, or name your site's certificates in "
+            raise UserError(f"{part.url}: {reason}REQUESTS_CA_BUNDLE") from error
+        if isinstance(error, ValueError):
+            raise UserError(f"{part.url}: {reason}; check the address") from error
+        raise _Transient(reason) from error
+
+
+def _is_whole(part: _Part, offset: int, response: requests.Response) -> bool:
+    """Tells whether the server refuses a range because the file ends where it begins: an earlier
+    run was killed after the last byte."""
+    if response.headers.get("Content-Range", "").replace(" ", "") == f"bytes*/{offset}":
+        return True
+    part.remove()
+    raise _Transient("the file on the server is shorter than what is here")
+
+
+def _check_status(part: _Part, offset: int, response: requests.Response) -> None:
+    """Raises unless the body is the file, or the rest of it."""
+    code = response.status_code
+    if code in (408, 429) or code >= 500:
+        failure = _Transient(f"HTTP {code}")
+        with contextlib.suppress(urllib3.exceptions.InvalidHeader):
+            failure.wait = urllib3.Retry().get_retry_after(response) or 0.0
+        raise failure
+    if code not in (200, 206) or (code == 206 and not offset):
+        raise UserError(f"{part.url}: HTTP {code}; check the address")
+    header, version = part.version()
+    begins = response.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
+    # There are servers that ignore If-Range.
+    if code == 206 and not (begins and response.headers.get(header, version) == version):
+        part.remove()
+        raise _Transient("what the server has now does not continue what is here")
+
+
+def _receive(part: _Part, response: requests.Response, size: int | None) -> None:
+    had = part.length() if response.status_code == 206 else 0
+    length = response.headers.get("Content-Length", "")
+    total = had + int(length) if length.isdecimal() else size
+    if size not in (None, total):
+        problem = f"the server announces {total} bytes, expected {size}"
+        raise UserError(f"{part.url}: {problem}; check the address, or take another mirror")
+    if not had:
+        part.begin(response.headers)
+    name = part.path.stem
+    logger.info("%s: %s", name, f"going on from byte {had}" if had else "fetching")
+    logged = time.monotonic()
+    scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
+    bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
+    with bar, open(part.path, "ab") as file:
+        # read1 hands over what has come instead of waiting for a full chunk, so that a line
+        # that breaks loses nothing.
+        while chunk := response.raw.read1(_CHUNK):
+            file.write(chunk)
+            bar.update(len(chunk))
+            if bar.disable and time.monotonic() - logged >= _LOG_EVERY:
+                logged = time.monotonic()
+                of = f" of {total / 2**20:.1f}" if total else ""
+                logger.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
+    if total is not None and part.length() < total:
+        raise _Transient(f"the connection ended after {part.length()} of {total} bytes")

@@ -1,0 +1,118 @@
+"""Texts, labelled by a model of GLUE, of one's own task or of RACE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from albert.core.errors import UserError
+from albert.data.sequences import TokenSequence
+from albert.inference.folders import ModelFolder
+from albert.inference.session import ModelSession
+from albert.tasks.glue.features import sequences_of
+from albert.tasks.glue.head import make_head
+from albert.tasks.race.examples import InputExample, filled_in
+from albert.tasks.race.features import make_sequences
+from albert.tasks.race.head import make_race_head
+from albert.training.prediction import Output
+
+
+class Labelled(NamedTuple):
+    """What the model says of texts.
+
+    Attributes:
+      label: the likeliest label; in regression None.
+      probabilities: by label; none in regression.
+      number: in regression, within the task's limits.
+    """
+
+    label: str | None
+    probabilities: dict[str, float]
+    number: float | None = None
+
+
+class TextClassifier:
+    """A model of GLUE, or of one's own task.
+
+    Attributes:
+      folder: of the model.
+      labels: in the order of their ids; only None for regression.
+    """
+
+    def __init__(self, folder: ModelFolder):
+        """Loads the model; raises as `ModelSession` does."""
+        self.folder, self.labels = folder, folder.says("labels")
+        self._session = ModelSession(folder, make_head(len(self.labels), 0.0))
+
+    def classify(self, text_a: str, text_b: str = "") -> Labelled:
+        """Labels a text, or a pair of them."""
+        (labelled,) = self.classify_all([(text_a, text_b)])
+        return labelled
+
+    def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[Labelled]:
+        """Labels texts, of which the second of each pair may be empty.
+
+        Raises:
+          UserError: one is a text and no pair.
+        """
+        for pair in pairs:
+            if isinstance(pair, str):
+                raise UserError(f"pairs of texts are needed, such as ({pair!r:.40}, ''), not texts")
+        sequences = sequences_of(pairs, self.folder.tokenizer, self.folder.says("max_seq_length"))
+        outputs = self._session.outputs([[sequence] for sequence in sequences])
+        return [self._labelled(output) for output in outputs]
+
+    def _labelled(self, output: Output) -> Labelled:
+        if self.labels != [None]:
+            return _likeliest(self.labels, output)
+        number = float(output["predictions"])
+        low, high = self.folder.says("limits") or (number, number)
+        return Labelled(None, {}, min(max(number, low), high))
+
+
+class OptionChooser:
+    """A model of RACE.
+
+    Attributes:
+      folder: of the model.
+      labels: what the options are called.
+    """
+
+    def __init__(self, folder: ModelFolder):
+        """Loads the model; raises as `ModelSession` does."""
+        self.folder, self.labels = folder, folder.says("labels")
+        count = len(self.labels)
+        self._session = ModelSession(folder, make_race_head(0.0, count), count)
+
+    def choose(self, passage: str, question: str, options: Sequence[str]) -> Labelled:
+        """Chooses one of the options, of which there are as many as labels.
+
+        Raises:
+          UserError: there are not, or they are one text.
+        """
+        (chosen,) = self.choose_all([(passage, question, options)])
+        return chosen
+
+    def choose_all(self, asked: Sequence[tuple[str, str, Sequence[str]]]) -> list[Labelled]:
+        """Chooses for each passage and question one of the options."""
+        outputs = self._session.outputs([self._sequences(*one) for one in asked])
+        return [_likeliest(self.labels, output) for output in outputs]
+
+    def _sequences(
+        self, passage: str, question: str, options: Sequence[str]
+    ) -> list[TokenSequence]:
+        if isinstance(options, str) or len(options) != len(self.labels):
+            given = "one text" if isinstance(options, str) else len(options)
+            raise UserError(f"a list of {len(self.labels)} options is needed, not {given}")
+        tokenizer = self.folder.tokenizer
+        texts = map(tokenizer.normalize, (question, *options))
+        example = InputExample("", tokenizer.normalize(passage), None, filled_in(*texts))
+        lengths = self.folder.says("max_seq_length"), self.folder.says("max_qa_length")
+        return make_sequences(example, tokenizer, *lengths)
+
+
+def _likeliest(labels: Sequence[str], output: Output) -> Labelled:
+    probabilities = map(float, output["probabilities"])
+    return Labelled(
+        labels[int(output["predictions"])], dict(zip(labels, probabilities, strict=True))
+    )

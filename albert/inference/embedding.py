@@ -1,0 +1,111 @@
+"""Texts to embeddings: the encoder's states of their tokens, or its pooled output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import FlagError
+from albert.inference.folders import ModelFolder
+from albert.inference.session import ModelSession
+from albert.tasks.glue.features import sequences_of
+from albert.training.encoder_task import Encode, Head, HeadOutput
+
+# Bytes of embeddings that wait for those of shorter texts, about.
+_MOST_WAITING = 256 << 20
+
+
+class Embedded(NamedTuple):
+    """What the encoder makes of a text or a pair.
+
+    Attributes:
+      tokens: the text's, special ones too.
+      layers: by number of the layer, float32 [tokens, H].
+      pooled: float32 [H]; None if it was not asked for.
+    """
+
+    tokens: list[str]
+    layers: dict[int, np.ndarray]
+    pooled: np.ndarray | None
+
+
+class Embedder:
+    """An encoder whose states are looked at."""
+
+    def __init__(
+        self, folder: ModelFolder, layers: Sequence[int], pooled: bool, batch_size: int = 32
+    ):
+        """Loads the encoder.
+
+        Args:
+          folder: of the model, of any task.
+          layers: numbers of layers, as indices of the list of all; -1 is the last.
+          pooled: whether the pooled output is wanted too.
+          batch_size: texts that go through the model together.
+
+        Raises:
+          FlagError: there is no such layer.
+          UserError: the weights are not those of the configuration.
+        """
+        self._tokenizer = folder.tokenizer
+        self._longest = folder.says("max_seq_length")
+        self._layers = list(layers)
+        width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
+        self._at_once = max(_MOST_WAITING // (width * np.float32().nbytes), batch_size)
+        head = _make_head(self._layers, pooled)
+        self._session = ModelSession(folder, head, batch_size=batch_size)
+
+    def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedded]:
+        """Yields the embeddings of texts, or of pairs of them, in their order.
+
+        Of any number of texts only some are in memory; the longest of these go together.
+        """
+        pairs = [pairs] if isinstance(pairs, str) else pairs
+        pairs = ((pair,) if isinstance(pair, str) else pair for pair in pairs)
+        while some := list(islice(pairs, self._at_once)):
+            yield from self._embed_at_once(some)
+
+    def _embed_at_once(self, pairs: list[Sequence[str]]) -> Iterator[Embedded]:
+        tokenizer = self._tokenizer
+        sequences = sequences_of(pairs, tokenizer, self._longest)
+        waiting, first = {}, 0
+        for number, output in self._session.run([[sequence] for sequence in sequences]):
+            # A copy, so that the rest of its batch goes.
+            length = len(sequences[number].ids)
+            waiting[number] = Embedded(
+                tokenizer.convert_ids_to_tokens(sequences[number].ids),
+                {layer: output[_name(layer)][:length].copy() for layer in self._layers},
+                output.get("pooled"),
+            )
+            while first in waiting:
+                yield waiting.pop(first)
+                first += 1
+
+
+def _make_head(layers: Sequence[int], pooled: bool) -> Head:
+    """Returns what gives out the encoder's states in prediction."""
+
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        del is_training
+        encoder = encode(features)
+        states = encoder.get_all_encoder_layers()
+        for layer in layers:
+            if not -len(states) <= layer < len(states):
+                raise FlagError(
+                    f"there is no layer {layer}: the model has {len(states)}, counted from 0 or, "
+                    "from its end, from -1"
+                )
+        outputs = {_name(layer): states[layer] for layer in layers}
+        if pooled:
+            outputs["pooled"] = encoder.get_pooled_output()
+        return HeadOutput(None, outputs)
+
+    return head
+
+
+def _name(layer: int) -> str:
+    return f"layer {layer}"

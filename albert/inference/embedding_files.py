@@ -1,0 +1,99 @@
+"""Embeddings as files: JSON lines as Google's extract_features.py writes them, or NumPy's npz."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+import numpy as np
+
+from albert.core.files import open_atomically
+from albert.inference.embedding import Embedded
+
+
+def write_json_lines(path: str, embedded: Iterable[Embedded]) -> None:
+    """Writes a line a text: `linex_index`, and `features` with `token` and `layers`.
+
+    Each of these has its `index` and its `values`, rounded to 6 decimals. The pooled output is
+    `pooled`.
+    """
+    with open_atomically(path) as file:
+        for number, text in enumerate(embedded):
+            columns = [
+                [f'{{"index": {layer}, "values": {row}}}' for row in _rows(states)]
+                for layer, states in text.layers.items()
+            ]
+            features = ", ".join(
+                f'{{"token": {json.dumps(token)}, "layers": [{", ".join(layers)}]}}'
+                for token, *layers in zip(text.tokens, *columns, strict=True)
+            )
+            pooled = ""
+            if text.pooled is not None:
+                pooled = f', "pooled": {next(_rows(text.pooled[np.newaxis]))}'
+            file.write(f'{{"linex_index": {number}, "features": [{features}]{pooled}}}\n')
+
+
+def _rows(values: np.ndarray) -> Iterator[str]:
+    """Yields the rows of numbers [N, H] as JSON; in half of the time that `json` takes for it."""
+    form = f"[{', '.join(['%.6f'] * values.shape[1])}]"
+    return (form % tuple(row) for row in values.tolist())
+
+
+def write_npz(path: str, embedded: Iterable[Embedded]) -> None:
+    """Writes arrays: all texts' tokens are end to end, `lengths` says how many are of each.
+
+    They are `tokens`, `layer_-1` and so on, float32 [tokens, H], and `pooled`, float32 [texts, H].
+    """
+    with contextlib.ExitStack() as files:
+        columns: dict[str, _Column] = {}
+
+        def add(name: str, rows: np.ndarray) -> None:
+            if name not in columns:
+                columns[name] = _Column(files.enter_context(tempfile.TemporaryFile()), rows)
+            columns[name].add(rows)
+
+        tokens, lengths = [], []
+        for text in embedded:
+            tokens += text.tokens
+            lengths.append(len(text.tokens))
+            for layer, states in text.layers.items():
+                add(f"layer_{layer}", states)
+            if text.pooled is not None:
+                add("pooled", text.pooled[np.newaxis])
+        with open_atomically(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+            for name, values in (("tokens", np.array(tokens)), ("lengths", np.int64(lengths))):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, values, allow_pickle=False)
+            for name, column in columns.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    column.write(member)
+
+
+class _Column:
+    """An array that grows by rows, on disk."""
+
+    def __init__(self, file: IO, rows: np.ndarray):
+        """Keeps rows like these in a file."""
+        self._file = file
+        self._count, self._width = 0, rows.shape[1]
+
+    def add(self, rows: np.ndarray) -> None:
+        """Adds rows."""
+        self._file.write(np.ascontiguousarray(rows, np.float32).tobytes())
+        self._count += len(rows)
+
+    def write(self, member: IO) -> None:
+        """Writes the whole array as NumPy has it."""
+        header = {
+            "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
+            "fortran_order": False,
+            "shape": (self._count, self._width),
+        }
+        np.lib.format.write_array_header_1_0(member, header)
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, member, 1 << 20)

@@ -1,0 +1,116 @@
+"""A model in a session: sequences of tokens in, outputs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import check_fits, restoring
+from albert.core import estimators
+from albert.core.errors import UserError
+from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
+from albert.inference.folders import ModelFolder
+from albert.training.encoder_task import Head, ModelOptions, make_model_fn
+from albert.training.prediction import Output
+
+# Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.
+_LENGTH_STEP = 16
+
+
+class ModelSession:
+    """The graph of a head on the encoder, with its weights."""
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        head: Head,
+        options: int = 0,
+        trims: bool = True,
+        batch_size: int = 8,
+    ):
+        """Builds the graph and reads the weights.
+
+        Args:
+          folder: of the model.
+          head: on the encoder.
+          options: sequences of an example, where the head takes several; else 0.
+          trims: whether sequences may be cut to the longest of a batch.
+          batch_size: examples that go through the model together.
+
+        Raises:
+          UserError: the weights are not those of such a model.
+        """
+        self._path = folder.path
+        self._options = options
+        self._longest = folder.says("max_seq_length")
+        self._trims = trims
+        self._batch_size = batch_size
+        graph = tf.Graph()
+        with graph.as_default():
+            shape = [None, options, None] if options else [None, None]
+            self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
+            model_fn = make_model_fn(folder.config, head, ModelOptions())
+            spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
+            self._outputs = spec.predictions
+            variables = tf.global_variables()
+            check_fits(folder.checkpoint, variables)
+            self._session = tf.Session()
+            with restoring(folder.checkpoint):
+                tf.train.Saver(variables).restore(self._session, folder.checkpoint)
+
+    def run(
+        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
+    ) -> Iterator[tuple[int, Output]]:
+        """Yields the outputs for examples with their numbers, short ones first.
+
+        Args:
+          examples: the sequences of each.
+          pause: is called before each example, and may raise; without it they go in batches.
+
+        Raises:
+          UserError: an output is not finite.
+        """
+        size = 1 if pause else self._batch_size
+        lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
+        order = sorted(range(len(examples)), key=lengths.__getitem__)
+        for start in range(0, len(order), size):
+            if pause:
+                pause()
+            batch = order[start : start + size]
+            # The last is the longest.
+            outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
+            for row, number in enumerate(batch):
+                yield number, {name: values[row] for name, values in outputs.items()}
+
+    def outputs(
+        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
+    ) -> list[Output]:
+        """Returns the outputs for examples in their order; see `run`."""
+        numbered = sorted(self.run(examples, pause), key=lambda pair: pair[0])
+        return [output for _, output in numbered]
+
+    def _length(self, longest: int) -> int:
+        rounded = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
+        return min(rounded, self._longest) if self._trims else self._longest
+
+    def _predict(
+        self, examples: Sequence[Sequence[TokenSequence]], length: int
+    ) -> dict[str, np.ndarray]:
+        rows = [padded(sequence, length) for example in examples for sequence in example]
+        shape = [-1, self._options, length] if self._options else [-1, length]
+        feed = {
+            placeholder: np.array(values, np.int32).reshape(shape)
+            for placeholder, values in zip(
+                self._inputs.values(), zip(*rows, strict=True), strict=True
+            )
+        }
+        outputs = self._session.run(self._outputs, feed)
+        for name, values in outputs.items():
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise UserError(
+                    f"{self._path}: its {name} for a text is not finite (NaN or infinite), "
+                    "because its weights are too large; take another model"
+                )
+        return outputs

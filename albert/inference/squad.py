@@ -1,0 +1,215 @@
+"""Questions on texts, answered by a model of SQuAD 1.1 or 2.0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from albert.data.sequences import TokenSequence, make_sequence
+from albert.inference.folders import ModelFolder
+from albert.inference.session import ModelSession
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.features import Window, WindowMaker
+from albert.tasks.squad.head import make_v1_head
+from albert.tasks.squad.head_v2 import V2Options, make_v2_head
+from albert.tasks.squad.predictions import (
+    Answer,
+    best_answers,
+    by_example,
+    raw_results,
+    softmax,
+    spans_in,
+    spans_v1,
+)
+from albert.tasks.squad.predictions_v2 import no_answer_odds, raw_results_v2, spans_v2
+from albert.tasks.squad.token_places import columns_of, prediction_features
+
+# As in the program where no scores have told a better one.
+_DEFAULT_THRESHOLD = 0.0
+# Of what is tokenized, answered and compared at a time: memory and the time between two pauses do
+# not grow with the texts.
+_MOST_CHARACTERS = 1 << 15
+# What a longer text is cut behind, the best first.
+_ENDS = ("\n\n", ". ", ".\n", "。", "\n", " ")
+
+
+class _Part(NamedTuple):
+    """A part of a text, or all of it: of a question, of one of its texts, from a character on."""
+
+    question: int
+    context: int
+    begin: int
+    text: str
+
+
+class Found(NamedTuple):
+    """An answer in one of several texts.
+
+    Attributes:
+      text: as it stands there.
+      context: number of the text.
+      place: number of its first character there.
+      probability: its share among the best answers to the question.
+    """
+
+    text: str
+    context: int
+    place: int
+    probability: float
+
+
+class Answered(NamedTuple):
+    """What the model says to a question.
+
+    Attributes:
+      answers: the best ones, with different texts in each context; none if the texts are empty.
+      no_answer_odds: log-odds that the texts have no answer; None for SQuAD 1.1.
+      abstains: whether they are above the model's threshold.
+    """
+
+    answers: list[Found]
+    no_answer_odds: float | None = None
+    abstains: bool = False
+
+    @property
+    def no_answer_probability(self) -> float | None:
+        """Returns the probability that the texts have no answer; None for SQuAD 1.1."""
+        if self.no_answer_odds is None:
+            return None
+        # That of a text without a token has no finite exponential.
+        return 1.0 / (1.0 + math.exp(-max(min(self.no_answer_odds, 500.0), -500.0)))
+
+
+class QuestionAnswerer:
+    """A model of SQuAD.
+
+    Attributes:
+      folder: of the model.
+    """
+
+    def __init__(self, folder: ModelFolder):
+        """Loads the model; raises as `ModelSession` does."""
+        self.folder = folder
+        self._is_v2 = folder.says("task") == "squad-2.0"
+        self._n_best_size = folder.says("n_best_size")
+        lengths = (folder.says(n) for n in ("max_seq_length", "doc_stride", "max_query_length"))
+        self._windows = WindowMaker(folder.tokenizer, *lengths)
+        longest_answer = folder.says("max_answer_length")
+        trims = True
+        if self._is_v2:
+            head = make_v2_head(V2Options(folder.says("start_n_top"), folder.says("end_n_top")))
+            self._find_spans, self._results = spans_v2(longest_answer), raw_results_v2
+            known = folder.says("no_answer_threshold")
+            self._threshold = _DEFAULT_THRESHOLD if known is None else known
+        else:
+            # Else padding has a share in the answers' scores, as it had in training.
+            trims = folder.says("mask_padding_in_loss")
+            head = make_v1_head(trims)
+            self._find_spans = spans_v1(self._n_best_size, longest_answer)
+            self._results = raw_results
+        self._session = ModelSession(folder, head, trims=trims)
+
+    def answer(self, question: str, contexts: str | Sequence[str]) -> Answered:
+        """Answers a question from a text, or several, of any length.
+
+        They are compared as the windows of one long paragraph are.
+        """
+        (answered,) = self.answer_all([(question, contexts)])
+        return answered
+
+    def answer_all(
+        self,
+        asked: Sequence[tuple[str, str | Sequence[str]]],
+        pause: Callable[[], None] | None = None,
+    ) -> list[Answered]:
+        """Answers questions, each from texts of its own, in batches of all their windows.
+
+        Args:
+          asked: questions, each with its texts or the only one.
+          pause: is called before each window, and may raise; without it they go in batches.
+        """
+        asked = [(question, [of] if isinstance(of, str) else of) for question, of in asked]
+        found: list[list[tuple[int, Answer]]] = [[] for _ in asked]
+        odds: list[list[float]] = [[] for _ in asked]
+        for parts in _groups(_parts(asked)):
+            examples = [
+                SquadExample(str(number), asked[part.question][0], part.text)
+                for number, part in enumerate(parts)
+            ]
+            for part, best, odd in zip(parts, *self._best(examples, pause), strict=True):
+                in_text = (a._replace(place=part.begin + a.place) for a in best)
+                found[part.question] += ((part.context, answer) for answer in in_text)
+                odds[part.question].append(odd)
+        return list(map(self._answered, found, odds))
+
+    def _sequence(self, window: Window) -> TokenSequence:
+        tokenizer = self.folder.tokenizer
+        ids = window.paragraph.ids[window.begin : window.end].tolist()
+        return make_sequence(window.question, ids, tokenizer.cls_id, tokenizer.sep_id)
+
+    def _best(
+        self, examples: Sequence[SquadExample], pause: Callable[[], None] | None
+    ) -> tuple[list[list[Answer]], list[float]]:
+        """Returns the best answers of each example, and the odds that it has none."""
+        windows = list(self._windows.windows(examples))
+        features = list(prediction_features(columns_of(windows)))
+        outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
+        for feature, output in zip(features, outputs, strict=True):
+            output["unique_ids"] = feature.unique_id
+        results = self._results(outputs)
+        of_examples, best = by_example(features), []
+        for index, example in enumerate(examples):
+            spans = spans_in(of_examples[index], results, self._find_spans)
+            best.append(best_answers(example, spans, self._n_best_size))
+        if not self._is_v2:
+            return best, [0.0] * len(examples)
+        return best, no_answer_odds(len(examples), features, results)
+
+    def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> Answered:
+        """Merges what was found in the parts of the texts of a question."""
+        found.sort(key=lambda pair: pair[1].score, reverse=True)
+        # Another part of the same text may have an answer again, with a lower score.
+        different = {(number, answer.text): answer for number, answer in reversed(found)}
+        kept = [pair for pair in found if different[pair[0], pair[1].text] is pair[1]]
+        kept = kept[: self._n_best_size]
+        shares = softmax([answer.score for _, answer in kept])
+        answers = [
+            Found(answer.text, number, answer.place, share)
+            for (number, answer), share in zip(kept, shares, strict=True)
+        ]
+        if not self._is_v2 or not odds:
+            return Answered(answers)
+        return Answered(answers, min(odds), min(odds) > self._threshold)
+
+
+def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
+    """Yields all texts of all questions, the long ones in parts."""
+    for question, (_, contexts) in enumerate(asked):
+        for context, text in enumerate(contexts):
+            begin = 0
+            while len(text) - begin > _MOST_CHARACTERS:
+                end = _end_of_part(text, begin)
+                yield _Part(question, context, begin, text[begin:end])
+                begin = end
+            yield _Part(question, context, begin, text[begin:])
+
+
+def _end_of_part(text: str, begin: int) -> int:
+    """Returns where the part of a longer text ends: where few answers are cut in two."""
+    end = begin + _MOST_CHARACTERS
+    places = ((text.rfind(sign, begin + _MOST_CHARACTERS // 2, end), sign) for sign in _ENDS)
+    return next((place + len(sign) for place, sign in places if place >= 0), end)
+
+
+def _groups(parts: Iterator[_Part]) -> Iterator[list[_Part]]:
+    """Yields parts that together are about as long as one may be."""
+    group, length = [], 0
+    for part in parts:
+        if group and length + len(part.text) > _MOST_CHARACTERS:
+            yield group
+            group, length = [], 0
+        group.append(part)
+        length += len(part.text)
+    if group:
+        yield group

@@ -1,0 +1,5 @@
+"""The reference's module of LAMB: a name only, the code lives in `optimization`."""
+
+from albert.optimization import LAMBOptimizer
+
+__all__ = ["LAMBOptimizer"]

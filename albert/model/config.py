@@ -1,0 +1,253 @@
+"""Sizes and rates of the encoders, as their JSON files have them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from albert.checkpoints.model_sizes import LARGEST, check_sizes
+from albert.checkpoints.transformers_names import config_from_theirs, is_theirs
+from albert.core.errors import UserError
+from albert.core.json_input import read_json
+from albert.model.layers import get_activation
+
+# The keys that tell which model a configuration is of: ALBERT's has at least one that BERT's has
+# not, and BERT's has all of these.
+_ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
+_BERT_KEYS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+)
+
+
+class EncoderConfig:
+    """What configurations of all encoders have in common.
+
+    Attributes have the names of the keys in the JSON. Keys that this project does not use are
+    kept, so that `to_dict` gives back what was read.
+    """
+
+    _MODEL = "an encoder"
+
+    @classmethod
+    def from_dict(cls, json_object: dict) -> EncoderConfig:
+        """Makes a configuration with the given values; keys left out have their defaults.
+
+        Raises:
+          UserError: a key is the name of a method.
+        """
+        for key in json_object:
+            if hasattr(cls, key):
+                raise UserError(f"{key!r} cannot be the name of a value; take it out")
+        config = cls(vocab_size=None)
+        config.__dict__.update(json_object)
+        return config
+
+    @classmethod
+    def from_json_file(cls, json_file: str) -> EncoderConfig:
+        """Reads and validates a configuration.
+
+        Raises:
+          UserError: the file is missing, is no JSON object, is of another kind of model, or holds
+            impossible values.
+        """
+        values = _read_object(json_file)
+        found = _kind_of(values)
+        if found not in (None, cls):
+            raise UserError(
+                f"{json_file} is a configuration of {found._MODEL}, where one of {cls._MODEL} is "
+                "needed"
+            )
+        return cls._validated(values, json_file)
+
+    @classmethod
+    def _validated(cls, values: dict, json_file: str) -> EncoderConfig:
+        try:
+            config = cls.from_dict(values)
+            config.validate()
+        except UserError as e:
+            raise UserError(f"{json_file}: {e}") from e
+        return config
+
+    def validate(self) -> None:
+        """Raises a `UserError` that names the first value no model can be built from."""
+        check_sizes({name: getattr(self, name) for name in LARGEST})
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not 0 <= value < 1:
+                raise UserError(f"{name} must be a number from 0 to below 1, not {value!r}")
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
+        deviation = self.initializer_range
+        if not isinstance(deviation, int | float) or not 0 < deviation < math.inf:
+            raise UserError(f"initializer_range must be positive and finite, not {deviation!r}")
+        act = self.hidden_act
+        if not (act is None or isinstance(act, str) or callable(act)):
+            raise UserError(f"hidden_act must be a name or a function, not {act!r}")
+        get_activation(act)
+
+    def to_dict(self) -> dict:
+        """Returns all values, as a dictionary."""
+        return copy.deepcopy(self.__dict__)
+
+    def forward_values(self) -> dict:
+        """Returns the values that the forward pass depends on, by name."""
+        return {name: vars(self)[name] for name in (*LARGEST, "hidden_act") if name in vars(self)}
+
+    def to_json_string(self) -> str:
+        """Returns all values, as indented JSON with sorted keys."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+class AlbertConfig(EncoderConfig):
+    """Sizes and rates of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1."""
+
+    _MODEL = "ALBERT"
+
+    def __init__(
+        self,
+        vocab_size,
+        embedding_size=128,
+        hidden_size=4096,
+        num_hidden_layers=12,
+        num_hidden_groups=1,
+        num_attention_heads=64,
+        intermediate_size=16384,
+        inner_group_num=1,
+        down_scale_factor=1,
+        hidden_act="gelu",
+        hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0,
+        max_position_embeddings=512,
+        type_vocab_size=2,
+        initializer_range=0.02,
+    ):
+        """Builds a configuration.
+
+        Args:
+          vocab_size: number of word pieces.
+          embedding_size: width E of the embedding tables.
+          hidden_size: width H of the encoder; a multiple of `num_attention_heads`.
+          num_hidden_layers: how many times a transformer layer is applied.
+          num_hidden_groups: how many sets of weights the layers share.
+          num_attention_heads: attention heads N of a layer.
+          intermediate_size: width I of the feed-forward layer.
+          inner_group_num: attention and feed-forward blocks in a layer.
+          down_scale_factor: kept for compatibility, not used (nor is it in the reference).
+          hidden_act: name of the activation, see `get_activation`.
+          hidden_dropout_prob: dropout rate of embeddings and dense outputs.
+          attention_probs_dropout_prob: dropout rate of attention probabilities.
+          max_position_embeddings: the longest sequence.
+          type_vocab_size: number of segment ids.
+          initializer_range: standard deviation of the weights' truncated normal initializer.
+        """
+        self.vocab_size = vocab_size
+        self.embedding_size = embedding_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_hidden_groups = num_hidden_groups
+        self.num_attention_heads = num_attention_heads
+        self.inner_group_num = inner_group_num
+        self.down_scale_factor = down_scale_factor
+        self.hidden_act = hidden_act
+        self.intermediate_size = intermediate_size
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.attention_probs_dropout_prob = attention_probs_dropout_prob
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.initializer_range = initializer_range
+
+
+class BertConfig(EncoderConfig):
+    """Sizes and rates of a `BertModel`; the defaults are those of Google's code.
+
+    Every layer has weights of its own, and the embeddings are as wide as the encoder.
+    """
+
+    _MODEL = "BERT"
+
+    def __init__(
+        self,
+        vocab_size,
+        hidden_size=768,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=3072,
+        hidden_act="gelu",
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+        max_position_embeddings=512,
+        type_vocab_size=16,
+        initializer_range=0.02,
+    ):
+        """Builds a configuration; the arguments are as `AlbertConfig` has them."""
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.num_attention_heads = num_attention_heads
+        self.hidden_act = hidden_act
+        self.intermediate_size = intermediate_size
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.attention_probs_dropout_prob = attention_probs_dropout_prob
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.initializer_range = initializer_range
+
+    @property
+    def embedding_size(self) -> int:
+        """Returns the width E of the embedding tables."""
+        return self.hidden_size
+
+    @property
+    def num_hidden_groups(self) -> int:
+        """Returns how many sets of weights the layers have."""
+        return self.num_hidden_layers
+
+    @property
+    def inner_group_num(self) -> int:
+        """Returns the attention and feed-forward blocks in a layer."""
+        return 1
+
+
+def read_config(json_file: str) -> AlbertConfig | BertConfig:
+    """Reads and validates a configuration of either model, of which its keys tell.
+
+    Raises:
+      UserError: as `EncoderConfig.from_json_file`, or the keys are of neither model.
+    """
+    values = _read_object(json_file)
+    kind = _kind_of(values)
+    if kind is None:
+        missing = ", ".join(key for key in _BERT_KEYS if key not in values)
+        raise UserError(
+            f"{json_file} is no configuration of ALBERT, which has {_ALBERT_KEYS[0]} or "
+            f"{_ALBERT_KEYS[1]}, nor of BERT: {missing} "
+            f"{'is' if ',' not in missing else 'are'} missing"
+        )
+    return kind._validated(values, json_file)
+
+
+def _read_object(json_file: str) -> dict:
+    values = read_json(json_file, "the model's configuration")
+    if not isinstance(values, dict):
+        raise UserError(f"{json_file}: the model's configuration is not a JSON object")
+    try:
+        return config_from_theirs(values) if is_theirs(values) else values
+    except UserError as e:
+        raise UserError(f"{json_file}: {e}") from e
+
+
+def _kind_of(values: Mapping[str, Any]) -> type[AlbertConfig] | type[BertConfig] | None:
+    """Returns the class of a configuration's values; None if they are of neither."""
+    if any(key in values for key in _ALBERT_KEYS):
+        return AlbertConfig
+    return BertConfig if all(key in values for key in _BERT_KEYS) else None

@@ -1,0 +1,407 @@
+"""The encoders ALBERT (https://arxiv.org/abs/1909.11942) and BERT (https://arxiv.org/abs/1810.04805).
+
+They know no task, no file layout and no device. Variable names are those of the official
+checkpoints, such as `bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias`,
+which in a BERT is `bert/encoder/layer_0/intermediate/dense/bias`.
+
+Letters in shape comments: B batch, S sequence length, E embedding size, H hidden size, N attention
+heads, D = H / N, I intermediate size. Inside the encoder activations are matrices of shape
+[B * S, H]: on every device one matrix product per dense layer, and one for its gradient.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.initialization import (  # noqa: F401  The reference has them here.
+    get_assignment_map_from_checkpoint,
+    initialize_from_checkpoint,
+)
+from albert.devices.ops import gelu  # noqa: F401  The reference has it here.
+from albert.model.config import AlbertConfig, BertConfig, EncoderConfig, read_config  # noqa: F401
+from albert.model.layers import (  # noqa: F401  The reference has all of them here.
+    assert_rank,
+    attend,
+    attention_bias,
+    attention_layer,
+    create_initializer,
+    dense,
+    dropout,
+    einsum_via_matmul,
+    embedding_lookup,
+    embedding_postprocessor,
+    get_activation,
+    get_shape_list,
+    layer_norm,
+    layer_norm_and_dropout,
+    reshape_from_matrix,
+    reshape_to_matrix,
+    split_heads,
+)
+from albert.model.recompute import Recomputation
+from albert.model.token_rows import PackedRows, PaddedRows, TokenRows
+
+
+class Encoder:
+    """An encoder and its pooler, built into the current graph; the configuration says which.
+
+    ALBERT and BERT have the same layers, and other names of variables. In ALBERT layers share
+    weights, in groups, and the embeddings may have a width of their own.
+
+    Example:
+      model = Encoder(config, is_training=True, input_ids=ids, input_mask=mask,
+                      token_type_ids=segments)
+      logits = tf.matmul(model.get_pooled_output(), weights)
+    """
+
+    def __init__(
+        self,
+        config,
+        is_training,
+        input_ids,
+        input_mask=None,
+        token_type_ids=None,
+        use_one_hot_embeddings=False,
+        use_einsum=True,
+        scope=None,
+        gradient_checkpointing=False,
+        remove_padding=False,
+        positions=None,
+    ):
+        """Builds the graph.
+
+        Args:
+          config: an `AlbertConfig` or a `BertConfig`.
+          is_training: whether dropout is applied.
+          input_ids: int32 [B, S].
+          input_mask: int32 [B, S], 1 where a token may be attended to, 0 elsewhere (anywhere, not
+            only at the end); None for all ones.
+          token_type_ids: int32 [B, S] segment ids; None for all zeros.
+          use_one_hot_embeddings: look words up by a product with a one-hot matrix.
+          use_einsum: dense layers through `tf.einsum` instead of `tf.matmul`.
+          scope: name of the variable scope, "bert" if None.
+          gradient_checkpointing: compute each block again in the backward pass: less memory, and
+            a third more time. The graph needs a seed.
+          remove_padding: leave positions outside `input_mask` out of the layers: the same states
+            of real tokens, 0 for the others, with other masks of dropout.
+          positions: int32 [B, P], or [1, P] for all sequences, of real tokens, the first one's
+            first: the last layer gives the states of these alone, [B, P, H]; None for all.
+
+        Raises:
+          UserError: the configuration or the sequence length is impossible.
+        """
+        config.validate()
+        hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
+        attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
+        building = _Building(
+            config,
+            hidden_dropout,
+            attention_dropout,
+            use_einsum,
+            gradient_checkpointing,
+            remove_padding,
+        )
+        batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
+        if input_mask is None:
+            input_mask = tf.ones([batch_size, seq_length], tf.int32)
+        if token_type_ids is None:
+            token_type_ids = tf.zeros([batch_size, seq_length], tf.int32)
+        if positions is not None:
+            positions = tf.convert_to_tensor(positions, tf.int32)
+
+        if is_training:
+            # Dropout depends on it. Made here, it does not end up in a scope of the model.
+            tf.train.get_or_create_global_step()
+        with tf.variable_scope(scope, default_name="bert"):
+            with tf.variable_scope("embeddings"):
+                self.word_embedding_output, self.output_embedding_table = embedding_lookup(
+                    input_ids,
+                    config.vocab_size,
+                    config.embedding_size,
+                    config.initializer_range,
+                    use_one_hot_embeddings=use_one_hot_embeddings,
+                )
+                self.embedding_output = embedding_postprocessor(
+                    self.word_embedding_output,
+                    use_token_type=True,
+                    token_type_ids=token_type_ids,
+                    token_type_vocab_size=config.type_vocab_size,
+                    initializer_range=config.initializer_range,
+                    max_position_embeddings=config.max_position_embeddings,
+                    dropout_prob=hidden_dropout,
+                    # Google's BERT always does so for segments: one row a segment, not a token,
+                    # counts in the norm by which gradients are clipped.
+                    use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
+                )
+            with tf.variable_scope("encoder"):
+                self.all_encoder_layers = _encode(
+                    self.embedding_output, input_mask, building, positions
+                )
+            self.sequence_output = self.all_encoder_layers[-1]
+            with tf.variable_scope("pooler"):
+                self.pooled_output = tf.tanh(
+                    dense(self.sequence_output[:, 0], config.hidden_size, config.initializer_range)
+                )
+
+    def get_pooled_output(self) -> tf.Tensor:
+        """Returns float32 [B, H]: the first token's last state through a dense layer and tanh."""
+        return self.pooled_output
+
+    def get_sequence_output(self) -> tf.Tensor:
+        """Returns float32 [B, S, H], or [B, P, H]: the last layer's states."""
+        return self.sequence_output
+
+    def get_all_encoder_layers(self) -> list[tf.Tensor]:
+        """Returns the states after every block, float32 [B, S, H]; the last may be [B, P, H]."""
+        return self.all_encoder_layers
+
+    def get_word_embedding_output(self) -> tf.Tensor:
+        """Returns float32 [B, S, E]: the word embeddings alone."""
+        return self.word_embedding_output
+
+    def get_embedding_output(self) -> tf.Tensor:
+        """Returns float32 [B, S, E]: words, segments and positions summed and normalized."""
+        return self.embedding_output
+
+    def get_embedding_table(self) -> tf.Variable:
+        """Returns float32 [vocab_size, E]: the word embedding table."""
+        return self.output_embedding_table
+
+
+# The reference's name; so `AlbertModel` takes either configuration.
+AlbertModel = Encoder
+
+
+class BertModel(Encoder):
+    """An `Encoder` with the arguments of Google's BERT."""
+
+    def __init__(
+        self,
+        config,
+        is_training,
+        input_ids,
+        input_mask=None,
+        token_type_ids=None,
+        use_one_hot_embeddings=False,
+        scope=None,
+    ):
+        """Builds the graph of either configuration, see `Encoder`."""
+        super().__init__(
+            config,
+            is_training,
+            input_ids,
+            input_mask,
+            token_type_ids,
+            use_one_hot_embeddings,
+            use_einsum=False,
+            scope=scope,
+        )
+
+
+def transformer_model(
+    input_tensor,
+    attention_mask=None,
+    hidden_size=768,
+    num_hidden_layers=12,
+    num_hidden_groups=12,
+    num_attention_heads=12,
+    intermediate_size=3072,
+    inner_group_num=1,
+    intermediate_act_fn="gelu",
+    hidden_dropout_prob=0.1,
+    attention_probs_dropout_prob=0.1,
+    initializer_range=0.02,
+    do_return_all_layers=False,
+    use_einsum=True,
+) -> tf.Tensor | list[tf.Tensor]:
+    """Returns the states [B, S, H] of the encoder of an ALBERT, of the last block or of all.
+
+    Args:
+      input_tensor: float32 [B, S, E].
+      attention_mask: int32 [B, S], 1 where a token may be attended to; None for all.
+      intermediate_act_fn: the activation, or its name, see `get_activation`.
+      do_return_all_layers: return a list with the states after every block.
+      hidden_size, num_hidden_layers, num_hidden_groups, num_attention_heads, intermediate_size,
+        inner_group_num, hidden_dropout_prob, attention_probs_dropout_prob, initializer_range,
+        use_einsum: see `AlbertConfig` and `Encoder`; dropout is always applied.
+
+    Raises:
+      UserError (a ValueError): a value is impossible.
+    """
+    batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
+    config = AlbertConfig(
+        vocab_size=1,
+        embedding_size=width,
+        hidden_size=hidden_size,
+        num_hidden_layers=num_hidden_layers,
+        num_hidden_groups=num_hidden_groups,
+        num_attention_heads=num_attention_heads,
+        intermediate_size=intermediate_size,
+        inner_group_num=inner_group_num,
+        hidden_act=intermediate_act_fn,
+        initializer_range=initializer_range,
+    )
+    config.validate()
+    if attention_mask is None:
+        attention_mask = tf.ones([batch_size, seq_length], tf.int32)
+    building = _Building(config, hidden_dropout_prob, attention_probs_dropout_prob, use_einsum)
+    states = _encode(input_tensor, attention_mask, building)
+    return states if do_return_all_layers else states[-1]
+
+
+class _Building(NamedTuple):
+    """How an encoder is built: its configuration, and what is not in it."""
+
+    config: EncoderConfig
+    hidden_dropout: float
+    attention_dropout: float
+    use_einsum: bool
+    gradient_checkpointing: bool = False
+    remove_padding: bool = False
+
+
+class _Scopes(NamedTuple):
+    """The scopes that hold an encoder's variables.
+
+    Attributes:
+      layers, group, inner: of all layers; of a set of weights; of a block; None where there is no
+        such scope.
+      attention, attention_norm, wide, output, output_norm: of the parts of a block.
+    """
+
+    layers: str | None
+    group: str
+    inner: str | None
+    attention: str
+    attention_norm: str
+    wide: str
+    output: str
+    output_norm: str
+
+
+_ALBERT = _Scopes(
+    layers="transformer",
+    group="group_{}",
+    inner="inner_group_{}",
+    attention="attention_1",
+    attention_norm="LayerNorm",
+    wide="ffn_1/intermediate",
+    output="ffn_1/intermediate/output",
+    output_norm="LayerNorm_1",
+)
+_BERT = _Scopes(
+    layers=None,
+    group="layer_{}",
+    inner=None,
+    attention="attention",
+    attention_norm="attention/output/LayerNorm",
+    wide="intermediate",
+    output="output",
+    output_norm="output/LayerNorm",
+)
+
+
+def _scopes_of(config: EncoderConfig) -> _Scopes:
+    return _BERT if isinstance(config, BertConfig) else _ALBERT
+
+
+def _scope(name: str | None, number: int = 0, **options) -> contextlib.AbstractContextManager:
+    """Returns a variable scope to enter, or nothing to enter."""
+    return tf.variable_scope(name.format(number), **options) if name else contextlib.nullcontext()
+
+
+def _encode(
+    embeddings: tf.Tensor,
+    input_mask: tf.Tensor,
+    building: _Building,
+    positions: tf.Tensor | None = None,
+) -> list[tf.Tensor]:
+    """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block.
+
+    With `positions`, see `Encoder`, those after the last block are [B, P, H].
+    """
+    config, width = building.config, embeddings.shape[-1]
+    scope = tf.get_variable_scope().name
+    rows_of = PackedRows if building.remove_padding else PaddedRows
+    tokens = rows_of(input_mask, config.num_attention_heads)
+    state = tokens.rows(embeddings)
+    if width != config.hidden_size:
+        state = dense(
+            state,
+            config.hidden_size,
+            config.initializer_range,
+            use_einsum=building.use_einsum,
+            name="embedding_hidden_mapping_in",
+        )
+    recomputation = Recomputation() if building.gradient_checkpointing else None
+    states = []
+    scopes = _scopes_of(config)
+    with _scope(scopes.layers, reuse=tf.AUTO_REUSE):
+        for layer in range(config.num_hidden_layers):
+            group = layer * config.num_hidden_groups // config.num_hidden_layers
+            # BERT's scope of weights is a scope of operations as well.
+            named = tf.name_scope(f"layer_{layer}") if scopes.inner else contextlib.nullcontext()
+            with _scope(scopes.group, group), named:
+                for inner in range(config.inner_group_num):
+                    is_last = len(states) + 1 == config.num_hidden_layers * config.inner_group_num
+                    wanted = positions if is_last else None
+                    with _scope(scopes.inner, inner):
+                        block = functools.partial(
+                            _block,
+                            tokens=tokens,
+                            building=building,
+                            place=f"{scope}/layer_{layer}/inner_group_{inner}",
+                            positions=wanted,
+                        )
+                        state = recomputation.apply(block, state) if recomputation else block(state)
+                    if wanted is None:
+                        states.append(tokens.sequences(state))
+                    else:
+                        shape = [-1, *get_shape_list(wanted)[1:], config.hidden_size]
+                        states.append(tf.reshape(state, shape))
+    return states
+
+
+def _block(
+    state: tf.Tensor,
+    tokens: TokenRows,
+    building: _Building,
+    place: str,
+    positions: tf.Tensor | None,
+) -> tf.Tensor:
+    """Applies self-attention and feed-forward, each with residual and layer norm, to [M, H].
+
+    `place` begins the names of the dropouts' places. With `positions`, all that comes after
+    attention is done for these, and the result is [B * P, H].
+    """
+    config, hidden_dropout, attention_dropout, use_einsum, *_ = building
+    scopes = _scopes_of(config)
+
+    def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
+        return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)
+
+    with tf.variable_scope(scopes.attention):
+        with tf.variable_scope("self"):
+            context = tokens.self_attention(
+                tuple(layer(state, config.hidden_size, n) for n in ("query", "key", "value")),
+                attention_dropout,
+                f"{place}/attention_probabilities",
+            )
+        if positions is not None:
+            context, state = tokens.at(positions, context), tokens.at(positions, state)
+        with tf.variable_scope("output"):
+            attention = layer(context, config.hidden_size)
+            attention = dropout(attention, hidden_dropout, place=f"{place}/attention_output")
+    attention = layer_norm(attention + state, scopes.attention_norm)
+    with tf.variable_scope(scopes.wide):
+        wide = layer(attention, config.intermediate_size)
+        activation = get_activation(config.hidden_act)
+        wide = activation(wide) if activation else wide
+    with tf.variable_scope(scopes.output):
+        output = layer(wide, config.hidden_size)
+        output = dropout(output, hidden_dropout, place=f"{place}/output")
+    return layer_norm(output + attention, scopes.output_norm)

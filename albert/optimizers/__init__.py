@@ -1,0 +1,1 @@
+"""Gradients, and an optimizer that is sharded over workers."""

@@ -1,0 +1,219 @@
+"""An optimizer whose state, and whose gradients, are shared out over the workers.
+
+As in ZeRO (https://arxiv.org/abs/1910.02054): each of N workers has an N-th of the moments, gets
+that N-th of the gradients' means, updates that N-th of the weights, and all of them gather what
+the others have updated. So the same is computed as if each did all of it. With "state", stage 1,
+the gradients of accumulated batches are added up before they are sent; with "gradients", stage 2,
+those of every batch are sent, so that a worker adds up its N-th alone.
+
+Neighbouring variables are cut together: their values one after the other are a vector, with zeros
+at its end up to a multiple of N, of which a worker has one N-th, at the place of its rank. A vector
+is sent while the backward pass still computes those of the layers below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.sharded_state import add_share
+from albert.distributed import collectives
+from albert.optimizers.zeros import local_zeros
+
+NONE, STATE, GRADIENTS = "none", "state", "gradients"
+
+
+class _Piece(NamedTuple):
+    """What a worker has of a variable, in elements.
+
+    Attributes:
+      number: of the variable, among all.
+      name: of the variable.
+      start: where it begins in the variable.
+      size: how long it is.
+    """
+
+    number: int
+    name: str
+    start: int
+    size: int
+
+
+class _Vector(NamedTuple):
+    """Neighbouring variables one after the other.
+
+    Attributes:
+      variables: the variables.
+      pieces: what this worker has of them, without the zeros.
+      share: elements that each worker has, with the zeros.
+      moments: this worker's, [share] each.
+      name: by which workers find each other's.
+    """
+
+    variables: list[tf.Variable]
+    pieces: list[_Piece]
+    share: int
+    moments: tuple[tf.Variable, tf.Variable]
+    name: str
+
+    @classmethod
+    def of(cls, number: int, variables: list[tf.Variable], first: int) -> _Vector:
+        """Returns a vector of variables of which the first has this number among all."""
+        sizes = [variable.shape.num_elements() for variable in variables]
+        share = -(-sum(sizes) // collectives.size())
+        begin, pieces, place = collectives.rank() * share, [], 0
+        for index, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
+            start, end = max(begin - place, 0), min(begin + share - place, size)
+            if start < end:
+                pieces.append(_Piece(first + index, variable.op.name, start, end - start))
+            place += size
+        name = f"sharded_optimizer/{number}"
+        moments = tuple(_moments(name, slot, share, variables) for slot in ("adam_m", "adam_v"))
+        return cls(variables, pieces, share, moments, name)
+
+    def weights(self) -> list[tf.Tensor]:
+        """Returns this worker's pieces of the variables."""
+        by_name = {variable.op.name: variable for variable in self.variables}
+        return [
+            tf.slice(tf.reshape(by_name[piece.name], [-1]), [piece.start], [piece.size])
+            for piece in self.pieces
+        ]
+
+    def cut(self, share: tf.Tensor) -> list[tf.Tensor]:
+        """Returns a share's pieces."""
+        sizes = [piece.size for piece in self.pieces]
+        return tf.split(share, [*sizes, self.share - sum(sizes)])[:-1]
+
+
+def _moments(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) -> tf.Variable:
+    """Returns a worker's share of a moment of variables, which checkpoints have by variable."""
+    moment = local_zeros(f"{name}/{slot}", [share])
+    add_share(moment, [(f"{v.op.name}/{slot}", v.shape.as_list()) for v in variables])
+    return moment
+
+
+class Shares:
+    """Variables, gradients and moments as this worker has its share of them."""
+
+    def __init__(self, variables: Sequence[tf.Variable], dtype: tf.DType | None = None):
+        """Shares out variables and makes their moments.
+
+        Args:
+          variables: in the order of their gradients.
+          dtype: what gradients are sent as, instead of float32.
+        """
+        self._dtype = dtype
+        self._vectors, first = [], 0
+        for number, group in enumerate(collectives.groups(variables)):
+            self._vectors.append(_Vector.of(number, group, first))
+            first += len(group)
+
+    def scatter(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Returns this worker's shares of the means over the workers, by vector."""
+        given, shares = iter(gradients), []
+        for vector in self._vectors:
+            values = [next(given) for _ in vector.variables]
+            name = f"{vector.name}/gradients"
+            shares.append(collectives.share_of_mean(values, name, self._dtype))
+        return shares
+
+    def facts_and_squares(
+        self, facts: tf.Tensor, shares: Sequence[tf.Tensor], left_out: Sequence[bool]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the means of facts over the workers, and the sum of all gradients' squares.
+
+        Args:
+          facts: a vector, of this worker.
+          shares: from `scatter`.
+          left_out: for each variable, whether its gradient does not count.
+        """
+        squares = [
+            2 * tf.nn.l2_loss(value)
+            for vector, share in zip(self._vectors, shares, strict=True)
+            for piece, value in zip(vector.pieces, vector.cut(share), strict=True)
+            if not left_out[piece.number]
+        ]
+        own = tf.add_n([tf.constant(0.0), *squares]) * collectives.size()
+        # Graphs differ from worker to worker: by its name they find it.
+        together = tf.concat([facts, [own]], axis=0, name="facts_and_squares")
+        (means,) = collectives.mean([together])
+        return means[:-1], means[-1]
+
+    def apply(
+        self, optimizer, shares: Sequence[tf.Tensor], factor: tf.Tensor, step: tf.Tensor
+    ) -> tf.Operation:
+        """Returns the op that updates this worker's shares and gathers the variables.
+
+        Args:
+          optimizer: an `AdamWeightDecayOptimizer`.
+          shares: of the gradients, from `scatter`.
+          factor: that the gradients are multiplied by.
+          step: counted from 0.
+        """
+        updates, weights, assignments = [], [], []
+        for vector, share in zip(self._vectors, shares, strict=True):
+            # One vector after the other, as the optimizer does it with variables.
+            with tf.control_dependencies(assignments[-1:]):
+                m, v = vector.moments
+                next_m, next_v, update = optimizer.next_state(share * factor, m, v, step)
+                own = vector.weights()
+                updates.append(_with_decay(optimizer, vector, own, vector.cut(update)))
+                weights.append(own)
+            with tf.control_dependencies(updates[-1]):
+                assignments.append(tf.group(m.assign(next_m), v.assign(next_v)))
+        rates = self._rates(optimizer, weights, updates)
+        for vector, own, of_vector in zip(self._vectors, weights, updates, strict=True):
+            pairs = zip(vector.pieces, own, of_vector, strict=True)
+            after = [weight - rates(piece.name) * update for piece, weight, update in pairs]
+            assignments += _gather(vector, after)
+        return tf.group(*assignments)
+
+    def _rates(
+        self,
+        optimizer,
+        weights: Sequence[Sequence[tf.Tensor]],
+        updates: Sequence[Sequence[tf.Tensor]],
+    ) -> Callable[[str], tf.Tensor]:
+        """Returns what gives the learning rate of the variable of a name.
+
+        The norms of a variable are those of the workers' pieces together.
+        """
+        variables = [variable for vector in self._vectors for variable in vector.variables]
+        adapted = [v.op.name for v in variables if optimizer.adapts(v.op.name)]
+        if not adapted:
+            return lambda name: optimizer.learning_rate
+        zero = tf.constant(0.0)
+        squares = {name: [zero, zero] for name in adapted}
+        for vector, own, of_vector in zip(self._vectors, weights, updates, strict=True):
+            for piece, *values in zip(vector.pieces, own, of_vector, strict=True):
+                if piece.name in squares:
+                    squares[piece.name] = [2 * tf.nn.l2_loss(value) for value in values]
+        sums = collectives.total(tf.stack([squares[name] for name in adapted], name="norms"))
+        ratios = tf.unstack(optimizer.trust_ratio(*tf.unstack(tf.sqrt(sums), axis=1)))
+        ratios = dict(zip(adapted, ratios, strict=True))
+        return lambda name: ratios.get(name, 1.0) * optimizer.learning_rate
+
+
+def _with_decay(
+    optimizer, vector: _Vector, weights: Sequence[tf.Tensor], updates: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    """Returns the updates of a vector's pieces together with the decay of the weights."""
+    decays = [optimizer.decay_of(piece.name) for piece in vector.pieces]
+    return [
+        update + decay * weight if decay else update
+        for decay, weight, update in zip(decays, weights, updates, strict=True)
+    ]
+
+
+def _gather(vector: _Vector, pieces: Sequence[tf.Tensor]) -> list[tf.Operation]:
+    """Returns the ops that give a vector's variables the values that the workers have of them."""
+    own = collectives.joined(pieces, vector.share)
+    values = collectives.whole(own, f"{vector.name}/weights")
+    sizes = [variable.shape.num_elements() for variable in vector.variables]
+    parts = tf.split(values, [*sizes, values.shape[0] - sum(sizes)])
+    return [
+        variable.assign(tf.reshape(part, variable.shape))
+        for variable, part in zip(vector.variables, parts, strict=False)
+    ]

@@ -1,0 +1,1 @@
+"""Checks of a job before it runs: its files, memory, workers and duration."""

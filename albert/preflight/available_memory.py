@@ -1,0 +1,95 @@
+"""How much memory there is: of this host, of the container that limits it, of a card."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from typing import NamedTuple
+
+from albert.core import cgroup
+
+_UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
+_SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
+# How a card's total memory is asked for; both print a line such as "32768 MiB" for each card.
+_CARD_TOOLS = {
+    "gpu": ("nvidia-smi", "--query-gpu=memory.total", "--format=csv"),
+    "hpu": ("hl-smi", "-Q", "memory.total", "-f", "csv"),
+}
+_CARD_LINE = re.compile(r"^(\d+) MiB$", re.MULTILINE)
+_TOOL_SECONDS = 20
+
+
+class Memory(NamedTuple):
+    """An amount of memory in bytes, and what says so."""
+
+    size: int
+    source: str
+
+
+def parse_size(text: str) -> int:
+    """Returns the bytes of a size such as "32GB", "31.5 GiB" or "500MB".
+
+    Raises:
+      ValueError: it is none, or nothing.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if not size:
+        raise ValueError(f"{text!r} is no size; write it like 32GB ({', '.join(_UNITS)})")
+    return size
+
+
+def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
+    """Returns what a job may take: free memory of the host, or less where a cgroup limits it.
+
+    Args:
+      in_use: bytes that this program and its like have, and give back when the job begins.
+      root: where `proc` and `sys` are.
+
+    Returns:
+      The least of all that is found; None if nothing is, as on another system than Linux.
+    """
+    found = [_free_memory(in_use, root), *_limits(root)]
+    return min(filter(None, found), default=None)
+
+
+def _free_memory(in_use: int, root: str) -> Memory | None:
+    kilobytes = re.search(
+        r"^MemAvailable: +(\d+) kB$", cgroup.read(os.path.join(root, "proc/meminfo")), re.MULTILINE
+    )
+    if kilobytes is None:
+        return None
+    return Memory(int(kilobytes[1]) * 1024 + in_use, "available on this host")
+
+
+def _limits(root: str) -> list[Memory]:
+    """Returns the limits of this process's cgroups."""
+    found = cgroup.settings("memory", "memory.limit_in_bytes", "memory.max", root)
+    # "max" is no limit; version 1 has a number beyond all memory for it.
+    return [Memory(int(limit), f"allowed by {file}") for file, limit in found if limit.isdecimal()]
+
+
+def card_memory(kind: str) -> Memory | None:
+    """Returns the memory of each card of this host, as the maker's tool says it.
+
+    Args:
+      kind: "gpu" or "hpu".
+
+    Returns:
+      None if there is no such tool, it says nothing that is understood, or the cards differ.
+    """
+    tool, *options = _CARD_TOOLS[kind]
+    if shutil.which(tool) is None:
+        return None
+    try:
+        done = subprocess.run(
+            [tool, *options], capture_output=True, text=True, timeout=_TOOL_SECONDS, check=True
+        )
+    except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
+        return None
+    sizes = set(_CARD_LINE.findall(done.stdout))
+    return (
+        Memory(int(sizes.pop()) * 2**20, f"on a card, as {tool} says") if len(sizes) == 1 else None
+    )

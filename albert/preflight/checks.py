@@ -1,0 +1,307 @@
+"""What `check_setup.py` says of every task: variables, steps, the output folder, memory."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.bf16 import configuration
+from albert.bf16.conversion import plan_model
+from albert.bf16.rules import ConversionPlan
+from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
+from albert.core import estimators
+from albert.core.files import check_can_be_written, check_readable, existing_folder
+from albert.data.batches import batch_spec
+from albert.devices import device, processor
+from albert.distributed import collectives
+from albert.preflight.available_memory import Memory, card_memory, host_memory
+from albert.preflight.report import Report
+from albert.preflight.step_memory import (
+    checkpoint_bytes,
+    estimate_memory,
+    format_bytes,
+    on_the_cpu,
+)
+from albert.settings.flags import Settings
+from albert.training.elastic import as_begun, go_on
+from albert.training.hooks import peak_memory_gb
+from albert.training.output_folder import (
+    check_output_dir,
+    checkpoint_to_use,
+    is_by_oversight_from_scratch,
+    training_settings,
+)
+from albert.training.recorded_model import check_weights
+from albert.training.run import (
+    check_labels,
+    global_batch_size,
+    kept_in_training,
+    wanted_parts,
+)
+from albert.training.task import TEST, TRAIN, Task
+
+_TRAIN = estimators.ModeKeys.TRAIN
+_SMALLER = (
+    "give --gradient_checkpointing, lower --train_batch_size and raise "
+    "--gradient_accumulation_steps for it, or shorten --max_seq_length"
+)
+
+
+class Checked:
+    """A task under the flags, as far as it has been looked at.
+
+    Attributes:
+      task: the task.
+      trained: the task with the flags by which it is trained, if the run in the folder goes on.
+      begun: what that run is shaped by, on rank 0, and on the others once `go_on` has told them.
+      contents: of a part, see `Task.contents`; files are read once for it.
+      part: of the data, see `Task.part`; its examples are read once.
+      num_examples: to train on.
+      steps: of the training and its warmup; None without a training.
+      num_weights: of the model, once its graph has been described.
+    """
+
+    def __init__(self, task: Task):
+        """Starts with nothing looked at."""
+        self.task = self.trained = task
+        self.begun: Mapping[str, Any] = {}
+        self.contents = functools.cache(task.contents)
+        self.part = functools.cache(task.part)
+        self.num_examples = 0
+        self.steps: tuple[int, int] | None = None
+        self.num_weights = 0
+
+    def model_fn(self) -> Callable:
+        """Returns the model, as in training."""
+        return self.trained.model_fn(self.steps or (1, 0))
+
+    def go_on(self, begun: Mapping[str, Any]) -> None:
+        """Looks, from here on, at a training that goes on as the run in rank 0's folder was begun.
+
+        Args:
+          begun: what the run is shaped by, see `as_begun`.
+        """
+        self.begun = begun
+        self.trained = copy.copy(self.task)
+        self.trained.settings = copy.copy(self.task.settings)
+        go_on(self.trained.settings, begun)
+        self.steps = self.trained.steps(self.num_examples)
+
+    def batch(self, trims: bool) -> dict[str, tf.Tensor]:
+        """Returns placeholders for a batch, with an open length if it is cut when it is read."""
+        settings = self.task.settings
+        size, buckets = settings.train_batch_size, settings.get("length_buckets") or ()
+        specs = batch_spec(self.task.model_inputs(), size, trims, buckets)
+        return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
+
+
+def describe_missing(report: Report, task_class: type[Task], settings: Settings) -> None:
+    """Adds a row for each thing that the job needs and that is not there, before any is read."""
+    with report.part("job"):
+        settings.require(*task_class.required)
+    for name in task_class.inputs(settings):
+        path = settings.get(name)
+        with report.part("files"):
+            # Whether it should be a folder is seen when it is read.
+            if path and not os.path.isdir(path):
+                check_readable(path, f"--{name}")
+    with report.part("files"):
+        if settings.init_checkpoint:
+            resolve_checkpoint(settings.init_checkpoint)
+    for name in ("output_dir", "export_dir"):
+        with report.part("files"):
+            if path := getattr(settings, name):
+                check_can_be_written(path, f"--{name}")
+
+
+def training_step(checked: Checked) -> tf.Operation:
+    """Returns a training step of one worker in a graph of its own, with batches of full length."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(checked.task.settings.seed)
+        features = checked.batch(trims=False)
+        return checked.model_fn()(features=features, labels=None, mode=_TRAIN, params={}).train_op
+
+
+def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> None:
+    """Adds rows about the model's variables and which of them the initial checkpoint has."""
+    settings = checked.task.settings
+    variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
+    checked.num_weights = sum(variable.shape.num_elements() for variable in variables)
+    millions = checked.num_weights / 1e6
+    report.add("parameters", f"{millions:.2f} million in {len(variables)} variables")
+    if not settings.init_checkpoint:
+        warns = checked.steps is not None and is_by_oversight_from_scratch(settings)
+        advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
+        report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
+        return
+    found = checked.task.compare(variables)
+    report.add("checkpoint", found.checkpoint)
+    report.add("variables taken", len(found.taken))
+    report.add("variables that are new", ", ".join(found.new) or "none")
+    report.add("variables not used", ", ".join(found.unused) or "none")
+
+
+def describe_data(report: Report, checked: Checked) -> None:
+    """Adds rows about the input files and whether their features will be reused.
+
+    Raises:
+      UserError: a file cannot be used.
+    """
+    task = checked.task
+    for name in wanted_parts(task):
+        part = checked.part(name)
+        for item, value in part.describe():
+            report.add(item, value)
+        if name == TRAIN:
+            checked.num_examples = part.num_examples()
+            checked.steps = task.steps(checked.num_examples)
+        if name == TEST and collectives.is_chief():
+            check_labels(task)
+
+
+def describe_training(report: Report, checked: Checked) -> None:
+    """Adds rows about the steps, and checks that the folders are free and can be written.
+
+    Raises:
+      UserError: a folder cannot be written or holds another run, or there is no model to use.
+    """
+    settings = checked.task.settings
+    if collectives.is_chief():
+        check_weights(checked.task)
+    if checked.steps is None:
+        report.add("steps", "none: nothing is trained")
+        if collectives.is_chief():
+            report.add("model", checkpoint_to_use(settings))
+        return
+    if not collectives.is_chief():
+        return
+    begun = as_begun(settings, training_settings(checked.task, checked.contents(TRAIN)))
+    check_output_dir(settings, begun)
+    checked.go_on(begun)
+    num_steps, num_warmup_steps = checked.steps
+    size = global_batch_size(checked.trained.settings)
+    report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
+    report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
+    done = max(_checkpoints_there(settings), default=0)
+    report.add("output folder", f"this run, at step {done}" if done else "free")
+
+
+def _checkpoints_there(settings: Settings) -> dict[int, str]:
+    """Returns the checkpoints of the run that would be resumed, by step."""
+    return {} if settings.overwrite_output_dir else list_checkpoints(settings.output_dir)
+
+
+def describe_checkpoints(report: Report, checked: Checked, graph: tf.Graph) -> None:
+    """Adds a row that says how many checkpoints are to be written and whether there is room."""
+    settings = checked.task.settings
+    if checked.steps is None or not collectives.is_chief():
+        return
+    number = -(-checked.steps[0] // settings.save_checkpoints_steps)
+    number = max(number - len(_checkpoints_there(settings)), 0)
+    if kept := kept_in_training(settings):
+        # One goes when the next is written.
+        number = min(number, kept + 1)
+    folder = existing_folder(settings.output_dir)
+    size, free = checkpoint_bytes(graph), shutil.disk_usage(folder).free
+    report.add(
+        "checkpoints",
+        f"{number} of {format_bytes(size)}; {format_bytes(free)} are free in --output_dir",
+        ok=number * size < free,
+    )
+
+
+def describe_memory(
+    report: Report, checked: Checked, step: tf.Operation, device_memory: int | None
+) -> None:
+    """Adds rows about the memory of a training step, and whether card and host have so much.
+
+    Args:
+      report: gets the rows.
+      checked: the task.
+      step: from `training_step`.
+      device_memory: bytes of a device elsewhere, with which the step is compared instead.
+    """
+    if checked.steps is None:
+        return
+    parts = estimate_memory(step)
+    for item, size in parts.items():
+        report.add(item, format_bytes(size))
+    needed = parts["in all"]
+    if device_memory:
+        _compare(report, "device memory", needed, Memory(device_memory, "given by --device_memory"))
+        return
+    on_cpu = device.kind() == "cpu"
+    if not on_cpu:
+        _compare(report, "device memory", needed, card_memory(device.kind()))
+    # The others on this host would only repeat it.
+    if collectives.local_rank() == 0:
+        workers, program = collectives.local_size(), int(peak_memory_gb() * 1e9)
+        report.add("program and libraries", format_bytes(program))
+        own = program + (on_the_cpu(parts) if on_cpu else checkpoint_bytes(step.graph))
+        there = host_memory(in_use=workers * program)
+        of_workers = f" by {workers} workers" if workers > 1 else ""
+        _compare(report, "host memory", workers * own, there, of_workers)
+
+
+def _compare(report: Report, item: str, needed: int, there: Memory | None, whose: str = "") -> None:
+    """Adds a row that says whether there is as much memory as is needed."""
+    if there is None:
+        report.add(item, "not known; --device_memory=32GB compares with 32 GB")
+        return
+    found = f"{format_bytes(needed)} needed{whose}, {format_bytes(there.size)} {there.source}"
+    fits = needed <= there.size
+    advice = "" if fits else f"; {_SMALLER}"
+    report.add(item, found + advice, ok=fits)
+
+
+def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
+    """Adds rows about the bfloat16 configuration and what it makes of a training step.
+
+    Args:
+      report: gets the rows.
+      checked: the task.
+      wanted: plan with the shipped configuration if the environment has none.
+
+    Returns:
+      The plan, if there is one.
+
+    Raises:
+      UserError: the configuration is no good.
+    """
+    config = checked.task.bf16_config()
+    describe_choice(report, config)
+    if config is None:
+        config = configuration.load("1", checked.task.bf16_list) if wanted else None
+    if config is None:
+        return None
+    with tf.Graph().as_default():
+        tf.set_random_seed(checked.task.settings.seed)
+        tf.train.get_or_create_global_step()
+        features = checked.batch(checked.task.trims)
+        planned = plan_model(
+            checked.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
+        )
+    report.add("plan", planned.plan.summary())
+    return planned.plan
+
+
+def describe_choice(report: Report, config: configuration.Bf16Config | None) -> None:
+    """Adds a row that says which type the run is in, and whether the CPU has a faster one."""
+    faster, why = processor.find().bfloat16() if device.kind() == "cpu" else (None, "")
+    if config is not None:
+        warns = faster is False
+        advice = f"; float32 is faster: {why}" if warns else ""
+        report.add(configuration.VARIABLE, config.source + advice, warns=warns)
+        return
+    advice = {
+        None: "",
+        True: f"; {configuration.VARIABLE}=1 is faster: {why}",
+        False: f"; bfloat16 would be slower: {why}",
+    }[faster]
+    report.add(configuration.VARIABLE, f"not set: the run is in float32{advice}")

@@ -1,0 +1,252 @@
+"""How long a job would take, by some of its own micro-batches; for `check_setup.py --estimate`."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import list_checkpoints
+from albert.data.batches import Data
+from albert.data.records import reading_records
+from albert.distributed import collectives
+from albert.preflight.checks import Checked
+from albert.preflight.report import Report
+from albert.preflight.scaling import Link, scale, sent_in_a_step
+from albert.settings.flags import TOO_LARGE, Settings
+from albert.training.hooks import format_seconds
+from albert.training.run import Run, wanted_parts
+from albert.training.task import DEV, TEST, TRAIN, Task
+
+# Measured are so many batches of a kind, fewer if they take longer than so many seconds.
+_MOST_BATCHES = 3
+_MOST_SECONDS = 300.0
+_SCORING = {DEV: "scoring", TEST: "labelling"}
+# A backward pass is twice the arithmetic of a forward pass, the only one that prediction has.
+_PREDICTION_IS_FASTER = 3
+
+
+class Pace(NamedTuple):
+    """How long batches of a kind take.
+
+    Attributes:
+      first: seconds up to the end of the first, in which graph and kernels are made.
+      each: seconds of each one after it.
+      measured: how many `each` is the mean of; 0 if there was only the first, which stands for it.
+    """
+
+    first: float
+    each: float
+    measured: int
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Pace:
+        """Returns the pace of some batches, the first of which is the very first."""
+        first, *later = seconds
+        return cls(first, sum(later) / len(later) if later else first, len(later))
+
+    def seconds(self, batches: int) -> float:
+        """Returns what a number of batches take, from the start."""
+        return self.first + (batches - 1) * self.each
+
+
+class Measured(NamedTuple):
+    """What was measured of a job, by the workers that it has here.
+
+    Attributes:
+      features: seconds in which the features are made that are not there.
+      data: parts of the data that the job reads, by name; their numbers are those of the whole.
+      paces: of a micro-batch in training, and of a batch in prediction, by part; of none if the job
+        is for another machine.
+    """
+
+    features: float
+    data: dict[str, Data]
+    paces: dict[str, Pace]
+
+
+class _StopWatch(tf.train.SessionRunHook):
+    """Times the first runs of a session and ends it after them, for all workers at the same one."""
+
+    def __init__(self):
+        """Starts: the first run's time is all that passes up to its end."""
+        self.seconds: list[float] = []
+        self._began = time.perf_counter()
+
+    def before_run(self, run_context) -> None:
+        if self.seconds:
+            self._began = time.perf_counter()
+
+    def after_run(self, run_context, run_values) -> None:
+        self.seconds.append(time.perf_counter() - self._began)
+        if collectives.share(_is_enough(self.seconds)):
+            run_context.request_stop()
+
+
+def _is_enough(seconds: list[float]) -> bool:
+    return len(seconds) >= _MOST_BATCHES or sum(seconds) >= _MOST_SECONDS
+
+
+def measure(checked: Checked, features_alone: bool = False) -> Measured:
+    """Trains and predicts some batches of the job, in a folder of its own which is then removed.
+
+    All workers take part, as in the job.
+
+    Args:
+      checked: the task.
+      features_alone: whether neither is to be done, because the job is for another machine.
+
+    Raises:
+      UserError: as the job would.
+    """
+    with tempfile.TemporaryDirectory(prefix="check_setup-") as folder, _quiet():
+        wanted = wanted_parts(checked.task)
+        samples = {name: checked.part(name).sample(folder) for name in wanted}
+        data = {name: data for name, (data, _) in samples.items()}
+        paces = {} if features_alone else _paces(checked.trained, data, folder)
+    return Measured(sum(seconds for _, seconds in samples.values()), data, paces)
+
+
+def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, Pace]:
+    task = copy.copy(task)
+    task.settings = copy.copy(task.settings)
+    # Checkpoints of the first steps would only take time.
+    vars(task.settings).update(output_dir=folder, export_dir=None, save_checkpoints_steps=TOO_LARGE)
+    run = Run(task)
+    return {
+        name: _training_pace(run, part) if name == TRAIN else _prediction_pace(run, part)
+        for name, part in data.items()
+    }
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leaves out what a training would say of itself."""
+    level = tf.logging.get_verbosity()
+    tf.logging.set_verbosity(tf.logging.WARN)
+    try:
+        yield
+    finally:
+        tf.logging.set_verbosity(level)
+
+
+def _training_pace(run: Run, data: Data) -> Pace:
+    watch = _StopWatch()
+    run.train(data, None, [watch])
+    return Pace.of(watch.seconds)
+
+
+def _prediction_pace(run: Run, data: Data) -> Pace:
+    seconds, began = [], time.perf_counter()
+    # In the file's order: the longest records would say nothing of the others.
+    predictor = run.predictor(data, by_length=False)
+    with reading_records(data.files), contextlib.closing(predictor):
+        for _ in predictor.batches(None):
+            now = time.perf_counter()
+            seconds.append(now - began)
+            began = now
+            if _is_enough(seconds):
+                break
+    # Of many workers not every one may have a batch; rank 0, which reports, has the first.
+    return Pace.of(seconds or [0.0])
+
+
+class Elsewhere(NamedTuple):
+    """Other workers than those that measure.
+
+    Attributes:
+      workers: how many.
+      examples_per_second: of each in training, without others; None for as many as here.
+      link: between two of them.
+    """
+
+    workers: int
+    examples_per_second: float | None
+    link: Link
+
+
+def describe_duration(
+    report: Report, checked: Checked, measured: Measured, on: Elsewhere | None
+) -> None:
+    """Adds rows about how long the job takes here and, if that is asked, on other workers."""
+    with report.part("duration"):
+        if measured.paces:
+            in_all = _add(report, "", checked.trained.settings, checked.steps, measured)
+            value = f"{format_seconds(in_all)} from the beginning, on hosts like this one"
+            report.add("whole job", value)
+        if on and not checked.steps:
+            report.add("other workers", "not modelled: nothing is trained")
+        elif on:
+            _describe_elsewhere(report, checked, measured, on)
+
+
+def _describe_elsewhere(
+    report: Report, checked: Checked, measured: Measured, on: Elsewhere
+) -> None:
+    settings, paces = checked.task.settings, measured.paces
+    size, count = settings.train_batch_size, settings.gradient_accumulation_steps
+    rate, whose = on.examples_per_second, "as given"
+    if rate:
+        prediction = settings.predict_batch_size / (_PREDICTION_IS_FASTER * rate)
+        each = dict.fromkeys(measured.data, prediction)
+    else:
+        rate, whose = size / paces[TRAIN].each, "as on hosts like this one"
+        each = {name: pace.each for name, pace in paces.items()}
+    value_bytes = 4 if settings.allreduce_dtype == "float32" else 2
+    shard = settings.shard_optimizer
+    sent = sent_in_a_step(checked.num_weights, on.workers, value_bytes, shard, count)
+    scaled = scale(count * size / rate, sent, on.link)
+    each[TRAIN] = scaled.step / count
+    paces = {name: Pace(seconds, seconds, 0) for name, seconds in each.items()}
+    who = f"{on.workers} worker{'s' * (on.workers > 1)}"
+    with collectives.as_if(on.workers):
+        steps = checked.task.steps(checked.num_examples)
+        in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))
+    report.add(
+        f"{who}: whole job",
+        f"{format_seconds(in_all)} at an efficiency of {scaled.efficiency:.3f}, modelled with "
+        f"{rate:.2f} examples/s of a single worker, {whose}, and {on.link}",
+    )
+
+
+def _add(
+    report: Report,
+    prefix: str,
+    settings: Settings,
+    steps: tuple[int, int] | None,
+    measured: Measured,
+) -> float:
+    """Adds a row for every part of the job of the present number of workers; the seconds of all."""
+    workers, in_all = collectives.size(), 0.0
+    if measured.features:
+        in_all += measured.features
+        report.add(f"{prefix}features", f"{format_seconds(in_all)}, made once")
+    for name, pace in measured.paces.items():
+        if name == TRAIN:
+            size, count = settings.train_batch_size, settings.gradient_accumulation_steps
+            item, times, batches = "training", 1, steps[0] * count
+            what = f"{steps[0]} steps of {size * count * workers} examples"
+        else:
+            size, records = settings.predict_batch_size, measured.data[name].num_records
+            item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
+            batches = -(-records // (size * workers))
+            what = f"{times} x {records} features"
+        seconds = times * pace.seconds(batches)
+        batch = f"batch{'es' * (pace.measured > 1)}"
+        by = f", by {pace.measured} {batch} after the first" * bool(pace.measured)
+        value = f"{format_seconds(seconds)}: {what}, {size * workers / pace.each:.2f} a second{by}"
+        report.add(prefix + item, value)
+        in_all += seconds
+    return in_all
+
+
+def _passes(settings: Settings, steps: tuple[int, int] | None) -> int:
+    """Returns how many checkpoints are scored, if the training does not end early."""
+    if steps:
+        return -(-steps[0] // settings.save_checkpoints_steps)
+    return max(len(list_checkpoints(settings.output_dir)), 1)

@@ -1,0 +1,110 @@
+"""What a job finds on a machine: Python, TensorFlow, the device, Horovod; for `check_setup.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.devices import device, habana, processor
+from albert.distributed import collectives
+from albert.settings.flags import Settings
+from albert.training import job
+
+_OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
+_OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 15), (2, 21)
+
+
+class Row(NamedTuple):
+    """A line of the report, about what was found or what is wrong.
+
+    Attributes:
+      part: what it is about, such as "model".
+      item: its name.
+      value: what was found, or what is wrong and what to do.
+      ok: whether the job can run with it.
+      warns: whether it is probably not what is wanted.
+    """
+
+    part: str
+    item: str
+    value: str
+    ok: bool = True
+    warns: bool = False
+
+
+class Report:
+    """Collects rows; an error becomes a row that says it."""
+
+    def __init__(self):
+        self.rows: list[Row] = []
+        self._part = ""
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Begins a part; an error ends the block and becomes a row of the part that it is in.
+
+        What comes after an error in the block cannot be found out, so it is left out.
+        """
+        self._part = name
+        try:
+            yield
+        except (UserError, OSError) as e:
+            for fault in e.faults if isinstance(e, UserError) else [str(e)]:
+                self.rows.append(Row(self._part, "error", " ".join(fault.split()), ok=False))
+
+    def go_on(self, name: str) -> None:
+        """Begins the next part in the same block: it needs what comes before it."""
+        self._part = name
+
+    def add(self, item: str, value: object, ok: bool = True, warns: bool = False) -> None:
+        """Adds a row to the part."""
+        self.rows.append(Row(self._part, item, str(value), ok, warns))
+
+    @property
+    def ok(self) -> bool:
+        """Tells whether nothing is there that would make the job fail."""
+        return all(row.ok for row in self.rows)
+
+
+def describe_environment(report: Report, settings: Settings) -> None:
+    """Adds rows about what no task is needed for, and checks the flags that all programs have."""
+    with report.part("programs"):
+        _describe_programs(report)
+    with report.part("cards"):
+        _describe_cards(report)
+    with report.part("job"):
+        job.start(settings)
+        report.add("device", "{} ({})".format(*device.chosen()))
+        report.add("workers", collectives.size())
+
+
+def _describe_programs(report: Report) -> None:
+    python = ".".join(map(str, sys.version_info[:3]))
+    report.add("Python", python, _OLDEST_PYTHON <= sys.version_info[:2] <= _NEWEST_PYTHON)
+    tensorflow = tuple(map(int, tf.__version__.split(".")[:2]))
+    report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
+    report.add("host", socket.gethostname())
+    report.add("processor", processor.find())
+    report.add("cores", len(os.sched_getaffinity(0)))
+    mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
+    report.add("mpirun", mpirun or "none; `make horovod` installs it")
+
+
+def _describe_cards(report: Report) -> None:
+    driver = habana.driver_version()
+    report.add("habanalabs driver", driver or "none")
+    for package in (habana.PACKAGE, "habana-horovod"):
+        version = habana.installed_version(package)
+        same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
+        report.add(package, (version or "not installed") + ("" if same else ": not the driver's"))
+    report.add("Gaudi cards", habana.count_cards())
+    report.add("HPU", habana.why_not() or "can be used")
+    report.add("NVIDIA cards", device.count_nvidia_cards())

@@ -1,0 +1,147 @@
+"""How much memory a training step needs, from its graph alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.initialization import optimizer_slots
+from albert.checkpoints.sharded_state import shares, whole_bytes
+
+# Where `tf.gradients` puts what it adds to a graph.
+_GRADIENTS = "gradients/"
+# Operations each of whose outputs is in the memory of the input of that number.
+_VIEWS = (
+    "ExpandDims",
+    "Identity",
+    "IdentityN",
+    "PreventGradient",
+    "Reshape",
+    "Squeeze",
+    "StopGradient",
+)
+# What they give stays between steps; variables are counted for themselves.
+_KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
+# Bytes of libraries, and of the graph as a session keeps it, from the first step on.
+_CODE = 150_000_000
+
+
+def estimate_memory(train_op: tf.Operation) -> dict[str, int]:
+    """Returns bytes by part, of a training step in a graph with static shapes.
+
+    Activations and gradients are the tensors of the forward pass and of all after it, at the moment
+    at which they take most together; what the backward pass adds up, it holds until the last
+    summand is there. What the device's library needs besides, and what optimizers of the graph
+    save, is not in it.
+    """
+    graph = train_op.graph
+    variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
+    slots = optimizer_slots(v.op.name for v in variables)
+    own_shares = shares(graph)
+    names_of_shares = {v.op.name for v in own_shares}
+    local = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
+    activations, gradients = _most_at_once(_in_order(train_op))
+    parts = {
+        "parameters": sum(map(_bytes, trainable)),
+        "optimizer state": sum(_bytes(v) for v in variables if v.op.name in slots)
+        + sum(map(_bytes, own_shares)),
+        "accumulated gradients": sum(
+            _bytes(v) for v in local if v.dtype.is_floating and v.op.name not in names_of_shares
+        ),
+        "activations": activations,
+        "gradients and updates": gradients,
+    }
+    parts = {name: size for name, size in parts.items() if size}
+    return {**parts, "in all": sum(parts.values())}
+
+
+def on_the_cpu(parts: dict[str, int]) -> int:
+    """Returns the resident memory that a step adds to a process on the CPU.
+
+    It is more than the tensors: memory that one of them leaves is not all used by the next, and the
+    libraries' code for the operations is read. Where gradients are accumulated, the update is a
+    branch of the graph, whose own tensors are not counted; they are about as large. The numbers are
+    fitted to nine trainings, of which benchmarks/memory.py has measured the peaks: ALBERT-base of 4
+    and 12 layers, -large of 6, -xxlarge of 1 and 12, 64 to 1536 tokens a batch, one and two batches
+    a step, of 12 layers with gradient checkpointing and without. The sum with the program differs
+    by up to 9 % from them, of the whole -xxlarge by 5 % with checkpointing and 2 % without.
+
+    Args:
+      parts: from `estimate_memory`.
+    """
+    tensors = parts["activations"] + parts["gradients and updates"]
+    return parts["in all"] + tensors // 10 + parts.get("accumulated gradients", 0) + _CODE
+
+
+def _in_order(operation: tf.Operation) -> list[tf.Operation]:
+    """Returns what an operation needs, itself included, in the order in which TensorFlow runs it.
+
+    That is as soon as its inputs are there, so that what an optimizer computes of its variables
+    alone is there from the beginning of a step to its end.
+    """
+    needed, to_do = set(), [operation]
+    while to_do:
+        found = to_do.pop()
+        if found not in needed:
+            needed.add(found)
+            to_do += _needs(found)
+    depth = {}
+    for found in operation.graph.get_operations():
+        if found in needed:
+            depth[found] = 1 + max((depth.get(o, 0) for o in _needs(found)), default=0)
+    return sorted(depth, key=depth.get)
+
+
+def _needs(operation: tf.Operation) -> list[tf.Operation]:
+    return [*(tensor.op for tensor in operation.inputs), *operation.control_inputs]
+
+
+def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
+    """Returns the bytes of tensors of the forward pass and of all after it, at their most together.
+
+    A tensor goes after the last operation that takes it. A trace of TensorFlow's own allocations
+    differs by some percent.
+    """
+    owners, born, last_use = {}, {}, {}
+    for time, operation in enumerate(operations):
+        taken = [owners.get(tensor.ref(), tensor.ref()) for tensor in operation.inputs]
+        is_view = operation.type in _VIEWS
+        for number, tensor in enumerate(operation.outputs):
+            owners[tensor.ref()] = taken[number] if is_view else tensor.ref()
+            born.setdefault(owners[tensor.ref()], time)
+        last_use |= dict.fromkeys(taken, time)
+    forward = _forward_pass(operations[-1].graph)
+    change = np.zeros([2, len(operations) + 1], np.int64)
+    for owner, time in born.items():
+        tensor = owner.deref()
+        if tensor.op.type not in _KEPT:
+            part = 0 if tensor.op in forward else 1
+            change[part, time] += _bytes(tensor)
+            change[part, last_use.get(owner, time) + 1] -= _bytes(tensor)
+    alive = change.cumsum(axis=1)
+    activations, gradients = alive[:, alive.sum(axis=0).argmax()].tolist()
+    return activations, gradients
+
+
+def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
+    """Returns what was made before the first gradient."""
+    return set(itertools.takewhile(lambda o: _GRADIENTS not in o.name, graph.get_operations()))
+
+
+def checkpoint_bytes(graph: tf.Graph) -> int:
+    """Returns the size of a checkpoint of a graph's variables, and of the graph beside it."""
+    variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    return sum(map(_bytes, variables)) + whole_bytes(graph) + graph.as_graph_def().ByteSize()
+
+
+def format_bytes(size: int) -> str:
+    """Returns a size for people: "1.25 GB", "0.3 MB"."""
+    return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
+
+
+def _bytes(tensor: tf.Tensor | tf.Variable) -> int:
+    count = tensor.shape.num_elements()
+    return 0 if count is None else count * tensor.dtype.size

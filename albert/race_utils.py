@@ -1,0 +1,20 @@
+"""The reference's module of RACE's functions: names only, of `race/` and `doors/`."""
+
+from albert.reference_api.glue_models import file_based_input_fn_builder
+from albert.reference_api.race import (
+    convert_single_example,
+    create_model,
+    file_based_convert_examples_to_features,
+    model_fn_builder,
+)
+from albert.tasks.race.examples import InputExample, RaceProcessor
+
+__all__ = [
+    "InputExample",
+    "RaceProcessor",
+    "convert_single_example",
+    "create_model",
+    "file_based_convert_examples_to_features",
+    "file_based_input_fn_builder",
+    "model_fn_builder",
+]

@@ -1,0 +1,87 @@
+"""What the reference's modules of tasks have in common: arguments without a use, and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.data.records import parsed_batches
+from albert.modeling import EncoderConfig
+from albert.optimization import OptimizerOptions
+from albert.training.encoder_task import Head, ModelOptions, make_model_fn
+
+_REASONS = {
+    "use_tpu": "this project does not run on TPU",
+    "hub_module": "hub modules are not supported; give init_checkpoint instead",
+}
+
+
+def refuse(**arguments: Any) -> None:
+    """Raises a `ValueError` for the first of the arguments, by name, that asks for something."""
+    for name, value in arguments.items():
+        if value:
+            raise ValueError(f"{name}={value!r}: {_REASONS[name]}")
+
+
+def input_fn_of(
+    input_file: str | Sequence[str],
+    spec: Mapping[str, Any],
+    batch_size: int,
+    is_training: bool,
+    drop_remainder: bool,
+    *,
+    seed: int = 12345,
+    **order: Any,
+) -> Callable[[dict], tf.data.Dataset]:
+    """Returns an `input_fn` of the records of files, see `albert.data.records.parsed_batches`.
+
+    Args:
+      input_file: a TFRecord file, or several.
+      spec: for `tf.io.parse_example`.
+      batch_size: records in a batch.
+      is_training: shuffle and repeat; else one pass in file order.
+      drop_remainder: outside training, leave out a last batch that is not full.
+      seed: of the order in training.
+      **order: more arguments of `parsed_batches`.
+    """
+    files = [input_file] if isinstance(input_file, str) else list(input_file)
+
+    def input_fn(params: dict) -> tf.data.Dataset:
+        del params
+        return parsed_batches(
+            files,
+            spec,
+            batch_size,
+            shuffle_seed=seed if is_training else None,
+            drop_remainder=drop_remainder,
+            **order,
+        )
+
+    return input_fn
+
+
+def model_fn_of(
+    config: EncoderConfig,
+    head: Head,
+    init_checkpoint: str | None,
+    optimizer: OptimizerOptions,
+    use_tpu: bool,
+    hub_module: str | None,
+    use_one_hot_embeddings: bool,
+    use_einsum: bool,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
+
+    Raises:
+      ValueError: a TPU or a hub module is asked for.
+    """
+    refuse(use_tpu=use_tpu, hub_module=hub_module)
+    options = ModelOptions(
+        optimizer,
+        init_checkpoint,
+        use_one_hot_embeddings=use_one_hot_embeddings,
+        use_einsum=use_einsum,
+    )
+    return make_model_fn(config, head, options)

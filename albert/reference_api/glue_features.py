@@ -1,0 +1,97 @@
+"""Features of pairs of texts as the reference has them: lists, an example at a time."""
+
+from __future__ import annotations
+
+import tensorflow.compat.v1 as tf
+
+from albert.data.sequences import TokenSequence, padded
+from albert.tasks.glue.features import Feature, make_feature, serialize
+
+
+class PaddingInputExample:
+    """Fills a last batch up where batches must be full; no score counts it."""
+
+
+class InputFeatures:
+    """What the model takes of an example.
+
+    Attributes:
+      input_ids, input_mask, segment_ids: lists of `max_seq_length` integers.
+      label_id: the label's number; the label itself in regression.
+      guid, example_id: not used, as in the reference.
+      is_real_example: false for what fills a batch up.
+    """
+
+    def __init__(
+        self,
+        input_ids,
+        input_mask,
+        segment_ids,
+        label_id,
+        guid=None,
+        example_id=None,
+        is_real_example=True,
+    ):
+        self.input_ids = input_ids
+        self.input_mask = input_mask
+        self.segment_ids = segment_ids
+        self.label_id = label_id
+        self.guid = guid
+        self.example_id = example_id
+        self.is_real_example = is_real_example
+
+
+def convert_single_example(
+    ex_index, example, label_list, max_seq_length, tokenizer, task_name
+) -> InputFeatures:
+    """Converts an `InputExample`; what does not fit is cut off the end of the longer text.
+
+    Args:
+      ex_index, task_name: not used; kept for compatibility.
+      example: an `InputExample` or a `PaddingInputExample`.
+      label_list: what `get_labels` of the task's processor gives.
+      max_seq_length: length of the feature.
+      tokenizer: a `FullTokenizer`.
+
+    Raises:
+      UserError: the label is not in `label_list`.
+    """
+    feature = _feature(example, label_list, max_seq_length, tokenizer)
+    return InputFeatures(
+        *padded(feature.sequence, max_seq_length),
+        label_id=feature.label_id,
+        is_real_example=feature.is_real_example,
+    )
+
+
+def _feature(example, label_list, max_seq_length, tokenizer) -> Feature:
+    if isinstance(example, PaddingInputExample):
+        label_id = 0.0 if list(label_list) == [None] else 0
+        return Feature(TokenSequence([], 0), label_id, is_real_example=False)
+    # Texts are what a processor made of them, and are taken as they are.
+    ids_a, ids_b = (
+        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) if text else []
+        for text in (example.text_a, example.text_b)
+    )
+    special_ids = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+    return make_feature(example, ids_a, ids_b, special_ids, label_list, max_seq_length)
+
+
+def convert_examples_to_features(
+    examples, label_list, max_seq_length, tokenizer, task_name
+) -> list[InputFeatures]:
+    """Returns the features of examples; see `convert_single_example`."""
+    return [
+        convert_single_example(number, example, label_list, max_seq_length, tokenizer, task_name)
+        for number, example in enumerate(examples)
+    ]
+
+
+def file_based_convert_examples_to_features(
+    examples, label_list, max_seq_length, tokenizer, output_file, task_name
+) -> None:
+    """Writes the features of examples to a TFRecord file; see `convert_single_example`."""
+    with tf.io.TFRecordWriter(output_file) as writer:
+        for example in examples:
+            feature = _feature(example, label_list, max_seq_length, tokenizer)
+            writer.write(serialize(feature, max_seq_length))

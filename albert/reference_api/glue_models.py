@@ -1,0 +1,183 @@
+"""The reference's signatures of classification's batches and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.data.sequences import SEQUENCE_KEYS
+from albert.fine_tuning_utils import create_albert
+from albert.optimization import OptimizerOptions
+from albert.reference_api.common import input_fn_of, model_fn_of, refuse
+from albert.reference_api.glue_features import InputFeatures
+from albert.tasks.classification.features import feature_spec
+from albert.tasks.glue.head import classify, make_head
+
+
+def input_fn_builder(
+    features: Sequence[InputFeatures], seq_length: int, is_training: bool, drop_remainder: bool
+) -> Callable[[dict], tf.data.Dataset]:
+    """Returns an `input_fn` of features that are in memory.
+
+    In training they come without end, every epoch in another order, else once and in order.
+
+    Args:
+      features: the features.
+      seq_length: their length.
+      is_training: shuffle and repeat.
+      drop_remainder: leave out a last batch that is not full.
+
+    Returns:
+      A function from `params`, which has "batch_size", to a dataset of dictionaries: int32 [B, S]
+      or [B]; `label_ids` are float32 where labels are numbers.
+    """
+    shape = [len(features), seq_length]
+    columns = {
+        key: np.array([getattr(f, key) for f in features], np.int32).reshape(shape)
+        for key in SEQUENCE_KEYS
+    }
+    labels = [f.label_id for f in features]
+    kind = np.float32 if any(isinstance(label, float) for label in labels) else np.int32
+    columns["label_ids"] = np.array(labels, kind)
+
+    def input_fn(params: dict) -> tf.data.Dataset:
+        data = tf.data.Dataset.from_tensor_slices(columns)
+        if is_training:
+            data = data.shuffle(len(features)).repeat()
+        return data.batch(params["batch_size"], drop_remainder)
+
+    return input_fn
+
+
+def file_based_input_fn_builder(
+    input_file: str | Sequence[str],
+    seq_length: int,
+    is_training: bool,
+    drop_remainder: bool,
+    task_name: str,
+    use_tpu: bool,
+    bsz: int,
+    multiple: int = 1,
+    *,
+    is_regression: bool | None = None,
+    **order: Any,
+) -> Callable[[dict], tf.data.Dataset]:
+    """Returns an `input_fn` that reads feature files.
+
+    In training the records come shuffled and without end, else once and in file order; see
+    `albert.data.records.parsed_batches`.
+
+    Args:
+      input_file: a TFRecord file of features, or several.
+      seq_length: length of a feature.
+      is_training: shuffle and repeat.
+      drop_remainder: outside training, leave out a last batch that is not full.
+      task_name: "sts-b" has labels that are numbers.
+      use_tpu: must be false.
+      bsz: features in a batch.
+      multiple: sequences in a feature, one after the other.
+      is_regression: whether labels are numbers; None leaves it to `task_name`.
+      **order: see `albert.reference_api.common.input_fn_of`.
+
+    Returns:
+      A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B];
+      `label_ids` are float32 in regression.
+    """
+    refuse(use_tpu=use_tpu)
+    is_regression = task_name == "sts-b" if is_regression is None else is_regression
+    spec = feature_spec([seq_length * multiple], is_regression)
+    return input_fn_of(input_file, spec, bsz, is_training, drop_remainder, **order)
+
+
+def create_model(
+    albert_config,
+    is_training,
+    input_ids,
+    input_mask,
+    segment_ids,
+    labels,
+    num_labels,
+    use_one_hot_embeddings,
+    task_name,
+    hub_module,
+    *,
+    use_einsum: bool = False,
+    dropout: float = 0.1,
+) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Builds ALBERT, its classification head, and the loss.
+
+    Args:
+      albert_config: an `AlbertConfig` or a `BertConfig`.
+      is_training: whether dropout is applied.
+      input_ids, input_mask, segment_ids: int32 [B, S].
+      labels: int32 [B], or float32 [B] in regression; None for no loss.
+      num_labels: C; 1 for regression.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
+      task_name: not used; the number of labels tells regression.
+      hub_module: must be None.
+      dropout: the probability in training that the head does not see a unit.
+
+    Returns:
+      The mean loss; the losses [B]; the probabilities, logits and predicted labels as in
+      `albert.tasks.classification.head.Classified`.
+    """
+    pooled, _ = create_albert(
+        albert_config,
+        is_training,
+        input_ids,
+        input_mask,
+        segment_ids,
+        use_one_hot_embeddings,
+        use_einsum,
+        hub_module,
+    )
+    found = classify(pooled, labels, dropout if is_training else 0.0, num_labels)
+    return found.loss, *found
+
+
+def model_fn_builder(
+    albert_config,
+    num_labels,
+    init_checkpoint,
+    learning_rate,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    use_one_hot_embeddings,
+    task_name,
+    hub_module=None,
+    optimizer="adamw",
+    *,
+    use_einsum: bool = False,
+    dropout: float = 0.1,
+    threshold: float | None = None,
+    optimizer_options: Mapping[str, Any] | None = None,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator` for classification or regression.
+
+    Args:
+      albert_config, num_labels, use_one_hot_embeddings, task_name, hub_module, use_einsum,
+        dropout: see `create_model`.
+      init_checkpoint: checkpoint that variables start from, or None.
+      learning_rate, num_train_steps, num_warmup_steps, optimizer: see
+        `optimization.OptimizerOptions`.
+      use_tpu: must be false.
+      threshold: see `albert.tasks.glue.head.make_head`, which says what the predictions are.
+      optimizer_options: more of `optimization.OptimizerOptions`.
+    """
+    training = OptimizerOptions(
+        learning_rate, num_train_steps, num_warmup_steps, optimizer, **(optimizer_options or {})
+    )
+    return model_fn_of(
+        albert_config,
+        make_head(num_labels, dropout, threshold),
+        init_checkpoint,
+        training,
+        use_tpu,
+        hub_module,
+        use_one_hot_embeddings,
+        use_einsum,
+    )

@@ -1,0 +1,103 @@
+"""The reference's signatures of RACE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow.compat.v1 as tf
+
+from albert.data.sequences import SEQUENCE_KEYS, padded
+from albert.fine_tuning_utils import create_albert
+from albert.optimization import OptimizerOptions
+from albert.reference_api.common import model_fn_of
+from albert.reference_api.glue_features import InputFeatures
+from albert.tasks.race.features import make_records, make_sequences
+from albert.tasks.race.head import choose, make_race_head, one_a_row
+
+
+def convert_single_example(
+    example_index, example, label_size, max_seq_length, tokenizer, max_qa_length
+) -> InputFeatures:
+    """Converts an `InputExample`: a list of `max_seq_length` integers for each of its endings.
+
+    Args:
+      example_index, label_size: not used; kept for compatibility.
+      example: what to convert.
+      max_seq_length, tokenizer, max_qa_length: see `albert.tasks.race.features.make_sequences`.
+    """
+    sequences = make_sequences(example, tokenizer, max_seq_length, max_qa_length)
+    rows = [padded(sequence, max_seq_length) for sequence in sequences]
+    known = example.label, None, example.example_id
+    return InputFeatures(*map(list, zip(*rows, strict=True)), *known)
+
+
+def file_based_convert_examples_to_features(
+    examples, label_list, max_seq_length, tokenizer, output_file, max_qa_length
+) -> None:
+    """Writes the features of examples to a TFRecord file; see `convert_single_example`."""
+    with tf.io.TFRecordWriter(output_file) as writer:
+        for record in make_records(examples, tokenizer, (max_seq_length, max_qa_length)):
+            writer.write(record)
+
+
+def create_model(
+    albert_config,
+    is_training,
+    input_ids,
+    input_mask,
+    segment_ids,
+    labels,
+    num_labels,
+    use_one_hot_embeddings,
+    max_seq_length,
+    dropout_prob,
+    hub_module,
+) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Builds ALBERT, the head of RACE, and the loss.
+
+    Args:
+      albert_config, is_training, use_one_hot_embeddings, hub_module: see `create_albert`.
+      input_ids, input_mask, segment_ids: int32 [B, N, S] or [B, N * S].
+      labels: int32 [B], or None.
+      num_labels: N.
+      max_seq_length: not used; the sequences tell it.
+      dropout_prob: the probability in training that the head does not see a unit.
+
+    Returns:
+      As `classifier_utils.create_model`.
+    """
+    sequences = dict(zip(SEQUENCE_KEYS, (input_ids, input_mask, segment_ids), strict=True))
+    rows = one_a_row(sequences, num_labels).values()
+    pooled, _ = create_albert(
+        albert_config, is_training, *rows, use_one_hot_embeddings, True, hub_module
+    )
+    found = choose(pooled, labels, dropout_prob if is_training else 0.0, num_labels)
+    return found.loss, *found
+
+
+def model_fn_builder(
+    albert_config,
+    num_labels,
+    init_checkpoint,
+    learning_rate,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    use_one_hot_embeddings,
+    max_seq_length,
+    dropout_prob,
+    hub_module,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator` for RACE.
+
+    Args:
+      albert_config, num_labels, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module:
+        see `create_model`.
+      init_checkpoint: checkpoint that variables start from, or None.
+      learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
+      use_tpu: must be false.
+    """
+    head = make_race_head(dropout_prob, num_labels)
+    training = OptimizerOptions(learning_rate, num_train_steps, num_warmup_steps)
+    of_model = use_tpu, hub_module, use_one_hot_embeddings, True
+    return model_fn_of(albert_config, head, init_checkpoint, training, *of_model)

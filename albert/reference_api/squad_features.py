@@ -1,0 +1,165 @@
+"""Features of questions as the reference has them: lists, an example at a time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+
+import tensorflow.compat.v1 as tf
+
+from albert.data import tf_example
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
+from albert.tokenization import FullTokenizer
+
+
+class InputFeatures:
+    """A feature as the reference has it; lists of `max_seq_length` where not said otherwise.
+
+    Attributes:
+      unique_id: number of the feature, from 1000000000.
+      example_index: number of the example in prediction, None in training.
+      doc_span_index: number of the window in the paragraph.
+      tok_start_to_orig_index, tok_end_to_orig_index: for each token of the window the first and
+        last character of the paragraph it stands for.
+      token_is_max_context: for each position of a window's token, whether this window gives the
+        token more context on its poorer side than any other.
+      tokens: the pieces, without padding.
+      input_ids, input_mask, segment_ids: inputs of the model.
+      paragraph_len: the number of tokens, without padding.
+      p_mask: 1 where no answer can be (question, [SEP] and padding), 0 elsewhere.
+      start_position, end_position: the answer's first and last position; 0 where the window does
+        not hold it; None in prediction.
+      is_impossible: whether the window does not hold the answer, or there is none.
+    """
+
+    def __init__(
+        self,
+        unique_id,
+        example_index,
+        doc_span_index,
+        tok_start_to_orig_index,
+        tok_end_to_orig_index,
+        token_is_max_context,
+        tokens,
+        input_ids,
+        input_mask,
+        segment_ids,
+        paragraph_len,
+        p_mask=None,
+        start_position=None,
+        end_position=None,
+        is_impossible=None,
+    ):
+        self.unique_id = unique_id
+        self.example_index = example_index
+        self.doc_span_index = doc_span_index
+        self.tok_start_to_orig_index = tok_start_to_orig_index
+        self.tok_end_to_orig_index = tok_end_to_orig_index
+        self.token_is_max_context = token_is_max_context
+        self.tokens = tokens
+        self.input_ids = input_ids
+        self.input_mask = input_mask
+        self.segment_ids = segment_ids
+        self.paragraph_len = paragraph_len
+        self.start_position = start_position
+        self.end_position = end_position
+        self.is_impossible = is_impossible
+        self.p_mask = p_mask
+
+
+def convert_examples_to_features(
+    examples: Iterable[SquadExample],
+    tokenizer: FullTokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
+    is_training: bool,
+    output_fn: Callable[[InputFeatures], None],
+    do_lower_case: bool,
+) -> None:
+    """Converts examples and hands the features to `output_fn`, in order, as they are made.
+
+    Args:
+      examples: the examples.
+      tokenizer: of the model.
+      max_seq_length: length of a feature.
+      doc_stride: tokens between the beginnings of two windows.
+      max_query_length: tokens of the question that are kept.
+      is_training: whether features have the answer's positions.
+      output_fn: called with every feature.
+      do_lower_case: whether text is lower-cased.
+    """
+    tokenizer = copy.copy(tokenizer)
+    tokenizer.do_lower_case = do_lower_case
+    maker = WindowMaker(tokenizer, max_seq_length, doc_stride, max_query_length)
+    unique_id = FIRST_UNIQUE_ID
+    impossible = 0
+    for index, example in enumerate(examples):
+        for window in maker.windows([example], index):
+            feature = _input_features(window, unique_id, tokenizer, max_seq_length, is_training)
+            if not is_training:
+                feature.is_impossible = example.is_impossible
+            output_fn(feature)
+            unique_id += 1
+            impossible += bool(feature.is_impossible)
+    count = unique_id - FIRST_UNIQUE_ID
+    tf.logging.info(
+        "%d features: %d with an answer, %d without", count, count - impossible, impossible
+    )
+
+
+def _input_features(
+    window: Window, unique_id: int, tokenizer: FullTokenizer, max_seq_length: int, is_training: bool
+) -> InputFeatures:
+    ids, mask, segments, p_mask = model_inputs(window, tokenizer, max_seq_length)
+    start, end = window.positions if is_training else (None, None)
+    first = window.doc_offset
+    input_ids = ids.tolist()
+    return InputFeatures(
+        unique_id=unique_id,
+        example_index=None if is_training else window.example_index,
+        doc_span_index=window.index,
+        tok_start_to_orig_index=window.paragraph.starts[window.begin : window.end].tolist(),
+        tok_end_to_orig_index=window.paragraph.ends[window.begin : window.end].tolist(),
+        token_is_max_context=dict(enumerate(window.max_context.tolist(), start=first)),
+        tokens=tokenizer.convert_ids_to_tokens(input_ids[: window.length]),
+        input_ids=input_ids,
+        input_mask=mask.tolist(),
+        segment_ids=segments.tolist(),
+        paragraph_len=window.length,
+        p_mask=p_mask.tolist(),
+        start_position=start,
+        end_position=end,
+        is_impossible=window.answer is None if is_training else None,
+    )
+
+
+class FeatureWriter:
+    """Writes `InputFeatures` to a TFRecord file; `num_features` counts them."""
+
+    def __init__(self, filename, is_training):
+        self.filename = filename
+        self.is_training = is_training
+        self.num_features = 0
+        self._writer = tf.io.TFRecordWriter(filename)
+
+    def process_feature(self, feature: InputFeatures) -> None:
+        """Appends one feature."""
+        fields = {
+            "unique_ids": [feature.unique_id],
+            "input_ids": feature.input_ids,
+            "input_mask": feature.input_mask,
+            "segment_ids": feature.segment_ids,
+            "p_mask": feature.p_mask,
+        }
+        if self.is_training:
+            fields["start_positions"] = [feature.start_position]
+            fields["end_positions"] = [feature.end_position]
+            fields["is_impossible"] = [int(feature.is_impossible)]
+        self._writer.write(tf_example.serialize(fields))
+        self.num_features += 1
+
+    def close(self) -> None:
+        """Closes the file; it is complete from here on."""
+        self._writer.close()

@@ -1,0 +1,209 @@
+"""The reference's signatures of SQuAD's batches and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.fine_tuning_utils import create_albert
+from albert.optimization import OptimizerOptions
+from albert.reference_api.common import input_fn_of, model_fn_of, refuse
+from albert.tasks.squad.head import answer_scores, make_v1_head
+from albert.tasks.squad.head_v2 import V2Options, answer_outputs, make_v2_head
+from albert.tasks.squad.records import feature_spec
+
+
+def input_fn_builder(
+    input_file: str | Sequence[str],
+    seq_length: int,
+    is_training: bool,
+    drop_remainder: bool,
+    use_tpu: bool,
+    bsz: int,
+    is_v2: bool,
+    **order: Any,
+) -> Callable[[dict], tf.data.Dataset]:
+    """Returns an `input_fn` that reads feature files.
+
+    In training the records come shuffled and without end, in prediction once and in file order;
+    see `albert.data.records.parsed_batches`.
+
+    Args:
+      input_file: a TFRecord file of features, or several.
+      seq_length: length of a feature.
+      is_training: shuffle and repeat, with the answers; else one pass in file order.
+      drop_remainder: outside training, leave out a last batch that is not full.
+      use_tpu: must be false.
+      bsz: features in a batch.
+      is_v2: read `p_mask` too.
+      **order: see `albert.reference_api.common.input_fn_of`.
+
+    Returns:
+      A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B].
+    """
+    refuse(use_tpu=use_tpu)
+    spec = feature_spec(seq_length, is_training, with_p_mask=is_v2)
+    return input_fn_of(input_file, spec, bsz, is_training, drop_remainder, **order)
+
+
+def create_v1_model(
+    albert_config,
+    is_training,
+    input_ids,
+    input_mask,
+    segment_ids,
+    use_one_hot_embeddings,
+    use_einsum,
+    hub_module,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds ALBERT and its SQuAD head; returns start and end scores, float32 [B, S] each.
+
+    Args:
+      albert_config: an `AlbertConfig` or a `BertConfig`.
+      is_training: whether dropout is applied.
+      input_ids, input_mask, segment_ids: int32 [B, S].
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
+      hub_module: must be None.
+    """
+    _, states = create_albert(
+        albert_config,
+        is_training,
+        input_ids,
+        input_mask,
+        segment_ids,
+        use_one_hot_embeddings,
+        use_einsum,
+        hub_module,
+    )
+    return answer_scores(states)
+
+
+def v1_model_fn_builder(
+    albert_config,
+    init_checkpoint,
+    learning_rate,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    use_one_hot_embeddings,
+    use_einsum,
+    hub_module,
+    *,
+    mask_padding_in_loss: bool = False,
+    optimizer_options: Mapping[str, Any] | None = None,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator` for SQuAD 1.1.
+
+    Args:
+      albert_config: an `AlbertConfig` or a `BertConfig`.
+      init_checkpoint: checkpoint that variables start from, or None.
+      learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
+      use_tpu, hub_module: must be false and None.
+      mask_padding_in_loss: give padding no probability, see `albert.tasks.squad.head.make_v1_head`.
+      optimizer_options: more of `optimization.OptimizerOptions`.
+    """
+    optimizer = OptimizerOptions(
+        learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
+    )
+    return model_fn_of(
+        albert_config,
+        make_v1_head(mask_padding_in_loss),
+        init_checkpoint,
+        optimizer,
+        use_tpu,
+        hub_module,
+        use_one_hot_embeddings,
+        use_einsum,
+    )
+
+
+def create_v2_model(
+    albert_config,
+    is_training,
+    input_ids,
+    input_mask,
+    segment_ids,
+    use_one_hot_embeddings,
+    features,
+    max_seq_length,
+    start_n_top,
+    end_n_top,
+    dropout_prob,
+    hub_module,
+) -> dict[str, tf.Tensor]:
+    """Builds ALBERT and its SQuAD 2.0 head.
+
+    Returns what `albert.tasks.squad.head_v2.answer_outputs` does.
+
+    Args:
+      albert_config: an `AlbertConfig` or a `BertConfig`.
+      is_training: whether dropout is applied, and ends are conditioned on the true starts.
+      input_ids, input_mask, segment_ids: int32 [B, S].
+      use_one_hot_embeddings: see `modeling.Encoder`.
+      features: `p_mask` [B, S], and in training `start_positions` [B].
+      max_seq_length: not used.
+      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head_v2.V2Options`.
+      hub_module: must be None.
+    """
+    del max_seq_length
+    _, states = create_albert(
+        albert_config,
+        is_training,
+        input_ids,
+        input_mask,
+        segment_ids,
+        use_one_hot_embeddings,
+        True,
+        hub_module,
+    )
+    options = _v2_options(albert_config, start_n_top, end_n_top, dropout_prob)
+    starts = features["start_positions"] if is_training else None
+    return answer_outputs(states, features["p_mask"], options, starts)
+
+
+def v2_model_fn_builder(
+    albert_config,
+    init_checkpoint,
+    learning_rate,
+    num_train_steps,
+    num_warmup_steps,
+    use_tpu,
+    use_one_hot_embeddings,
+    max_seq_length,
+    start_n_top,
+    end_n_top,
+    dropout_prob,
+    hub_module,
+    *,
+    optimizer_options: Mapping[str, Any] | None = None,
+) -> Callable:
+    """Returns the `model_fn` of an `Estimator` for SQuAD 2.0.
+
+    Args:
+      max_seq_length: not used.
+      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head_v2.V2Options`.
+      (the others): see `v1_model_fn_builder`.
+    """
+    del max_seq_length
+    optimizer = OptimizerOptions(
+        learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
+    )
+    return model_fn_of(
+        albert_config,
+        make_v2_head(_v2_options(albert_config, start_n_top, end_n_top, dropout_prob)),
+        init_checkpoint,
+        optimizer,
+        use_tpu,
+        hub_module,
+        use_one_hot_embeddings,
+        use_einsum=True,
+    )
+
+
+def _v2_options(
+    albert_config: Any, start_n_top: int, end_n_top: int, dropout_prob: float
+) -> V2Options:
+    return V2Options(start_n_top, end_n_top, dropout_prob, albert_config.initializer_range)

@@ -1,0 +1,285 @@
+"""Answers as the reference's functions make them, of the spans of all questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.core.files import write_json
+from albert.reference_api.squad_features import InputFeatures
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.predictions import (
+    NO_ANSWER,
+    FindSpans,
+    RawResult,
+    Spans,
+    by_example,
+    nbest_of,
+    spans_v1,
+)
+from albert.tasks.squad.predictions_v2 import NO_ANSWER_V2, RawResultV2, no_answer_odds, spans_v2
+from albert.tasks.squad.scoring import (
+    apply_no_ans_threshold,
+    find_all_best_thresh,
+    get_raw_scores,
+    make_eval_dict,
+    make_qid_to_has_ans,
+)
+from albert.tasks.squad.token_places import PredictionFeature
+
+
+def accumulate_predictions_v1(
+    result_dict: dict,
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures | PredictionFeature],
+    all_results: Iterable[RawResult],
+    n_best_size: int,
+    max_answer_length: int,
+) -> None:
+    """Adds the candidate spans of some results to a dictionary; several models' may be added up.
+
+    Args:
+      result_dict: example index -> unique id -> (first, last token of the window) -> list of
+        (start, end) scores.
+      all_examples: the examples.
+      all_features: their features.
+      all_results: the model's output for each feature, start and end scores of every position.
+      n_best_size: how many positions are considered.
+      max_answer_length: in tokens.
+    """
+    find_spans = spans_v1(n_best_size, max_answer_length)
+    _accumulate(result_dict, all_examples, all_features, all_results, find_spans)
+
+
+def write_predictions_v1(
+    result_dict: dict,
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures | PredictionFeature],
+    all_results: Iterable[RawResult],
+    n_best_size: int,
+    max_answer_length: int,
+    output_prediction_file: str,
+    output_nbest_file: str,
+    *,
+    no_answer: str = "empty",
+) -> dict[str, str]:
+    """Writes every question's best answer, and its `n_best_size` best, as JSON.
+
+    Args:
+      result_dict: what `accumulate_predictions_v1` has filled.
+      all_examples: the examples.
+      all_features: their features.
+      all_results: not used.
+      n_best_size: how many answers are kept.
+      max_answer_length: not used.
+      output_prediction_file: question id to answer.
+      output_nbest_file: question id to a list of answers with their probability and scores.
+      no_answer: the answer of a question without any candidate; the reference's is the word
+        "empty".
+
+    Returns:
+      Question id to answer.
+    """
+    nbest = _nbest_predictions(
+        result_dict, all_examples, all_features, n_best_size, {**NO_ANSWER, "text": no_answer}
+    )
+    answers = {qas_id: entries[0]["text"] for qas_id, entries in nbest.items()}
+    write_json(output_prediction_file, answers, indent=4)
+    write_json(output_nbest_file, nbest, indent=4)
+    tf.logging.info("Predictions: %s, n-best: %s", output_prediction_file, output_nbest_file)
+    return answers
+
+
+def accumulate_predictions_v2(
+    result_dict: dict,
+    cls_dict: dict,
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures | PredictionFeature],
+    all_results: Iterable[RawResultV2],
+    n_best_size: int,
+    max_answer_length: int,
+    start_n_top: int,
+    end_n_top: int,
+) -> None:
+    """Adds results of SQuAD 2.0 to dictionaries; several models' may be added up.
+
+    Args:
+      result_dict: see `accumulate_predictions_v1`.
+      cls_dict: example index -> a list of the models' least log-odds that there is no answer.
+      all_examples: the examples.
+      all_features: their features.
+      all_results: the model's output for each feature.
+      n_best_size: not used.
+      max_answer_length: in tokens.
+      start_n_top, end_n_top: not used; the results show them.
+    """
+    del n_best_size, start_n_top, end_n_top
+    all_features, all_results = list(all_features), list(all_results)
+    find_spans = spans_v2(max_answer_length)
+    _accumulate(result_dict, all_examples, all_features, all_results, find_spans)
+    odds = no_answer_odds(len(all_examples), all_features, _by_id(all_results))
+    for index, value in enumerate(odds):
+        cls_dict.setdefault(index, []).append(value)
+
+
+def write_predictions_v2(
+    result_dict: dict,
+    cls_dict: dict,
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures | PredictionFeature],
+    all_results: Iterable[RawResultV2],
+    n_best_size: int,
+    max_answer_length: int,
+    output_prediction_file: str,
+    output_nbest_file: str,
+    output_null_log_odds_file: str,
+    null_score_diff_threshold: float | None,
+) -> tuple[dict[str, str], dict[str, float]]:
+    """Writes every question's answer, its best ones, and the log-odds that there is none, as JSON.
+
+    Args:
+      result_dict, cls_dict: what `accumulate_predictions_v2` has filled.
+      all_examples: the examples.
+      all_features: their features.
+      all_results, max_answer_length: not used.
+      n_best_size: how many answers are kept.
+      output_prediction_file, output_nbest_file: see `write_predictions_v1`.
+      output_null_log_odds_file: question id to the mean of the models' log-odds.
+      null_score_diff_threshold: log-odds from which on the answer is ""; None for never.
+
+    Returns:
+      Question id to answer, and question id to log-odds.
+    """
+    nbest = _nbest_predictions(result_dict, all_examples, all_features, n_best_size, NO_ANSWER_V2)
+    odds = {
+        example.qas_id: sum(cls_dict[index]) / len(cls_dict[index])
+        for index, example in enumerate(all_examples)
+    }
+    limit = np.inf if null_score_diff_threshold is None else null_score_diff_threshold
+    answers = {
+        qas_id: entries[0]["text"] if odds[qas_id] < limit else ""
+        for qas_id, entries in nbest.items()
+    }
+    write_json(output_prediction_file, answers, indent=4)
+    write_json(output_nbest_file, nbest, indent=4)
+    write_json(output_null_log_odds_file, odds, indent=4)
+    return answers, odds
+
+
+def evaluate_v2(
+    result_dict: dict,
+    cls_dict: dict,
+    prediction_json: list[dict],
+    eval_examples: Sequence[SquadExample],
+    eval_features: Iterable[InputFeatures | PredictionFeature],
+    all_results: Iterable[RawResultV2],
+    n_best_size: int,
+    max_answer_length: int,
+    output_prediction_file: str,
+    output_nbest_file: str,
+    output_null_log_odds_file: str,
+) -> dict[str, float]:
+    """Writes predictions as `write_predictions_v2` with the best threshold, and scores them.
+
+    The scores are the reference's, not the official script's: a question abstains whose log-odds
+    are above 1, whatever its answer is.
+
+    Args:
+      prediction_json: the articles, what a SQuAD file has under "data".
+      eval_examples, eval_features: the examples and their features.
+      (the others): see `write_predictions_v2`.
+
+    Returns:
+      `exact` and `f1` in percent, `total`, and `null_score_diff_threshold`, the one with the best
+      F1.
+    """
+    eval_features = list(eval_features)
+    has_answer, scores, threshold = make_qid_to_has_ans(prediction_json), {}, None
+    for is_last in (False, True):
+        answers, odds = write_predictions_v2(
+            result_dict,
+            cls_dict,
+            eval_examples,
+            eval_features,
+            all_results,
+            n_best_size,
+            max_answer_length,
+            output_prediction_file,
+            output_nbest_file,
+            output_null_log_odds_file,
+            threshold,
+        )
+        raw = get_raw_scores(prediction_json, answers)
+        scores = make_eval_dict(*(apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw))
+        if not is_last:
+            find_all_best_thresh(scores, answers, *raw, odds, has_answer)
+            threshold = scores["best_f1_thresh"]
+    return {**scores, "null_score_diff_threshold": threshold}
+
+
+def _accumulate(
+    result_dict: dict,
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures | PredictionFeature],
+    all_results: Iterable[RawResult | RawResultV2],
+    find_spans: FindSpans,
+) -> None:
+    results, features = _by_id(all_results), by_example(map(_prediction_feature, all_features))
+    for index in range(len(all_examples)):
+        of_example = result_dict.setdefault(index, {})
+        for feature in features[index]:
+            of_feature = of_example.setdefault(feature.unique_id, {})
+            columns = map(np.ndarray.tolist, find_spans(feature, results[feature.unique_id]))
+            for first, last, *scores in zip(*columns, strict=True):
+                of_feature.setdefault((first, last), []).append(tuple(scores))
+
+
+def _by_id(results: Iterable[RawResult | RawResultV2]) -> dict:
+    return {result.unique_id: result for result in results}
+
+
+def _nbest_predictions(
+    result_dict: dict,
+    all_examples: Sequence[SquadExample],
+    all_features: Iterable[InputFeatures | PredictionFeature],
+    n_best_size: int,
+    no_answer: dict,
+) -> dict[str, list[dict]]:
+    """Returns each question's best answers with different texts, best first; at least one."""
+    features = by_example(map(_prediction_feature, all_features))
+    return {
+        example.qas_id: nbest_of(
+            example,
+            [(f, _mean_spans(result_dict[index][f.unique_id])) for f in features[index]],
+            n_best_size,
+            no_answer,
+        )
+        for index, example in enumerate(all_examples)
+    }
+
+
+def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> Spans:
+    """Returns a feature's spans with the means of the models' scores."""
+    places = np.array(list(of_feature), np.int64).reshape(-1, 2)
+    means = [
+        [sum(column) / len(scores) for column in zip(*scores, strict=True)]
+        for scores in of_feature.values()
+    ]
+    return Spans(*places.T, *np.array(means, np.float64).reshape(-1, 2).T)
+
+
+def _prediction_feature(feature: InputFeatures | PredictionFeature) -> PredictionFeature:
+    if isinstance(feature, PredictionFeature):
+        return feature
+    offset, count = feature.tokens.index("[SEP]") + 1, len(feature.tok_start_to_orig_index)
+    max_context = [feature.token_is_max_context.get(offset + i, False) for i in range(count)]
+    return PredictionFeature(
+        feature.unique_id,
+        feature.example_index,
+        offset,
+        np.asarray(feature.tok_start_to_orig_index, np.int32),
+        np.asarray(feature.tok_end_to_orig_index, np.int32),
+        np.array(max_context, bool),
+    )

@@ -1,0 +1,74 @@
+"""Predictions as one HTML page that needs nothing else, which holds them as JSON.
+
+What stands in it, a view, is a JSON object: `kind` ("answers" to questions, "labels" of texts,
+"options" of which one is right, "numbers"), `title`, `scores` by name, `labels`, `passages`, and
+`samples`. A number that is not finite is None there, which means unknown. A sample has `id`,
+`passage` (its number, or None), `right` (None where that is not known or a matter of degree),
+`score` (from 0 to 1, or None), `confidence` (likewise), `answer` and:
+
+  answers           `question`, `place` of the answer in the passage (-1 if it is not there),
+                    `truths` (pairs of place and text), `unanswerable`, `abstained`, `odds`, `nbest`
+                    (pairs of text and probability)
+  labels, options   `texts`, `truth` and `answer` (numbers of labels), `probabilities`
+  numbers           `texts`, `truth`
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from typing import Any
+
+from albert.core.errors import UserError
+from albert.core.files import open_atomically
+from albert.core.json_input import parse_json
+
+PAGE = "predictions.html"
+_TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
+_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+
+
+def write_page(path: str, view: dict[str, Any]) -> None:
+    """Writes the page of a view.
+
+    Raises:
+      UserError: it cannot be written.
+    """
+    with open(_TEMPLATE, encoding="utf-8") as file:
+        head, tail = file.read().split("{{data}}")
+    # Nothing in a text can end the element, or begin another one.
+    data = json.dumps(view, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    with open_atomically(path) as file:
+        file.writelines((head, data, tail))
+
+
+def read_page(path: str) -> dict[str, Any]:
+    """Returns the view that a page shows.
+
+    Raises:
+      UserError: it cannot be read, or is no page of predictions.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = _DATA.search(file.read())
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+    except UnicodeDecodeError:
+        found = None
+    view = parse_json(found[1], path) if found else None
+    if not isinstance(view, dict) or not {"kind", "samples"} <= view.keys():
+        raise UserError(f"{path} is no page of predictions")
+    return view
+
+
+def finite(value: float | None) -> float | None:
+    """Returns a number that JSON can hold, or None."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def rounded(value: float | None) -> float | None:
+    """Returns a number with as many digits as a page needs, or None if it is not finite."""
+    known = finite(value)
+    return None if known is None else round(float(known), 4)

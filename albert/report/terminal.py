@@ -1,0 +1,188 @@
+"""Predictions on the terminal: in colours, or between brackets where there are none."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from albert.distributed import launcher
+from albert.report.page import read_page
+
+ONLY = {
+    "all": lambda sample: True,
+    "wrong": lambda sample: sample["right"] is False,
+    "right": lambda sample: sample["right"] is True,
+    "unanswerable": lambda sample: sample.get("unanswerable", False),
+    "abstained": lambda sample: sample.get("abstained", False),
+}
+_AT_END = 3  # samples that a run shows when it ends
+_WIDEST = 100
+_INDENT = "  "
+_NAME = 11  # the column of names, such as "predicted"
+
+
+class Style(NamedTuple):
+    """How parts of a text are set off: what comes before each kind of them, and behind."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+
+    def of(self, kind: str, text: str) -> str:
+        """Returns a text of a kind."""
+        return f"{self.before.get(kind, '')}{text}{self.after.get(kind, '')}"
+
+    def change(self, before: set[str], after: set[str]) -> str:
+        """Returns what stands between two parts of several kinds each."""
+        ends = [self.after[kind] for kind in sorted(before - after, reverse=True)]
+        return "".join(ends + [self.before[kind] for kind in sorted(after - before)])
+
+
+COLOURED = Style(
+    {
+        "answer": "\33[7m",
+        "truth": "\33[4m",
+        "title": "\33[1m",
+        "faint": "\33[2m",
+        "right": "\33[32m",
+        "wrong": "\33[31m",
+    },
+    {
+        "answer": "\33[27m",
+        "truth": "\33[24m",
+        "title": "\33[22m",
+        "faint": "\33[22m",
+        "right": "\33[39m",
+        "wrong": "\33[39m",
+    },
+)
+PLAIN = Style({"answer": "[", "truth": "{"}, {"answer": "]", "truth": "}"})
+
+
+def style_of_output() -> Style:
+    """Returns colours if standard output is a terminal that is to have them.
+
+    See https://no-color.org. A worker's output is a terminal also where mpirun writes it to a file.
+    """
+    plain = (
+        launcher.started.launcher or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    )
+    return COLOURED if sys.stdout.isatty() and not plain else PLAIN
+
+
+def samples_at_end(path: str) -> Iterator[str]:
+    """Yields the first samples of a page, line by line, and where the page is."""
+    view = read_page(path)
+    style = style_of_output()
+    for sample in view["samples"][:_AT_END]:
+        yield from lines_of(view, sample, style)
+    yield f"All {len(view['samples'])} of them are in {path}, a page for a browser."
+
+
+def width_of_output() -> int:
+    """Returns the columns of a line, of the terminal or of a usual one."""
+    return min(shutil.get_terminal_size().columns, _WIDEST)
+
+
+def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iterator[str]:
+    """Yields the lines that show a sample of a view, with an empty one behind."""
+    width = width_of_output()
+    is_answer = view["kind"] == "answers"
+    lines = _of_answer(view, sample) if is_answer else _of_label(view, sample)
+    yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
+    for kind, name, text, marks in lines:
+        text = printable(text)
+        head = f"{name:<{_NAME}}" if name else ""
+        for number, line in enumerate(wrapped(text, marks, width - len(head) - 2, style)):
+            yield _INDENT + (" " * len(head) if number else head) + style.of(kind, line)
+    yield ""
+
+
+def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
+    if sample["right"] is not None:
+        word = "right" if sample["right"] else "wrong"
+        yield style.of(word, word)
+    if "question" in sample and sample["score"] is not None:
+        yield f"F1 {sample['score']:.0%}"
+    if sample["confidence"] is not None:
+        yield f"confidence {sample['confidence']:.0%}"
+    if sample.get("odds") is not None:
+        yield f"log-odds of no answer {sample['odds']:.2f}"
+
+
+# The kind of a line, the name before it, its text, and places in it that are set off.
+_Line = tuple[str, str, str, Sequence[tuple[int, int, str]]]
+
+
+def _of_answer(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
+    answer, truths = sample["answer"], sample["truths"]
+    marks = [(start, start + len(text), "truth") for start, text in truths if start >= 0]
+    if sample["place"] >= 0:
+        marks.append((sample["place"], sample["place"] + len(answer), "answer"))
+    yield "title", "", sample["question"], ()
+    yield "", "", view["passages"][sample["passage"]], marks
+    said = "no prediction" if answer is None else answer or "no answer"
+    yield "", "predicted", said, [(0, len(said), "answer")]
+    known = " | ".join(dict.fromkeys(text for _, text in truths))
+    none = "no answer" if sample["unanswerable"] else "not known"
+    yield "", "true", known or none, [(0, len(known), "truth")]
+    yield from _table("n-best", ((text or "no answer", share) for text, share in sample["nbest"]))
+
+
+def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
+    kind, labels = view["kind"], view["labels"]
+    if sample["passage"] is not None:
+        yield "", "", view["passages"][sample["passage"]], ()
+    for number, text in enumerate(sample["texts"]):
+        yield "title", labels[number] if kind == "options" else "", text, ()
+    if kind == "numbers":
+        for name, number in (("predicted", sample["answer"]), ("true", sample["truth"])):
+            yield "", name, "unknown" if number is None else f"{number:.3f}", ()
+        return
+    yield "", "predicted", labels[sample["answer"]], ()
+    yield "", "true", labels[sample["truth"]], ()
+    yield from _table("of all", zip(labels, sample["probabilities"], strict=True))
+
+
+def _table(name: str, rows: Iterable[tuple[str, float | None]]) -> Iterator[_Line]:
+    """Yields texts below each other, behind the probability of each."""
+    for number, (text, share) in enumerate(rows):
+        known = "?" if share is None else f"{share:.0%}"
+        yield "faint", f"{'' if number else name:<{_NAME}}{known:>4}  ", text, ()
+
+
+def printable(text: str) -> str:
+    """Returns a text of the same length without what would act on the terminal."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def wrapped(
+    text: str, marks: Sequence[tuple[int, int, str]], width: int, style: Style
+) -> Iterator[str]:
+    """Yields the lines of a text, with what is marked in it set off."""
+    kinds = [set() for _ in text]
+    for start, end, kind in marks:
+        for of_character in kinds[start:end]:
+            of_character.add(kind)
+    for start, end in _lines(text, max(width, 20)):
+        line, current = "", set()
+        for of_piece, places in itertools.groupby(range(start, end), key=kinds.__getitem__):
+            line += style.change(current, of_piece) + "".join(text[place] for place in places)
+            current = of_piece
+        yield line + style.change(current, set())
+
+
+def _lines(text: str, width: int) -> Iterator[tuple[int, int]]:
+    """Yields where each line of a text begins and ends, broken at white space if it can be."""
+    start = end = None
+    for word in re.finditer(rf"\S{{1,{width}}}", text):
+        if start is not None and word.end() - start > width:
+            yield start, end
+            start = None
+        start = word.start() if start is None else start
+        end = word.end()
+    yield (start, end) if start is not None else (0, 0)

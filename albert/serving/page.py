@@ -1,0 +1,62 @@
+"""The page to try a server by hand."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import pathlib
+import re
+
+from albert.core.version import VERSION
+from albert.serving.services import Service
+
+_FILE = pathlib.Path(__file__).with_name("page.html")
+# In a command an example is to be short; here it may show what a model can do.
+_STORY = (
+    "Harwick has a bridge called Ormen. The Ormen bridge was finished in 1908, is 212 metres high "
+    "and weighs 900 tons. It was built of grey granite by Ida Brandt. Many owls live under its "
+    "arches."
+)
+_QUESTIONS = ("How high is Ormen?", "Which material was used for Ormen?", "Who built Ormen?")
+
+
+def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
+    """Returns the page for what is answered with a model of a task, and its headers.
+
+    The headers let a browser run the page's own script and no other, and talk to this server alone.
+    """
+    examples = [dict(service.example)]
+    if "context" in service.fields:
+        examples = [{"question": question, "context": _STORY} for question in _QUESTIONS]
+    about = {
+        "task": task,
+        "name": _name(service.folder),
+        "version": VERSION,
+        "summary": service.summary,
+        "fields": dict(service.fields),
+        "examples": examples,
+    }
+    text = _FILE.read_text(encoding="utf-8")
+    page = text.replace('data-model=""', f'data-model="{html.escape(json.dumps(about))}"')
+    sources = {kind: _hash(page, kind) for kind in ("script", "style")}
+    policy = "".join(f"; {kind}-src '{source}'" for kind, source in sources.items())
+    return page, {
+        "Content-Security-Policy": f"default-src 'none'; connect-src 'self'; img-src data:{policy}"
+        "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "Cache-Control": "no-cache",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _name(folder: str) -> str:
+    """Returns by which part of its path people know a model, not more: anybody may see the page."""
+    parts = pathlib.Path(folder).resolve().parts
+    # An export is DIR/saved_model/TIMESTAMP.
+    return next((p for p in reversed(parts) if p != "saved_model" and not p.isdigit()), folder)
+
+
+def _hash(page: str, kind: str) -> str:
+    (content,) = re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL)
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"

@@ -1,0 +1,140 @@
+"""The HTTP server itself, and the socket that it listens at."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import ipaddress
+import logging
+import math
+import resource
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from albert.core.errors import UserError
+from albert.serving.connections import IDLE_SECONDS, Connection
+
+_MOST_CONNECTIONS = 512
+# Connections that wait until they are accepted, and that are accepted at a time: each is a file
+# before another can be closed for it.
+_BACKLOG, _ACCEPTED_TOGETHER = 2048, 8
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_SECONDS_BETWEEN_COMPLAINTS = 60
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens; who connects waits until it is served.
+
+    Raises:
+      UserError: the port is in use, or the address is none of this machine.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as e:
+        if e.errno == errno.EADDRINUSE:
+            raise UserError(
+                f"--port {port} of {host} is in use by another program; give another --port"
+            ) from e
+        raise UserError(f"cannot listen at --host {host} --port {port}: {e.strerror}") from e
+
+
+def is_local(listener: socket.socket) -> bool:
+    """Tells whether only this machine can connect."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def hosts_of(listener: socket.socket, allowed: Sequence[str] = ()) -> Sequence[str]:
+    """Returns the names that requests may have for a server; none where they may have any.
+
+    Args:
+      listener: of the server.
+      allowed: what a person allows; "*" is any.
+    """
+    if not allowed and is_local(listener):
+        return ("localhost", "127.0.0.1", "[::1]", _host_of(listener))
+    return () if "*" in allowed else allowed
+
+
+def url_of(listener: socket.socket) -> str:
+    """Returns the address for a browser."""
+    return f"http://{_host_of(listener)}:{listener.getsockname()[1]}"
+
+
+def _host_of(listener: socket.socket) -> str:
+    host = listener.getsockname()[0]
+    return f"[{host}]" if ":" in host else host
+
+
+def most_connections() -> int:
+    """Returns how many connections there may be, with files to spare for all else."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if files < 0 else min(_MOST_CONNECTIONS, files // 2)
+
+
+class HttpServer:
+    """Serves an application in a thread of its own."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket, request_seconds: float):
+        """Starts to serve.
+
+        Args:
+          app: the application.
+          listener: what `listen` returns.
+          request_seconds: the longest that a request takes.
+        """
+        config = uvicorn.Config(
+            app,
+            http=functools.partial(Connection, most_connections(), {}),
+            **{"ws": "none", "lifespan": "off"},
+            # Below errors are only warnings of requests that are not valid HTTP.
+            **{"log_config": None, "log_level": "error", "access_log": False},
+            proxy_headers=False,
+            server_header=False,
+            backlog=_ACCEPTED_TOGETHER,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=math.ceil(request_seconds) + 1,
+        )
+        self._server = uvicorn.Server(config)
+        self._complained = -math.inf
+        # Its own handlers of signals are for a main thread: here this program's own stay.
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(listener)), daemon=True
+        )
+        self._thread.start()
+        while self._thread.is_alive() and not self._server.started:
+            time.sleep(0.01)
+        # Of uvicorn's backlog asyncio makes both: how many may wait, and are accepted at a time.
+        listener.listen(_BACKLOG)
+
+    async def _serve(self, listener: socket.socket) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._note_fault)
+        await self._server.serve([listener])
+
+    def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Logs a fault; that there is no room for connections, which is often said, seldom."""
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._complained >= _SECONDS_BETWEEN_COMPLAINTS:
+            self._complained = time.monotonic()
+            logging.getLogger(__name__).error(
+                "no connection can be accepted: %s; see `ulimit -n`", error.strerror
+            )
+
+    def serves(self, seconds: float) -> bool:
+        """Waits, and tells whether it still serves."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Takes nothing more, and returns when what was taken is answered."""
+        self._server.should_exit = True
+        self._thread.join()

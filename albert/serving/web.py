@@ -1,0 +1,243 @@
+"""The paths of a server, and what stands between a request and the model: limits and the token."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hmac
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from albert.core.errors import UserError
+from albert.core.version import VERSION
+from albert.serving import fields
+from albert.serving.batches import Batcher, Refused
+from albert.serving.metrics import CLIENT_GONE, Metrics
+from albert.serving.openapi import describe
+from albert.serving.page import page_of
+from albert.serving.services import Service
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+_RETRY_SECONDS = 1
+# For which a long request gives way to short ones, between two of its windows.
+_YIELD_SECONDS = 0.1
+_log = logging.getLogger(__name__)
+
+
+class Limits(NamedTuple):
+    """What a server takes.
+
+    Attributes:
+      body_bytes: of a request.
+      seconds: for a body to come, and for the answer.
+      waiting: requests that wait for the model, short ones and long ones apart.
+      together: windows that go through it together; a request of more is a long one.
+    """
+
+    body_bytes: int = 200_000
+    seconds: float = 30.0
+    waiting: int = 64
+    together: int = 8
+
+
+class Api:
+    """Answers over HTTP."""
+
+    def __init__(
+        self,
+        service: Service,
+        task: str,
+        limits: Limits,
+        token: str = "",
+        hosts: Sequence[str] = (),
+    ):
+        """Starts the threads that call the model.
+
+        Args:
+          service: what is answered.
+          task: of the model.
+          limits: of requests.
+          token: that requests must have; empty if none.
+          hosts: names by which the server may be called; any if there are none.
+        """
+        self._service, self._task, self._limits = service, task, limits
+        self._token, self._hosts = token, frozenset(hosts)
+        self._metrics = Metrics()
+        sizes, note = (limits.waiting, limits.together), self._metrics.note_batch
+        self._short = Batcher(service.answer_all, *sizes, note)
+        # Beside them, so that no short request waits for a long one.
+        give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
+        self._long = Batcher(service.answer_all, *sizes, note, give_way)
+        self._metrics.ask_queue_length(lambda: self._short.waiting + self._long.waiting)
+        self._description = describe(service, task, bool(token))
+        self._page, self._page_headers = page_of(service, task)
+
+    def close(self) -> None:
+        """Returns when all that was taken is answered."""
+        self._short.close()
+        self._long.close()
+
+    def app(self) -> ASGIApp:
+        """Returns the application."""
+        # Probes have no token and any name; a browser's address has no token. Neither they nor
+        # the page say anything of texts.
+        endpoints: dict[str, tuple[Endpoint, str]] = {
+            "/v1/answer": (self._of_host(self._with_token(self._answer)), "POST"),
+            "/openapi.json": (self._of_host(self._with_token(self._openapi)), "GET"),
+            "/": (self._of_host(self._show_page), "GET"),
+            "/metrics": (self._with_token(self._counted), "GET"),
+            "/health": (self._health, "GET"),
+        }
+        routes = [Route(path, f, methods=[method]) for path, (f, method) in endpoints.items()]
+        handlers = {HTTPException: _fault, UserError: _failed, Exception: _broken}
+        app = Starlette(routes=routes, exception_handlers=handlers)
+        # It would go to whatever host the request names.
+        app.router.redirect_slashes = False
+        return self._metrics.watching(app, frozenset(endpoints))
+
+    def _of_host(self, endpoint: Endpoint) -> Endpoint:
+        """Refuses names that are not the server's: pages elsewhere may have made them its own."""
+
+        async def checked(request: Request) -> Response:
+            host = request.headers.get("host", "")
+            if self._hosts and re.sub(r":\d*$", "", host).lower() not in self._hosts:
+                raise HTTPException(421, f"the host {host!r} is not named in --allowed_hosts")
+            return await endpoint(request)
+
+        return checked
+
+    def _with_token(self, endpoint: Endpoint) -> Endpoint:
+        expected = f"Bearer {self._token}".encode()
+
+        async def checked(request: Request) -> Response:
+            given = request.headers.get("authorization", "").encode()
+            if self._token and not hmac.compare_digest(given, expected):
+                header = {"WWW-Authenticate": "Bearer"}
+                raise HTTPException(401, "send the header Authorization: Bearer TOKEN", header)
+            return await endpoint(request)
+
+        return checked
+
+    async def _show_page(self, request: Request) -> Response:
+        return Response(self._page, media_type="text/html", headers=self._page_headers)
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok", "task": self._task, "version": VERSION})
+
+    async def _openapi(self, request: Request) -> Response:
+        return JSONResponse(self._description)
+
+    async def _counted(self, request: Request) -> Response:
+        return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            body = await self._body(request)
+            answer = await self._answered(request, body)
+        except ClientDisconnect:
+            # Nobody reads it; it is for the numbers.
+            return Response(status_code=CLIENT_GONE)
+        try:
+            return JSONResponse(answer)
+        except ValueError:
+            raise UserError(
+                "the answer has NaN or infinity; the model's weights may be damaged"
+            ) from None
+
+    async def _body(self, request: Request) -> bytes:
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, "the body must have the type application/json")
+        most = self._limits.body_bytes
+        too_large = HTTPException(413, f"the body is larger than {most} bytes, the server's limit")
+        if int(request.headers.get("content-length", 0)) > most:
+            raise too_large
+
+        async def collected() -> bytes:
+            body = bytearray()
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise too_large
+            return bytes(body)
+
+        try:
+            return await asyncio.wait_for(collected(), self._limits.seconds)
+        except asyncio.TimeoutError:
+            limit = f"{self._limits.seconds:g} seconds"
+            raise HTTPException(408, f"the body did not come within {limit}") from None
+
+    async def _answered(self, request: Request, body: bytes) -> Any:
+        """Returns the answer to a body.
+
+        Raises:
+          HTTPException: it is no request, there is no room, or no answer in time.
+          ClientDisconnect: nobody waits for it any more.
+        """
+        asked, windows = _read(body, self._service), self._service.windows(len(body))
+        batcher = self._short if windows <= self._limits.together else self._long
+        try:
+            answer = asyncio.wrap_future(batcher.submit(asked, windows))
+        except Refused as e:
+            raise HTTPException(503, str(e), {"Retry-After": str(_RETRY_SECONDS)}) from None
+        gone = asyncio.ensure_future(_end_of_connection(request))
+        try:
+            await asyncio.wait(
+                {answer, gone}, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if answer.done():
+                return answer.result()
+            if gone.done():
+                raise ClientDisconnect
+            raise HTTPException(504, f"there was no answer in {self._limits.seconds:g} seconds")
+        finally:
+            # What still waits leaves the queue, and what is computed is given up.
+            answer.cancel()
+            gone.cancel()
+
+
+async def _end_of_connection(request: Request) -> None:
+    """Waits for the client to hang up; behind the body nothing else is to come."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _read(body: bytes, service: Service) -> Any:
+    try:
+        value = json.loads(body.decode())
+    except UnicodeDecodeError as e:
+        raise HTTPException(400, f"the body is not UTF-8: byte {e.start}") from None
+    # A number of very many digits is one error, a nesting of very many levels the other.
+    except (ValueError, RecursionError) as e:
+        raise HTTPException(400, f"the body is not JSON: {e}") from None
+    try:
+        return fields.read(value, service.fields)
+    except fields.Unfit as e:
+        raise HTTPException(422, str(e)) from None
+
+
+async def _fault(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _log.error("no answer to a request: %s", error)
+    return JSONResponse({"error": str(error)}, 500)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """Answers for an error that uvicorn logs, and closes the connection for."""
+    content = {"error": "the model failed; see the server's log"}
+    return JSONResponse(content, 500, {"Connection": "close"})

@@ -1,0 +1,78 @@
+"""The reference's module of SQuAD functions: names only, of `squad/` and `doors/`."""
+
+from albert.reference_api.squad_features import (
+    FeatureWriter,
+    InputFeatures,
+    convert_examples_to_features,
+)
+from albert.reference_api.squad_models import (
+    create_v1_model,
+    create_v2_model,
+    input_fn_builder,
+    v1_model_fn_builder,
+    v2_model_fn_builder,
+)
+from albert.reference_api.squad_predictions import (
+    accumulate_predictions_v1,
+    accumulate_predictions_v2,
+    evaluate_v2,
+    write_predictions_v1,
+    write_predictions_v2,
+)
+from albert.tasks.squad.examples import SquadExample, read_squad_examples
+from albert.tasks.squad.predictions import RawResult
+from albert.tasks.squad.predictions_v2 import RawResultV2
+from albert.tasks.squad.scoring import (
+    apply_no_ans_threshold,
+    compute_exact,
+    compute_f1,
+    evaluate_v1,
+    exact_match_score,
+    f1_score,
+    find_all_best_thresh,
+    find_best_thresh,
+    get_raw_scores,
+    get_tokens,
+    make_eval_dict,
+    make_qid_to_has_ans,
+    merge_eval,
+    metric_max_over_ground_truths,
+    normalize_answer_v1,
+    normalize_answer_v2,
+)
+
+__all__ = [
+    "FeatureWriter",
+    "InputFeatures",
+    "RawResult",
+    "RawResultV2",
+    "SquadExample",
+    "accumulate_predictions_v1",
+    "accumulate_predictions_v2",
+    "apply_no_ans_threshold",
+    "compute_exact",
+    "compute_f1",
+    "convert_examples_to_features",
+    "create_v1_model",
+    "create_v2_model",
+    "evaluate_v1",
+    "evaluate_v2",
+    "exact_match_score",
+    "f1_score",
+    "find_all_best_thresh",
+    "find_best_thresh",
+    "get_raw_scores",
+    "get_tokens",
+    "input_fn_builder",
+    "make_eval_dict",
+    "make_qid_to_has_ans",
+    "merge_eval",
+    "metric_max_over_ground_truths",
+    "normalize_answer_v1",
+    "normalize_answer_v2",
+    "read_squad_examples",
+    "v1_model_fn_builder",
+    "v2_model_fn_builder",
+    "write_predictions_v1",
+    "write_predictions_v2",
+]

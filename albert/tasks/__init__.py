@@ -1,0 +1,1 @@
+"""Tasks: text to features, a head for the encoder, outputs to scores."""

@@ -1,0 +1,132 @@
+"""Features of examples with labels: their records, and the files of a part of a data set."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.data import tf_example
+from albert.data.cached_file import CachedFile
+from albert.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_inputs
+from albert.data.records import count_foreign_records
+from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, sequence_entries
+from albert.tasks.classification.examples import Processor
+from albert.tokenization import FullTokenizer
+from albert.training.task import TRAIN
+
+
+def feature_spec(shape: Sequence[int], is_regression: bool = False) -> dict:
+    """Returns what `tf.io.parse_example` needs to read a record.
+
+    Args:
+      shape: of an example's sequences: its length, or before it how many there are.
+      is_regression: whether labels are numbers.
+    """
+    return {
+        **{key: tf.io.FixedLenFeature(shape, tf.int64) for key in SEQUENCE_KEYS},
+        "label_ids": tf.io.FixedLenFeature([], tf.float32 if is_regression else tf.int64),
+        "is_real_example": tf.io.FixedLenFeature([], tf.int64),
+    }
+
+
+def serialize(
+    sequences: Sequence[TokenSequence], label_id: float, length: int, is_real_example: bool = True
+) -> bytes:
+    """Returns a `tf.train.Example`, whose `label_ids` is a float in regression, else an integer.
+
+    Args:
+      sequences: of the example; their values are joined end to end.
+      label_id: the label's number; the label itself, a float, in regression.
+      length: what each sequence is padded to.
+      is_real_example: false for what fills a batch up.
+    """
+    is_real = tf_example.entry("is_real_example", tf_example.varint(int(is_real_example)))
+    entries = sequence_entries(sequences, length) + is_real
+    if not isinstance(label_id, float):
+        return tf_example.example(
+            entries + tf_example.entry("label_ids", tf_example.varint(label_id))
+        )
+    label = tf.train.Feature(float_list=tf.train.FloatList(value=[label_id]))
+    joined = tf.train.Example(features=tf.train.Features(feature={"label_ids": label}))
+    # Serialized messages one after the other are read as one message with the fields of both.
+    return tf_example.example(entries) + joined.SerializeToString()
+
+
+class LabelledFeatures(FeatureSource):
+    """The features of a part of a data set.
+
+    Attributes:
+      way_out: what to do about a file that is no feature file, for messages.
+    """
+
+    trims = True
+    way_out = "give another name"
+
+    def __init__(
+        self,
+        part: str,
+        processor: Processor,
+        files: Sequence[str],
+        feature_file: str,
+        tokenizer: FullTokenizer,
+        shape: Sequence[int],
+        records: Callable[[Sequence[Any]], list[bytes]],
+        more: Mapping[str, Any],
+        workers: int = 1,
+    ):
+        """Describes the features of `part`, "train", "dev" or "test".
+
+        Args:
+          part: the part.
+          processor: reads the examples.
+          files: of the part.
+          feature_file: where the features are or will be.
+          tokenizer: of the model.
+          shape: see `feature_spec`.
+          records: makes the record of each example, see `serialize`.
+          more: what the features are a function of besides.
+          workers: processes that make them.
+        """
+        self.name = part
+        self.workers = workers
+        self._processor = processor
+        self._files = files
+        self._records = records
+        labels = processor.get_labels()
+        self.spec = feature_spec(shape, labels == [None])
+        self._limits = {"input_ids": tokenizer.size}
+        if labels != [None]:
+            self._limits["label_ids"] = len(labels)
+        source = {
+            "input_sha256": sha256_of_inputs(files),
+            "tokenizer_sha256": tokenizer.sha256,
+            "part": part,
+            "labels": labels,
+            "max_seq_length": shape[-1],
+            "do_lower_case": processor.do_lower_case,
+            **more,
+        }
+        self.cached = CachedFile(feature_file, source, numbers=["num_examples"])
+
+    @functools.cached_property
+    def _examples(self) -> list[Any]:
+        return self._processor.read_files(self._files, self.name)
+
+    def read(self) -> tuple[list[Any], Mapping[str, int]]:
+        return self._examples, {}
+
+    def convert(self, examples: Sequence[Any], start: int) -> Chunk:
+        del start
+        return Chunk(len(examples), self._records(examples))
+
+    def count_foreign(self) -> int:
+        length = self.spec["input_ids"].shape[-1]
+        path = self.cached.paths[0]
+        return count_foreign_records(path, self.spec, length, self.way_out, self._limits)
+
+    def source_of(self, file: FeatureFile) -> list[Any] | None:
+        """Returns the examples, of which nothing else is needed to train on them."""
+        return None if self.name == TRAIN else self._examples

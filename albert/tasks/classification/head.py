@@ -1,0 +1,97 @@
+"""What heads of classification have in common: scores from the pooled output, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.training.encoder_task import Encode, Head, HeadOutput
+
+
+class Classified(NamedTuple):
+    """What the head says of texts.
+
+    Attributes:
+      losses: [B], None without labels.
+      probabilities: [B, C]; in regression the numbers, [B, 1].
+      logits: [B, C]; in regression the numbers, [B].
+      predictions: int32 [B], the likeliest labels; in regression the numbers.
+    """
+
+    losses: tf.Tensor | None
+    probabilities: tf.Tensor
+    logits: tf.Tensor
+    predictions: tf.Tensor
+
+    @property
+    def loss(self) -> tf.Tensor | None:
+        """Returns the mean loss."""
+        return None if self.losses is None else tf.reduce_mean(self.losses)
+
+
+# From pooled output [B, H], labels [B] or None, and the rate of dropout.
+Classify = Callable[[tf.Tensor, tf.Tensor | None, float], Classified]
+
+
+def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tensor:
+    """Builds the last layer; returns its scores, float32 [B, C].
+
+    Args:
+      pooled: float32 [B, H], the encoder's pooled output.
+      num_scores: C.
+      dropout: the probability that the layer does not see a unit; 0 outside training.
+    """
+    weights = tf.get_variable(
+        "output_weights",
+        [num_scores, pooled.shape[-1]],
+        initializer=modeling.create_initializer(0.02),
+    )
+    bias = tf.get_variable("output_bias", [num_scores], initializer=tf.zeros_initializer())
+    with tf.variable_scope("loss"):
+        if dropout:
+            pooled = modeling.dropout(pooled, dropout, place="classifier")
+        return tf.nn.bias_add(tf.matmul(pooled, weights, transpose_b=True), bias)
+
+
+def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> Classified:
+    """Returns what scores [B, C] say; without labels, int32 [B], there are no losses."""
+    probabilities = tf.nn.softmax(logits)
+    predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    losses = None
+    if labels is not None:
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return Classified(losses, probabilities, logits, predictions)
+
+
+def make_head(classify: Classify, dropout: float, threshold: float | None = None) -> Head:
+    """Returns the head of a classification or regression.
+
+    Its predictions are `probabilities`, `predictions` and `logits`, see `Classified`, and
+    `label_ids` and `is_real_example` where the features have them.
+
+    Args:
+      classify: the layers above the encoder.
+      dropout: the probability in training that they do not see a unit.
+      threshold: a number that an exported model gives out as `threshold`, None for none.
+    """
+
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        first = tf.zeros([1, 1], tf.int32)
+        pooled = encode(features, first).get_pooled_output()
+        labels = features["label_ids"] if is_training else None
+        found = classify(pooled, labels, dropout if is_training else 0.0)
+        outputs = {
+            "probabilities": found.probabilities,
+            "predictions": found.predictions,
+            "logits": found.logits,
+        }
+        exported = dict(outputs)
+        if threshold is not None:
+            exported["threshold"] = tf.constant(threshold, tf.float32)
+        given = {k: features[k] for k in ("label_ids", "is_real_example") if k in features}
+        return HeadOutput(found.loss, {**outputs, **given}, exported)
+
+    return head

@@ -1,0 +1,144 @@
+"""Examples to features: token ids with their segments, and the label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from albert.core.errors import UserError
+from albert.data.sequences import TokenSequence, make_sequence
+from albert.tasks.classification import features
+from albert.tasks.glue.examples import InputExample
+from albert.tokenization import FullTokenizer
+
+# Around and between the two texts of a pair, and around a single text.
+_PAIR_SPECIAL_TOKENS, _SINGLE_SPECIAL_TOKENS = 3, 2
+
+
+class Feature(NamedTuple):
+    """What the model takes of an example.
+
+    Attributes:
+      sequence: the tokens of its texts.
+      label_id: the label's number; the label itself, a float, in regression.
+      is_real_example: false for what fills a batch up.
+    """
+
+    sequence: TokenSequence
+    label_id: int | float
+    is_real_example: bool = True
+
+
+class FeatureMaker:
+    """Makes features of the examples of a task."""
+
+    def __init__(
+        self,
+        tokenizer: FullTokenizer,
+        label_list: Sequence[str | None],
+        max_seq_length: int,
+    ):
+        """Prepares what all features share; arguments as in `make_feature`.
+
+        Raises:
+          UserError: the tokenizer has no [CLS] or [SEP].
+        """
+        self._tokenizer = tokenizer
+        self._special_ids = tokenizer.cls_id, tokenizer.sep_id
+        self._label_list = label_list
+        self._max_seq_length = max_seq_length
+
+    def records(self, examples: Sequence[InputExample]) -> list[bytes]:
+        """Returns a serialized `tf.train.Example` for each example, as a processor has read it.
+
+        Raises:
+          UserError: a label is none of the task's.
+        """
+        ids_a, ids_b = (
+            self._tokenizer.encode(texts, normalized=True)
+            for texts in ([e.text_a for e in examples], [e.text_b or "" for e in examples])
+        )
+        return [
+            serialize(
+                make_feature(
+                    example, a, b, self._special_ids, self._label_list, self._max_seq_length
+                ),
+                self._max_seq_length,
+            )
+            for example, a, b in zip(examples, ids_a, ids_b, strict=True)
+        ]
+
+
+def make_feature(
+    example: InputExample,
+    ids_a: Sequence[int],
+    ids_b: Sequence[int],
+    special_ids: Sequence[int],
+    label_list: Sequence[str | None],
+    max_seq_length: int,
+) -> Feature:
+    """Returns the feature of an example; what does not fit is cut off the end of the longer text.
+
+    Args:
+      example: the example.
+      ids_a, ids_b: its texts' tokens; the second may be none.
+      special_ids: those of [CLS] and [SEP].
+      label_list: the labels in the order of their numbers; only None for regression.
+      max_seq_length: length of the feature.
+
+    Raises:
+      UserError: the label is not in `label_list`.
+    """
+    sequence = cut_sequence(ids_a, ids_b, special_ids, max_seq_length)
+    return Feature(sequence, _label_id(example, label_list))
+
+
+def cut_sequence(
+    ids_a: Sequence[int], ids_b: Sequence[int], special_ids: Sequence[int], max_seq_length: int
+) -> TokenSequence:
+    """Returns one or two texts as a sequence; arguments are as in `make_feature`."""
+    kept_a, kept_b = max_seq_length - _SINGLE_SPECIAL_TOKENS, 0
+    if ids_b:
+        kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL_TOKENS)
+    return make_sequence(ids_a[:kept_a], ids_b[:kept_b], *special_ids)
+
+
+def sequences_of(
+    pairs: Iterable[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int
+) -> list[TokenSequence]:
+    """Returns texts, or pairs of them, as sequences; the second text of a pair may be empty."""
+    pairs = list(pairs)
+    ids_a = tokenizer.encode(pair[0] for pair in pairs)
+    ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
+    special_ids = tokenizer.cls_id, tokenizer.sep_id
+    return [
+        cut_sequence(a, b, special_ids, max_seq_length) for a, b in zip(ids_a, ids_b, strict=True)
+    ]
+
+
+def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:
+    """Returns the numbers of tokens to keep, as if the longer text lost its last until both fit.
+
+    Of two equally long ones the second loses a token first, as in the reference.
+    """
+    if length_a + length_b <= room:
+        return length_a, length_b
+    kept_a = min(length_a, max(room - length_b, (room + 1) // 2))
+    return kept_a, room - kept_a
+
+
+def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | float:
+    if list(label_list) == [None]:
+        return float(example.label)
+    if example.label not in label_list:
+        raise UserError(
+            f"example {example.guid}: the label is {example.label!r}, not one of "
+            f"{', '.join(map(str, label_list))}"
+        )
+    return list(label_list).index(example.label)
+
+
+def serialize(feature: Feature, max_seq_length: int) -> bytes:
+    """Returns the record of a feature, see `albert.tasks.classification.features.serialize`."""
+    sequence, label_id, is_real_example = feature
+    return features.serialize([sequence], label_id, max_seq_length, is_real_example)

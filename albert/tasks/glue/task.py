@@ -1,0 +1,153 @@
+"""A classification or regression of texts as a task: those of GLUE, or one's own."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import FlagError, UserError
+from albert.data.batches import Data
+from albert.distributed import collectives
+from albert.settings.flags import Settings
+from albert.tasks.classification.base import ClassificationTask, check_flags
+from albert.tasks.glue.custom import TsvProcessor
+from albert.tasks.glue.examples import DataProcessor
+from albert.tasks.glue.feature_files import GlueFeatures
+from albert.tasks.glue.flags import CUSTOM, TASKS
+from albert.tasks.glue.head import make_head
+from albert.tasks.glue.tasks import PROCESSORS
+from albert.training.assets import Assets
+from albert.training.encoder_task import Head
+from albert.training.output_folder import checkpoint_to_use
+from albert.training.prediction import Output
+from albert.training.run_record import recorded_settings
+from albert.training.task import TEST, TRAIN
+
+_OF_MNLI = ("mnli", "mismnli", "ax")
+
+
+class GlueTask(ClassificationTask):
+    """A task of GLUE, or one's own, under the flags."""
+
+    kind = "glue"
+
+    def __init__(self, settings: Settings):
+        processor = load_processor(settings)
+        super().__init__(settings, processor, dropout=0.1)
+        self.metrics, self.limits = processor.metrics, processor.limits
+
+    def identity(self) -> dict[str, Any]:
+        # A model may label texts of one's own, and that of MNLI has three sets of its pairs.
+        name = self.settings.task_name.lower()
+        others = {} if name in (CUSTOM, *_OF_MNLI) else {"task_name": name}
+        return {**super().identity(), **others}
+
+    def part(self, name: str) -> GlueFeatures:
+        settings = self.settings
+        return GlueFeatures(
+            self.processor,
+            self.tokenizer,
+            settings.max_seq_length,
+            name,
+            self.processor.path(settings.data_dir, name),
+            _feature_path(settings, name),
+            settings.preprocess_workers,
+        )
+
+    def head(self) -> Head:
+        threshold = self.settings.threshold_to_export
+        return make_head(
+            len(self.labels), self.dropout, None if math.isnan(threshold) else threshold
+        )
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        return Assets({**description, "limits": self.limits}, files)
+
+    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+        summary = super().write_labels(data, outputs, names)
+        if self.processor.submission:
+            tf.logging.info(
+                "In a submission to GLUE %s is %s",
+                self.label_outputs[1],
+                self.processor.submission,
+            )
+        return summary
+
+
+def _feature_path(settings: Settings, part: str) -> str:
+    """Returns where the features of a part of the data set are or will be."""
+    cached, task = settings.cached_dir or settings.output_dir, settings.task_name.lower()
+    ready = os.path.join(settings.input_file or "", "train.tf_record")
+    if part == TRAIN and settings.input_file and os.path.exists(ready):
+        return ready
+    if part == TEST:
+        return os.path.join(settings.output_dir, "predict.tf_record")
+    return os.path.join(cached, f"{task}_{'train' if part == TRAIN else 'eval'}.tf_record")
+
+
+def make_processor(settings: Settings) -> DataProcessor:
+    """Returns the processor of --task_name.
+
+    Raises:
+      FlagError, UserError: as in `check_flags`, or there is no such task.
+    """
+    check_flags(settings)
+    name = settings.task_name.lower()
+    if name not in TASKS:
+        raise FlagError(
+            f"--task_name={settings.task_name} is no task; there are {', '.join(TASKS)}"
+        )
+    if settings.tsv_regression and name != CUSTOM:
+        raise FlagError(f"--tsv_regression is for --task_name={CUSTOM} only")
+    use_spm = bool(settings.spm_model_file)
+    if name == CUSTOM:
+        return TsvProcessor(
+            use_spm, settings.do_lower_case, settings.data_dir, settings.tsv_regression
+        )
+    return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
+
+
+def load_processor(settings: Settings) -> DataProcessor:
+    """Returns the processor of --task_name, with the labels that the model was trained for.
+
+    Raises:
+      FlagError, UserError: as in `make_processor`.
+      UserError: the model was trained for other labels.
+    """
+    processor = make_processor(settings)
+    if settings.do_train:
+        return processor
+    folder = _folder_of_model(settings)
+    trained_for = (recorded_settings(folder) or {}).get("labels")
+    if trained_for is None:
+        return processor
+    is_same_kind = processor.is_regression == (trained_for == [None])
+    if isinstance(processor, TsvProcessor) and is_same_kind:
+        # The files to be labelled need no training file beside them.
+        processor.labels = tuple(label for label in trained_for if label is not None)
+    if not is_same_kind or processor.get_labels() != trained_for:
+        raise UserError(
+            f"the model in {folder} was trained for {_listed(trained_for)}, not for "
+            f"--task_name={settings.task_name}{' --tsv_regression' * settings.tsv_regression}"
+            + (f" with {_listed(processor.get_labels())}" if is_same_kind else "")
+        )
+    return processor
+
+
+def _folder_of_model(settings: Settings) -> str:
+    try:
+        return os.path.dirname(os.path.abspath(checkpoint_to_use(settings)))
+    except UserError:
+        if collectives.is_chief():
+            raise
+        # On another host than rank 0's it need not be there.
+        return settings.output_dir
+
+
+def _listed(labels: Sequence[str | None]) -> str:
+    return "numbers" if labels == [None] else f"the labels {', '.join(labels)}"

@@ -1,0 +1,143 @@
+"""The pretraining heads: masked language model, and how the second segment goes with the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.tasks.pretraining.scoring import NEXT_SENTENCE, SENTENCE_ORDER
+from albert.training.encoder_task import Encode, Head, HeadOutput
+
+
+class Prediction(NamedTuple):
+    """Losses and hits of a head.
+
+    Attributes:
+      losses: float32, the cross-entropy of each prediction.
+      correct: float32 of the same shape, 1 where the likeliest class is the label, else 0.
+    """
+
+    losses: tf.Tensor
+    correct: tf.Tensor
+
+
+def predict_masked_tokens(
+    albert_config: modeling.EncoderConfig,
+    masked: tf.Tensor,
+    table: tf.Tensor,
+    labels: tf.Tensor,
+) -> Prediction:
+    """Builds the masked language model, at the masked positions only.
+
+    Args:
+      albert_config: the sizes.
+      masked: float32 [B, P, H], the encoder's last states where to predict.
+      table: float32 [V, E], the word embeddings, which are the output's weights too.
+      labels: int32 [B, P], what is right.
+
+    Returns:
+      Losses and hits [B, P].
+    """
+    batch_size, max_predictions = modeling.get_shape_list(labels, expected_rank=2)
+    masked = tf.reshape(masked, [-1, albert_config.hidden_size])
+    with tf.variable_scope("cls/predictions"):
+        with tf.variable_scope("transform"):
+            hidden = modeling.dense(
+                masked, albert_config.embedding_size, albert_config.initializer_range
+            )
+            activation = modeling.get_activation(albert_config.hidden_act)
+            hidden = modeling.layer_norm(activation(hidden) if activation else hidden)
+        bias = tf.get_variable(
+            "output_bias", [albert_config.vocab_size], initializer=tf.zeros_initializer()
+        )
+        logits = tf.nn.bias_add(tf.matmul(hidden, table, transpose_b=True), bias)
+    prediction = _prediction(logits, tf.reshape(labels, [-1]))
+    return Prediction(*(tf.reshape(value, [batch_size, max_predictions]) for value in prediction))
+
+
+def predict_relation(
+    albert_config: modeling.EncoderConfig, pooled: tf.Tensor, labels: tf.Tensor
+) -> Prediction:
+    """Predicts whether the second segment follows the first (0) or not (1).
+
+    In an ALBERT's data, 1 says that the two have changed places; in a BERT's, that the second is
+    from anywhere.
+
+    Args:
+      albert_config: the sizes.
+      pooled: float32 [B, H], the encoder's pooled output.
+      labels: int32 [B].
+
+    Returns:
+      Losses and hits [B].
+    """
+    with tf.variable_scope("cls/seq_relationship"):
+        weights = tf.get_variable(
+            "output_weights",
+            [2, albert_config.hidden_size],
+            initializer=modeling.create_initializer(albert_config.initializer_range),
+        )
+        bias = tf.get_variable("output_bias", [2], initializer=tf.zeros_initializer())
+        logits = tf.nn.bias_add(tf.matmul(pooled, weights, transpose_b=True), bias)
+    return _prediction(logits, labels)
+
+
+def _prediction(logits: tf.Tensor, labels: tf.Tensor) -> Prediction:
+    """Returns losses and hits [M] of scores [M, C] and true classes [M]."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    hits = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
+    return Prediction(losses, tf.cast(hits, tf.float32))
+
+
+def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Returns the reference's mean of losses with weights, a scalar."""
+    return tf.reduce_sum(weights * values) / (tf.reduce_sum(weights) + 1e-5)
+
+
+def make_head(albert_config: modeling.EncoderConfig) -> Head:
+    """Returns the heads of pretraining.
+
+    The loss is the mean cross-entropy of the masked tokens plus that of the segments' relation. The
+    predictions are sums for each example, see `albert.tasks.pretraining.scoring`.
+    """
+    is_bert = isinstance(albert_config, modeling.BertConfig)
+    relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
+
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        masked = features["masked_lm_positions"]
+        first = tf.zeros_like(masked[:, :1])
+        model = encode(features, tf.concat([first, masked], axis=1))
+        tokens = predict_masked_tokens(
+            albert_config,
+            model.get_sequence_output()[:, 1:],
+            model.get_embedding_table(),
+            features["masked_lm_ids"],
+        )
+        weights = features["masked_lm_weights"]
+        relation = predict_relation(
+            albert_config,
+            model.get_pooled_output(),
+            tf.reshape(features["next_sentence_labels"], [-1]),
+        )
+        if not is_training:
+            return HeadOutput(None, _sums(tokens, weights, relation, relation_name))
+        loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(relation.losses)
+        return HeadOutput(loss, {})
+
+    return head
+
+
+def _sums(
+    tokens: Prediction, weights: tf.Tensor, relation: Prediction, relation_name: str
+) -> dict[str, tf.Tensor]:
+    """Returns what `scores_of` needs of each example, float32 [B]."""
+    return {
+        "masked_lm_weight": tf.reduce_sum(weights, axis=1),
+        "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),
+        "masked_lm_correct": tf.reduce_sum(weights * tokens.correct, axis=1),
+        f"{relation_name}_loss": relation.losses,
+        f"{relation_name}_correct": relation.correct,
+    }

@@ -1,0 +1,212 @@
+"""Masked language modelling: which words are hidden, and what stands in their place.
+
+Runs of up to `ngram` words are drawn until as many tokens are masked as are to be predicted
+(https://arxiv.org/abs/1909.11942, section 4.1: a run of n words has a probability proportional to
+1 / n). Of masked tokens 80% become [MASK], 10% stay and 10% become any token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from albert.tasks.pretraining.sequences import Layout
+
+
+class MaskingOptions(NamedTuple):
+    """The flags that shape masks."""
+
+    max_predictions_per_seq: int
+    masked_lm_prob: float
+    ngram: int = 3
+    favor_shorter_ngram: bool = True
+    do_whole_word_mask: bool = True
+    do_permutation: bool = False
+
+    @property
+    def max_predictions(self) -> int:
+        """Returns the length of a row of predictions; permuted tokens are predicted too."""
+        return self.max_predictions_per_seq * (1 + self.do_permutation)
+
+
+class Masked(NamedTuple):
+    """Rows of tokens, some of which are to be predicted from the others.
+
+    Attributes:
+      ids: int32 [N, S], after masking.
+      positions: int32 [N, P], the masked places from left to right, then zeros.
+      labels: int32 [N, P], the tokens that were there, then zeros.
+      counts: int [N], how many places a row has.
+    """
+
+    ids: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
+    counts: np.ndarray
+
+
+class Words(NamedTuple):
+    """The words of N texts.
+
+    Attributes:
+      counts: int [N], words of each.
+      begins: int [N, W + n], the number of a text's tokens before each word; those of all of them
+        after its last word.
+    """
+
+    counts: np.ndarray
+    begins: np.ndarray
+
+
+class Masker:
+    """Masks rows under a set of options."""
+
+    def __init__(self, options: MaskingOptions, mask_id: int, vocab_size: int):
+        self._options = options
+        self._mask_id = mask_id
+        self._vocab_size = vocab_size
+        odds = 1.0 / np.arange(1, options.ngram + 1)
+        if not options.favor_shorter_ngram:
+            odds = odds[::-1]
+        self._odds = np.cumsum(odds / odds.sum())
+
+    def mask(
+        self, ids: np.ndarray, layout: Layout, begins_word: np.ndarray, rng: np.random.Generator
+    ) -> Masked:
+        """Masks rows.
+
+        Args:
+          ids: int32 [N, S].
+          layout: what is where in them.
+          begins_word: bool [N, S], which tokens begin a word.
+          rng: of everything that is drawn.
+        """
+        starts = layout.in_text
+        if self._options.do_whole_word_mask:
+            starts = layout.word_starts(begins_word)
+        words = _words_of(starts, layout, self._options.ngram)
+        budget = self._num_to_predict(layout.lengths)
+        taken = np.zeros(words.begins.shape, bool)
+        masked_ids = ids.copy()
+        places = rows, columns = self._draw(words, layout, budget, taken, rng)
+        masked_ids[places] = self._replacements(ids[places], rng)
+        if self._options.do_permutation:
+            permuted = self._draw(words, layout, budget, taken, rng)
+            masked_ids[permuted] = _shuffled_in_rows(permuted[0], ids[permuted], rng)
+            rows, columns = np.concatenate([places, permuted], axis=1)
+            in_order = np.lexsort((columns, rows))
+            rows, columns = rows[in_order], columns[in_order]
+        return self._predictions(masked_ids, ids, rows, columns)
+
+    def _num_to_predict(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns the number of tokens of each row that are to be masked, [N]."""
+        probability = self._options.masked_lm_prob
+        if not probability:
+            return np.zeros_like(lengths)
+        wanted = np.maximum(np.rint(lengths * probability).astype(int), 1)
+        return np.minimum(wanted, self._options.max_predictions_per_seq)
+
+    def _draw(
+        self,
+        words: Words,
+        layout: Layout,
+        budget: np.ndarray,
+        taken: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Chooses words at random and takes them; the rows and columns of their tokens, in order.
+
+        At most `budget`, [N], tokens are taken in each row.
+        """
+        shape = len(budget), words.counts.max(initial=0)
+        keys = rng.random(shape, np.float32)
+        keys[np.arange(shape[1]) >= words.counts[:, None]] = 2.0
+        order = np.argsort(keys, axis=1)
+        draws = rng.random(shape, np.float32)
+        sizes = np.ones(shape, np.int8)
+        for odds in self._odds[:-1]:
+            sizes += draws >= odds
+        chosen = choose_ngrams(words, order, sizes, budget, taken)
+        rows, numbers = np.nonzero(chosen)
+        begins = words.begins[rows, numbers]
+        lengths = words.begins[rows, numbers + 1] - begins
+        rows = np.repeat(rows, lengths)
+        return rows, layout.columns(rows, np.repeat(begins, lengths) + _count_up(lengths))
+
+    def _replacements(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Returns what stands in the place of masked tokens, [M]."""
+        kind = rng.random(len(ids))
+        any_ids = rng.integers(0, self._vocab_size, len(ids))
+        return np.where(kind < 0.8, self._mask_id, np.where(kind < 0.9, ids, any_ids))
+
+    def _predictions(
+        self, masked_ids: np.ndarray, ids: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    ) -> Masked:
+        """Pads what is to be predicted at these places, which are in order."""
+        counts = np.bincount(rows, minlength=len(ids))
+        positions, labels = np.zeros((2, len(ids), self._options.max_predictions), np.int32)
+        number = _count_up(counts)
+        positions[rows, number] = columns
+        labels[rows, number] = ids[rows, columns]
+        return Masked(masked_ids, positions, labels, counts)
+
+
+def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:
+    """Returns the words that begin at `starts`, bool [N, S]."""
+    counts = starts.sum(axis=1)
+    begins = np.repeat((layout.lengths - 3)[:, None], counts.max(initial=0) + ngram, axis=1)
+    rows, columns = np.nonzero(starts)
+    begins[rows, _count_up(counts)] = layout.text_number(rows, columns)
+    return Words(counts, begins)
+
+
+def _count_up(counts: np.ndarray) -> np.ndarray:
+    """Counts from 0 to before each of the counts, one after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def choose_ngrams(
+    words: Words, order: np.ndarray, sizes: np.ndarray, budget: np.ndarray, taken: np.ndarray
+) -> np.ndarray:
+    """Chooses runs of words, row by row as if in a loop, all rows at a time.
+
+    The k-th run of a row begins at word `order[k]` and has `sizes[k]` words; fewer, if the text
+    ends or the row's budget of tokens is too small. A run without any word that fits, or with one
+    that is taken, is left out.
+
+    Args:
+      words: the words.
+      order: int [N, W], a permutation of each row's words, then anything.
+      sizes: int [N, W], from 1 to n.
+      budget: int [N], how many tokens may be chosen at most.
+      taken: bool [N, W + n], words that cannot be chosen; chosen ones are added.
+
+    Returns:
+      bool [N, W + n], the words that were chosen.
+    """
+    chosen = np.zeros_like(taken)
+    left = budget.copy()
+    steps = np.arange(words.begins.shape[1] - order.shape[1])
+    rows = np.arange(len(budget))
+    for k in range(order.shape[1]):
+        rows = rows[(left[rows] > 0) & (words.counts[rows] > k)]
+        if not len(rows):
+            break
+        first = order[rows, k]
+        run = first[:, None] + steps
+        tokens = words.begins[rows[:, None], run + 1] - words.begins[rows, first][:, None]
+        fitting = (tokens <= left[rows][:, None]).sum(axis=1)
+        size = np.minimum(np.minimum(sizes[rows, k], words.counts[rows] - first), fitting)
+        in_run = steps < size[:, None]
+        free = (size > 0) & ~(taken[rows[:, None], run] & in_run).any(axis=1)
+        left[rows[free]] -= tokens[free, size[free] - 1]
+        which, step = np.nonzero(in_run & free[:, None])
+        chosen[rows[which], first[which] + step] = True
+        taken[rows[which], first[which] + step] = True
+    return chosen
+
+
+def _shuffled_in_rows(rows: np.ndarray, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Returns the values, which belong to these rows in order, shuffled within each row."""
+    return values[np.lexsort((rng.random(len(rows)), rows))]

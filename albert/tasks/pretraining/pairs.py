@@ -1,0 +1,122 @@
+"""Pairs of segments of documents: what a training sequence consists of."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from albert.tasks.pretraining.documents import Documents
+
+
+class PairOptions(NamedTuple):
+    """The flags that shape pairs."""
+
+    max_seq_length: int
+    short_seq_prob: float
+    random_next_sentence: bool
+
+
+class Pair(NamedTuple):
+    """Two segments, as the tokens they begin at and the ones after their last.
+
+    Attributes:
+      a_start, a_end: the first segment.
+      b_start, b_end: the second one.
+      label: 0 if the second follows the first in its document, else 1.
+    """
+
+    a_start: int
+    a_end: int
+    b_start: int
+    b_end: int
+    label: int
+
+
+class PairMaker:
+    """Draws the pairs of documents, as the reference does.
+
+    Sentences of a document are taken until they fill a sequence, and are parted somewhere. With
+    even odds the second part then changes places with the first or, with `random_next_sentence`,
+    gives way to sentences of another document.
+
+    Attributes:
+      documents: what the pairs are drawn from.
+    """
+
+    def __init__(self, documents: Documents, options: PairOptions, rng: random.Random):
+        self.documents = documents
+        self._bounds = documents.bounds
+        self._ranges = documents.ranges
+        self._options = options
+        self._rng = rng
+        # Besides [CLS] and two times [SEP].
+        self._max_tokens = options.max_seq_length - 3
+
+    def pairs(self, document: int) -> Iterator[Pair]:
+        """Draws the pairs of a document, which cover its sentences.
+
+        A single sentence that is all there is in all documents gives none.
+        """
+        bounds, rng = self._bounds, self._rng
+        random_next = self._options.random_next_sentence
+        target = self._max_tokens
+        if rng.random() < self._options.short_seq_prob:
+            target = rng.randint(2, self._max_tokens)
+        begin, last = self._ranges[document]
+        while begin < last:
+            end = min(bisect_left(bounds, bounds[begin] + target, begin + 1), last)
+            middle = rng.randint(begin + 1, end - 1) if end - begin > 1 else end
+            a = bounds[begin], bounds[middle]
+            if middle == end or (random_next and rng.random() < 0.5):
+                b = self._random_segment(document, begin, end, target - (a[1] - a[0]))
+                # The sentences that `b` takes the place of come next.
+                end = middle
+                if b:
+                    yield self._truncated(a, b, label=1)
+            else:
+                b = bounds[middle], bounds[end]
+                swap = not random_next and rng.random() < 0.5
+                yield self._truncated(b, a, label=1) if swap else self._truncated(a, b, label=0)
+            begin = end
+
+    def _random_segment(
+        self, document: int, begin: int, end: int, target: int
+    ) -> tuple[int, int] | None:
+        """Draws a run of at least `target` tokens, or one up to the end, of another document.
+
+        Where there is no other, they are from the sentences before or after those from `begin` to
+        before `end`; None if there are none of these either.
+        """
+        if len(self._ranges) > 1:
+            other = self._rng.randrange(len(self._ranges) - 1)
+            first, last = self._ranges[other + (other >= document)]
+            start = self._rng.randrange(first, last)
+        else:
+            first, last = self._ranges[document]
+            others = last - first - (end - begin)
+            if not others:
+                return None
+            start = first + self._rng.randrange(others)
+            if start < begin:
+                last = begin
+            else:
+                start += end - begin
+        wanted = self._bounds[start] + max(target, 1)
+        stop = min(bisect_left(self._bounds, wanted, start + 1), last)
+        return self._bounds[start], self._bounds[stop]
+
+    def _truncated(self, a: tuple[int, int], b: tuple[int, int], label: int) -> Pair:
+        """Cuts what is too long: the longer one first, then both, each at its front and its end."""
+        length_a, length_b = a[1] - a[0], b[1] - b[0]
+        excess = max(length_a + length_b - self._max_tokens, 0)
+        longer = min(abs(length_a - length_b), excess)
+        # Of two equal ones the reference cuts the second first.
+        cut_a = (excess - longer) // 2 + (longer if length_a > length_b else 0)
+        return Pair(*self._cut(a, cut_a), *self._cut(b, excess - cut_a), label)
+
+    def _cut(self, segment: tuple[int, int], count: int) -> tuple[int, int]:
+        """Takes `count` tokens away, each with even odds from the front or from the end."""
+        front = self._rng.getrandbits(count).bit_count() if count else 0
+        return segment[0] + front, segment[1] - (count - front)

@@ -1,0 +1,114 @@
+"""SentencePiece models with ALBERT's special pieces and ids."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import sentencepiece as spm
+
+from albert.core.errors import FlagError, UserError
+from albert.tasks.pretraining.text import LONGEST_REST, plan_blocks, read_lines
+from albert.tokenization import preprocess_text
+
+# <pad> 0, <unk> 1, then these, as in the published models
+# (https://github.com/google-research/albert, "SentencePiece").
+_CONTROL_SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
+_USER_DEFINED_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
+_READ_BYTES = 1 << 20
+
+
+class PieceOptions(NamedTuple):
+    """The flags that shape a model.
+
+    Attributes:
+      vocab_size: number of pieces.
+      do_lower_case: lower-case the text.
+      character_coverage: part of the text's characters that are to have a piece.
+      input_sentence_size: sentences to train on, drawn at random if there are more; the
+        trainer draws the same ones every time.
+      num_threads: sums are in another order with another number.
+    """
+
+    vocab_size: int
+    do_lower_case: bool = True
+    character_coverage: float = 0.99995
+    input_sentence_size: int = 10_000_000
+    num_threads: int = 16
+
+
+def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
+    """Returns the serialized unigram model of the text in files.
+
+    Raises:
+      UserError: the text is no good, or does not go with the number of pieces.
+    """
+    model, failed = io.BytesIO(), []
+    try:
+        spm.SentencePieceTrainer.train(
+            sentence_iterator=_sentences(files, options.do_lower_case, failed),
+            model_writer=model,
+            vocab_size=options.vocab_size,
+            model_type="unigram",
+            pad_id=0,
+            unk_id=1,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=_CONTROL_SYMBOLS,
+            user_defined_symbols=_USER_DEFINED_SYMBOLS,
+            character_coverage=options.character_coverage,
+            input_sentence_size=options.input_sentence_size,
+            shuffle_input_sentence=True,
+            # Longer sentences would be left out; there are none.
+            max_sentence_length=4 * LONGEST_REST,
+            num_threads=options.num_threads,
+            minloglevel=1,
+        )
+    except RuntimeError as e:
+        raise (failed[0] if failed else _in_terms_of_flags(str(e), files, options)) from e
+    return model.getvalue()
+
+
+def _sentences(files: Sequence[str], do_lower_case: bool, failed: list[UserError]) -> Iterator[str]:
+    """Yields the lines that hold something.
+
+    The trainer replaces an error that is raised here by its own; the first one is put in `failed`.
+    """
+    try:
+        for block in plan_blocks(files, _READ_BYTES):
+            for span in block:
+                for line in read_lines(span):
+                    if text := preprocess_text(line, lower=do_lower_case):
+                        yield text
+    except UserError as e:
+        failed.append(e)
+        raise
+
+
+def _in_terms_of_flags(message: str, files: Sequence[str], options: PieceOptions) -> UserError:
+    """Puts the trainer's message in terms of the flags."""
+    if "sentences_.empty()" in message:
+        return UserError(f"{', '.join(files)}: no text to train on")
+    if limit := re.search(r"value <= (\d+)", message):
+        return FlagError(
+            f"--vocab_size {options.vocab_size} is more than the {limit.group(1)} pieces that can "
+            "be made of this text"
+        )
+    if "smaller than required_chars" in message:
+        return FlagError(
+            f"--vocab_size {options.vocab_size} is less than the text has characters; raise it or "
+            "lower --character_coverage"
+        )
+    return UserError(f"the SentencePiece trainer says: {message.splitlines()[0]}")
+
+
+def write_vocab(model: bytes, path: str) -> int:
+    """Writes a model's pieces with their scores, a piece a line; returns their number."""
+    processor = spm.SentencePieceProcessor(model_proto=model)
+    size = processor.get_piece_size()
+    with open(path, "w", encoding="utf-8") as file:
+        for i in range(size):
+            file.write(f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n")
+    return size

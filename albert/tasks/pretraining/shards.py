@@ -1,0 +1,199 @@
+"""Text files to files of records, the shards, each reused where it was made from the same input.
+
+The text is cut into blocks that worker processes turn into records one by one, so that no more
+than a few of them are in memory. A shard is the records of a run of blocks.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+import tqdm
+
+from albert import tokenization
+from albert.core.errors import UserError
+from albert.core.files import sha256_of
+from albert.core.locks import one_at_a_time
+from albert.core.progress import progress_bar
+from albert.data.cached_file import CachedFile
+from albert.data.process_pool import ordered_map
+from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
+from albert.tasks.pretraining.documents import Encoder
+from albert.tasks.pretraining.text import Block, plan_blocks
+
+# Records take a little more room than their text, `dupe_factor` times. This much text over that
+# bounds what a worker sends; more than the least, so that documents of a block meet others.
+_BLOCK_BYTES = 6 << 20
+_LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
+# To be raised when other pieces of a SentencePiece model begin a word.
+_WORDS_VERSION = 2
+# What the records of a shard add up to.
+_COUNTS = (
+    "records",
+    "documents",
+    "documents_of_one_sentence",
+    "tokens",
+    "predictions",
+    "in_order",
+    "bytes",
+)
+
+
+class Shard(NamedTuple):
+    """A file of records, and the numbers of the blocks that they are made of."""
+
+    path: str
+    blocks: range
+
+
+class ShardPlan(NamedTuple):
+    """All blocks of the text files, and the shards that they go to."""
+
+    files: list[str]
+    blocks: list[Block]
+    shards: list[Shard]
+
+
+def plan_shards(
+    files: Sequence[str], outputs: Sequence[str], dupe_factor: int, one_of_each_file: bool
+) -> ShardPlan:
+    """Shares text files out to shards.
+
+    Where the text has less blocks of the usual size than there are shards, they are smaller.
+
+    Args:
+      files: the text files.
+      outputs: names of the shards.
+      dupe_factor: how often the text is gone through.
+      one_of_each_file: each file makes a shard; else all text is shared out evenly.
+
+    Raises:
+      UserError: a file cannot be used, or is too short for that number of shards.
+    """
+    block_bytes = min(max(_BLOCK_BYTES // dupe_factor, _LEAST_BLOCK_BYTES), _MOST_BLOCK_BYTES)
+    if one_of_each_file:
+        parts = [plan_blocks([file], block_bytes) for file in files]
+        blocks = list(itertools.chain.from_iterable(parts))
+        ends = list(itertools.accumulate(map(len, parts)))
+    else:
+        blocks = plan_blocks(files, block_bytes)
+        while len(blocks) < len(outputs) and block_bytes > 1:
+            block_bytes //= 2
+            blocks = plan_blocks(files, block_bytes)
+        ends = [len(blocks) * (shard + 1) // len(outputs) for shard in range(len(outputs))]
+    if len(blocks) < len(outputs):
+        raise UserError(
+            f"the text is too short for {len(outputs)} output files: it has {len(blocks)} "
+            "documents, and every file needs one"
+        )
+    shards = [
+        Shard(output, range(start, end))
+        for output, start, end in zip(outputs, [0, *ends[:-1]], ends, strict=True)
+    ]
+    return ShardPlan(list(files), blocks, shards)
+
+
+class ShardMaker:
+    """Makes shards with one tokenizer, one set of options and some worker processes."""
+
+    def __init__(
+        self, tokenizer: tokenization.FullTokenizer, options: DataOptions, workers: int = 1
+    ):
+        self._encoder = Encoder(tokenizer)
+        self._options = options
+        self._workers = workers
+
+    def make(self, plan: ShardPlan) -> collections.Counter:
+        """Makes the shards that are not there yet; returns what all of them add up to, by name.
+
+        Of several processes that need the same shards one makes them and the others wait.
+
+        Raises:
+          UserError: the text is no good, a shard would be empty, or its name is that of a file not
+            ours to replace.
+        """
+        hashes = list(ordered_map(sha256_of, plan.files, self._workers))
+        derived = [
+            CachedFile(shard.path, self._made_from(hashes, plan, shard), numbers=_COUNTS)
+            for shard in plan.shards
+        ]
+        with one_at_a_time(plan.shards[0].path):
+            counts = [file.reusable() for file in derived]
+            foreign = next((file for file in derived if file.made_elsewhere()), None)
+            if foreign:
+                raise UserError(
+                    f"{foreign.paths[0]} exists and was not written by this program; it is not "
+                    "replaced: give another name or remove it"
+                )
+            todo = [k for k, found in enumerate(counts) if found is None]
+            made = self._make(plan, [plan.shards[k] for k in todo], [derived[k] for k in todo])
+            for k, of_shard in zip(todo, made, strict=True):
+                counts[k] = of_shard
+        return sum(map(collections.Counter, counts), collections.Counter())
+
+    def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:
+        """Returns everything that a shard is a function of."""
+        options, tokenizer = self._options, self._encoder.tokenizer
+        return {
+            **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
+            "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
+            "tokenizer_sha256": tokenizer.sha256,
+            "do_lower_case": tokenizer.do_lower_case,
+            "dupe_factor": options.dupe_factor,
+            "random_seed": options.random_seed,
+            **options.pairs._asdict(),
+            **options.masking._asdict(),
+            "blocks": [shard.blocks.start, shard.blocks.stop, len(plan.blocks)],
+        }
+
+    def _make(
+        self, plan: ShardPlan, shards: Sequence[Shard], files: Sequence[CachedFile]
+    ) -> Iterator[dict]:
+        """Makes shards one after the other; yields the counts of each."""
+        maker = BlockMaker(plan.blocks, self._encoder, self._options)
+        numbers = list(itertools.chain.from_iterable(shard.blocks for shard in shards))
+        results = ordered_map(maker.records, numbers, self._workers)
+        sizes = [sum(span.end - span.start for span in block) for block in plan.blocks]
+        with progress_bar(sum(sizes[k] for k in numbers) // 1000, "records", "kB") as bar:
+            for shard, file in zip(shards, files, strict=True):
+                started = time.perf_counter()
+                with file.building() as (names, counts):
+                    mine = zip(shard.blocks, results, strict=False)
+                    counts.update(_write(names[0], ((sizes[k], made) for k, made in mine), bar))
+                    if not counts["records"]:
+                        raise UserError(
+                            f"{shard.path}: no pair of sentences in its text; a line should be a "
+                            "sentence"
+                        )
+                _log(shard, counts, time.perf_counter() - started)
+                yield counts
+
+
+def _write(
+    path: str, results: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
+) -> collections.Counter:
+    """Writes records of blocks, given with the blocks' bytes; returns the sums of all counts."""
+    total = collections.Counter(records=0)
+    with tf.io.TFRecordWriter(path) as writer:
+        for size, made in results:
+            for record in made.records:
+                writer.write(record)
+            total.update(made.counts, bytes=size)
+            bar.update(size // 1000)
+    return total
+
+
+def _log(shard: Shard, counts: dict, seconds: float) -> None:
+    tf.logging.info(
+        "%s: %d records of %.1f MB of text in %.1f s",
+        shard.path,
+        counts["records"],
+        counts["bytes"] / 1e6,
+        seconds,
+    )

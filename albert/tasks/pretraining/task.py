@@ -1,0 +1,221 @@
+"""Pretraining as a task: masked tokens and the order of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert import tokenization
+from albert.core.errors import FlagError
+from albert.core.files import content_of
+from albert.data.batches import Data
+from albert.data.cached_file import content_of_records
+from albert.data.records import RecordFile
+from albert.distributed import collectives
+from albert.modeling import BertConfig, EncoderConfig
+from albert.optimization import OptimizerOptions
+from albert.settings.flags import Settings
+from albert.tasks.pretraining.head import make_head
+from albert.tasks.pretraining.input_pipeline import (
+    RecordOptions,
+    check_files,
+    drawing_masks,
+    record_files,
+)
+from albert.tasks.pretraining.masking import Masker, MaskingOptions
+from albert.tasks.pretraining.records import feature_spec
+from albert.tasks.pretraining.scoring import KEY_SCORE, scores_of
+from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, Head, check_vocabulary
+from albert.training.evaluation import Scored
+from albert.training.prediction import Output
+from albert.training.task import DEV, TRAIN
+
+# Flags of fine-tuning without a use here.
+_UNUSED = ("num_train_epochs", "warmup_proportion", "export_dir")
+
+
+class PretrainingTask(EncoderTask):
+    """Pretraining under the flags."""
+
+    kind = "pretraining"
+    required = (CONFIG_FLAGS, "output_dir")
+    trims = False
+    needs_all_states = False
+
+    def __init__(self, settings: Settings):
+        super().__init__(settings)
+        _check(settings)
+        if settings.init_from_group0 and isinstance(self.config, BertConfig):
+            raise FlagError(
+                "--init_from_group0 is for an ALBERT: the layers of a BERT are no groups"
+            )
+        self._options = record_options(settings, self.config)
+
+    def wanted(self) -> Sequence[str]:
+        do = {TRAIN: self.settings.do_train, DEV: self.settings.do_eval}
+        return [part for part, is_wanted in do.items() if is_wanted]
+
+    def files(self, part: str) -> list[str]:
+        """Returns the record files of --input_file, or of --eval_file if they are others."""
+        if part == DEV and self.settings.eval_file:
+            return record_files(self.settings.eval_file, "eval_file")
+        return record_files(self.settings.input_file, "input_file")
+
+    def part(self, name: str) -> RecordPart:
+        settings, files = self.settings, self.files(name)
+        if name == TRAIN:
+            return RecordPart("training", files, self._options)
+        is_training_data = settings.do_train and not settings.eval_file
+        if settings.do_train and settings.eval_file:
+            _warn_of_both(self.files(TRAIN), files)
+        return RecordPart(
+            "evaluation",
+            files,
+            self._options,
+            settings.max_eval_steps,
+            settings.predict_batch_size,
+            is_checked=is_training_data,
+        )
+
+    def contents(self, part: str) -> dict[str, Any]:
+        settings = self.settings
+        files = list(map(content_of_records, self.files(part)))
+        contents = {**super().contents(part), "input_file" if part == TRAIN else "eval_file": files}
+        if settings.masked_lm_budget:
+            contents["vocabulary"] = content_of(settings.spm_model_file or settings.vocab_file)
+        return contents
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        yield "vocabulary", f"{self.config.vocab_size} pieces"
+
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        """Each worker does its part of the steps, as in the Habana fork."""
+        settings, workers = self.settings, collectives.size()
+        return max(settings.train_steps // workers, 1), settings.num_warmup_steps // workers
+
+    def head(self) -> Head:
+        return make_head(self.config)
+
+    def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
+        options = super().optimizer_options(num_steps, num_warmup_steps)
+        return options._replace(
+            poly_power=self.settings.poly_power,
+            start_warmup_step=self.settings.start_warmup_step // collectives.size(),
+        )
+
+    def num_groups(self) -> int:
+        return self.config.num_hidden_groups if self.settings.init_from_group0 else 0
+
+    def model_inputs(self) -> Mapping[str, Any]:
+        options = self._options
+        return feature_spec(options.seq_length, options.max_predictions, with_masks=True)
+
+    def score_key(self, data: Data) -> str:
+        return KEY_SCORE
+
+    def score(self, data: Data, outputs: list[Output]) -> Scored:
+        return Scored(scores_of(outputs), lambda: None)
+
+
+class RecordPart:
+    """Record files as a part of a run's data, see `albert.training.task.Part`."""
+
+    def __init__(
+        self,
+        name: str,
+        files: Sequence[str],
+        options: RecordOptions,
+        max_batches: int | None = None,
+        batch_size: int = 0,
+        is_checked: bool = False,
+    ):
+        """Describes the part.
+
+        Args:
+          name: of the part, for people.
+          files: of records.
+          options: what the records are like.
+          max_batches: batches of `batch_size` in a pass at most; None for all.
+          batch_size: records in such a batch.
+          is_checked: whether the files have been checked as another part.
+        """
+        self._name = name
+        self._files = list(files)
+        self._options = options
+        self._max_batches = max_batches
+        self._max_records = None if max_batches is None else max_batches * batch_size
+        self._is_checked = is_checked
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        self._check()
+        yield f"{self._name} records", f"{self.num_examples()} in {len(self._files)} files"
+
+    def num_examples(self) -> int:
+        return len(RecordFile(self._files))
+
+    def prepared(self) -> Data:
+        self._check()
+        options = self._options
+        spec = feature_spec(
+            options.seq_length, options.max_predictions, with_masks=not options.masker
+        )
+        num_records = self.num_examples()
+        return Data(
+            self._files,
+            spec,
+            num_records,
+            num_records if self._max_records is None else min(num_records, self._max_records),
+            max_batches=self._max_batches,
+            transform=drawing_masks(options) if options.masker else None,
+        )
+
+    def sample(self, folder: str) -> tuple[Data, float]:
+        return self.prepared(), 0.0
+
+    def _check(self) -> None:
+        if not self._is_checked:
+            check_files(self._files, self._options)
+
+
+def _warn_of_both(trained_on: Sequence[str], scored_on: Sequence[str]) -> None:
+    if both := set(trained_on) & set(scored_on):
+        tf.logging.warning("trained on and scored on: %s", ", ".join(sorted(both)))
+
+
+def _check(settings: Settings) -> None:
+    """Raises a `FlagError` if flags do not fit each other."""
+    if not (settings.do_train or settings.do_eval):
+        raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
+    if settings.do_train or not settings.eval_file:
+        settings.require("input_file")
+    for name in _UNUSED:
+        if settings.is_given(name):
+            raise FlagError(
+                f"--{name} has no use in pretraining, which has --num_train_steps and "
+                "--num_warmup_steps"
+            )
+    if settings.train_steps < 1:
+        raise FlagError(f"--num_train_steps must be positive, not {settings.train_steps}")
+    if settings.masked_lm_budget and not (settings.spm_model_file or settings.vocab_file):
+        raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
+
+
+def record_options(settings: Settings, config: EncoderConfig) -> RecordOptions:
+    """Returns what the flags say of records.
+
+    Raises:
+      UserError: the tokenizer is not that of the model.
+    """
+    places = settings.max_predictions_per_seq
+    options = RecordOptions(settings.max_seq_length, places, config.vocab_size)
+    if not settings.masked_lm_budget:
+        return options
+    tokenizer = tokenization.FullTokenizer(settings.vocab_file, True, settings.spm_model_file)
+    check_vocabulary(settings, tokenizer.size, config)
+    # From masked for every unmasked to masked of all.
+    probability = settings.masked_lm_budget / (1.0 + settings.masked_lm_budget)
+    masking = MaskingOptions(places, probability, settings.ngram)
+    masker = Masker(masking, tokenizer.mask_id, tokenizer.size)
+    return options._replace(masker=masker, mask_seed=settings.seed)

@@ -1,0 +1,152 @@
+"""Text files, cut into blocks of whole documents that are read independently of each other.
+
+A line is a sentence; a blank line ends a document, and so does the end of a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import BinaryIO, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import FlagError, UserError
+from albert.data.cached_file import files_of_header
+
+# A document is cut at the end of a line where it goes on for more than this beyond a block.
+LONGEST_REST = 1 << 20
+_END_OF_DOCUMENT = re.compile(rb"\n[ \t\r]*\n")
+
+
+class Span(NamedTuple):
+    """The bytes of a file from `start` to before `end`."""
+
+    path: str
+    start: int
+    end: int
+
+
+# What is read, and worked on, at a time.
+Block = tuple[Span, ...]
+
+
+def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> list[str]:
+    """Returns the files that comma-separated names or globs stand for, in order.
+
+    A glob leaves out hidden files, locks, headers of derived files and, unless `with_derived`, the
+    derived files themselves: what programs have put beside the input.
+
+    Raises:
+      FlagError: there is no name.
+      UserError: a name or glob matches no file, or something that is no file.
+    """
+    paths = []
+    for pattern in filter(None, patterns.split(",")):
+        every = found = sorted(tf.gfile.Glob(pattern))
+        if every != [pattern]:
+            found = _without_our_own(every, with_derived)
+            if not os.path.basename(pattern).startswith("."):
+                found = [path for path in found if not os.path.basename(path).startswith(".")]
+        if not found:
+            but = " but what programs have made" if every else ""
+            raise UserError(f"--{flag}: {pattern} matches no file{but}")
+        folder = next((path for path in found if os.path.isdir(path)), None)
+        if folder:
+            raise UserError(f"--{flag}: {folder} is a folder; give {folder}/* for its files")
+        paths += found
+    if not paths:
+        raise FlagError(f"--{flag}={patterns} names no file")
+    return paths
+
+
+def _without_our_own(paths: Sequence[str], with_derived: bool) -> list[str]:
+    """Leaves out locks, headers and, unless `with_derived`, the files that have a header."""
+    headers = {path if path.endswith(".json") else f"{path}.json" for path in paths}
+    files = {header: files_of_header(header) for header in headers}
+    ours = {header for header, described in files.items() if described}
+    if not with_derived:
+        ours |= {os.path.abspath(path) for described in files.values() for path in described}
+    return [
+        path
+        for path in paths
+        if not (path.endswith(".lock") or path in ours or os.path.abspath(path) in ours)
+    ]
+
+
+def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:
+    """Cuts files into blocks of at least `block_bytes`, but for the last, at ends of documents.
+
+    Raises:
+      UserError: a file is empty or cannot be read, or a line is longer than `LONGEST_REST`.
+    """
+    blocks, spans, used = [], [], 0
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if not size:
+                    raise UserError(f"{path} is empty; leave it out")
+                start = 0
+                while start < size:
+                    end = _end_of_document(file, start + block_bytes - used, size)
+                    spans.append(Span(path, start, end))
+                    used += end - start
+                    start = end
+                    if used >= block_bytes:
+                        blocks.append(tuple(spans))
+                        spans, used = [], 0
+        except OSError as e:
+            raise UserError(f"{path} cannot be read: {e.strerror}") from e
+    return [*blocks, tuple(spans)] if spans else blocks
+
+
+def _end_of_document(file: BinaryIO, position: int, size: int) -> int:
+    """Returns the end of the document with byte `position`; of a line, if that is too far."""
+    if position >= size:
+        return size
+    file.seek(position)
+    window = file.read(LONGEST_REST)
+    if match := _END_OF_DOCUMENT.search(window):
+        return position + match.end()
+    if position + len(window) >= size:
+        return size
+    line_end = window.find(b"\n")
+    if line_end < 0:
+        raise UserError(
+            f"{file.name}, line {_line_number(file.name, position)}: longer than {LONGEST_REST} "
+            "bytes; a line should be a sentence"
+        )
+    return position + line_end + 1
+
+
+def read_lines(span: Span) -> list[str]:
+    """Returns the lines of a span, without their ends.
+
+    Raises:
+      UserError: the text is not UTF-8.
+    """
+    with open(span.path, "rb") as file:
+        file.seek(span.start)
+        content = file.read(span.end - span.start)
+    try:
+        # A byte order mark is no part of the text.
+        text = content.decode("utf-8-sig" if not span.start else "utf-8")
+    except UnicodeDecodeError as e:
+        line = _line_number(span.path, span.start + e.start)
+        raise UserError(
+            f"{span.path}, line {line}: byte {e.object[e.start]:#04x} at offset "
+            f"{span.start + e.start} is not UTF-8; convert the file"
+        ) from e
+    return text.split("\n")
+
+
+def _line_number(path: str, position: int) -> int:
+    """Returns the line, from 1, in which byte `position` is."""
+    number = 1
+    with open(path, "rb") as file:
+        while position > 0 and (content := file.read(min(position, 1 << 20))):
+            number += content.count(b"\n")
+            position -= len(content)
+    return number

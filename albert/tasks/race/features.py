@@ -1,0 +1,40 @@
+"""Examples to features: a sequence for every option."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from albert.data.sequences import TokenSequence, make_sequence
+from albert.tasks.classification.features import serialize
+from albert.tasks.race.examples import InputExample
+from albert.tokenization import FullTokenizer
+
+# Around and between the passage and a question with an option.
+SPECIAL_TOKENS = 3
+
+
+def make_sequences(
+    example: InputExample, tokenizer: FullTokenizer, max_seq_length: int, max_qa_length: int
+) -> list[TokenSequence]:
+    """Returns `[CLS] passage [SEP] question and option [SEP]` for every option.
+
+    Args:
+      example: with texts as the tokenizer wants them.
+      tokenizer: of the model.
+      max_seq_length: tokens of a sequence; the end of the passage is cut off.
+      max_qa_length: tokens of question and option; their beginning is cut off.
+    """
+    texts = [example.context_sentence, example.start_ending or "", *example.endings]
+    context, start, *endings = tokenizer.encode(texts, normalized=True)
+    kept = [[*start, *ending][-max_qa_length:] for ending in endings]
+    special_ids = tokenizer.cls_id, tokenizer.sep_id
+    room = max_seq_length - SPECIAL_TOKENS
+    return [make_sequence(context[: room - len(ids)], ids, *special_ids) for ids in kept]
+
+
+def make_records(
+    examples: Sequence[InputExample], tokenizer: FullTokenizer, lengths: tuple[int, int]
+) -> list[bytes]:
+    """Returns the record of each example; `lengths` are as in `make_sequences`."""
+    sequences = (make_sequences(example, tokenizer, *lengths) for example in examples)
+    return [serialize(s, e.label, lengths[0]) for s, e in zip(sequences, examples, strict=True)]

@@ -1,0 +1,232 @@
+"""Scores of predictions from files, of whatever system, and how two of them differ."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert.core.errors import UserError
+from albert.core.json_input import read_json
+from albert.tasks.squad.examples import load_squad, read_examples
+from albert.tasks.squad.scoring import (
+    apply_no_ans_threshold,
+    evaluate_v1,
+    evaluate_v2,
+    get_raw_scores,
+    get_raw_scores_v1,
+    is_version_2,
+    make_qid_to_has_ans,
+)
+
+_RESAMPLES = 10_000
+_LEVEL = 0.95
+
+
+class Questions:
+    """The questions of a SQuAD file, to score predictions against.
+
+    Attributes:
+      articles: what the file has under "data".
+      ids: of the questions, in the order of the file.
+      is_version_2: whether they are scored as in SQuAD 2.0.
+    """
+
+    def __init__(self, path: str):
+        """Reads the file.
+
+        Raises:
+          UserError: it is not SQuAD, or has no answers to compare with.
+        """
+        self.path = path
+        self.articles = load_squad(path)
+        self.examples, _ = read_examples(self.articles, path, is_training=False)
+        self.ids = [example.qas_id for example in self.examples]
+        self.is_version_2 = is_version_2(self.articles)
+
+    def has_answers(self) -> bool:
+        """Returns whether anything is known of the true answers."""
+        return self.is_version_2 or any(make_qid_to_has_ans(self.articles).values())
+
+    def read_predictions(self, path: str) -> dict[str, str]:
+        """Returns question id to answer, "" for none.
+
+        Raises:
+          UserError: the file has something else in it, or no answer to any question.
+        """
+        return self._read(path, "predictions", str, "text")
+
+    def read_odds(self, path: str) -> dict[str, float]:
+        """Returns question id to log-odds, or another number, that there is no answer.
+
+        Raises:
+          UserError: the file has something else in it, or of no question.
+        """
+        return self._read(path, "odds of no answer", int | float, "number")
+
+    def read_nbest(self, path: str) -> dict[str, list[dict]]:
+        """Returns question id to its best answers, each with `text` and `probability`.
+
+        Raises:
+          UserError: the file has something else in it, or of no question.
+        """
+        lists = self._read(path, "n-best lists", list, "list")
+        for qas_id, entries in lists.items():
+            for entry in entries:
+                known = entry if isinstance(entry, dict) else {}
+                text, probability = known.get("text"), known.get("probability")
+                if not isinstance(text, str) or not _is_probability(probability):
+                    raise UserError(
+                        f"n-best lists {path}: question {qas_id} has an entry without text or "
+                        f"probability from 0 to 1: {entry!r:.80}"
+                    )
+        return lists
+
+    def _read(self, path: str, what: str, kind: type, of_kind: str) -> dict:
+        values = read_json(path, what)
+        if not isinstance(values, dict):
+            raise UserError(f"{what} {path}: an object is needed, of question ids")
+        for qas_id, value in values.items():
+            if not isinstance(value, kind) or isinstance(value, bool) or not _fits(value):
+                raise UserError(f"{what} {path}: question {qas_id} has no {of_kind}: {value!r:.80}")
+        if not values.keys() & set(self.ids):
+            raise UserError(f"{what} {path}: none of its ids is a question of {self.path}")
+        return values
+
+
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
+def _fits(value: Any) -> bool:
+    """Tells whether a value is anything but NaN and integers beyond floating-point numbers."""
+    is_beyond = isinstance(value, int) and abs(value) > sys.float_info.max
+    return value == value and not is_beyond
+
+
+class Predictions(NamedTuple):
+    """Answers of a system.
+
+    Attributes:
+      answers: question id to answer.
+      odds: question id to a number that grows with there being none; None if not known.
+      threshold: above which a question of SQuAD 2.0 abstains.
+    """
+
+    answers: Mapping[str, str]
+    odds: Mapping[str, float] | None = None
+    threshold: float = 1.0
+
+    def check(self, questions: Questions) -> None:
+        """Raises a `UserError` if there are odds, but not of all questions with an answer."""
+        if self.odds is not None:
+            missing = [i for i in questions.ids if i in self.answers and i not in self.odds]
+            if missing:
+                raise UserError(
+                    f"{len(missing)} questions have a prediction and no odds that there is no "
+                    f"answer, the first is {missing[0]}: the files must be of the same run"
+                )
+
+    def scores(self, questions: Questions) -> dict[str, float]:
+        """Returns what the official script of the questions' version says of them."""
+        if questions.is_version_2:
+            return evaluate_v2(questions.articles, *self)
+        return evaluate_v1(questions.articles, self.answers)
+
+    def raw_scores(self, questions: Questions) -> tuple[dict[str, float], dict[str, float]]:
+        """Returns question id to exact match and to F1, after abstentions."""
+        articles = questions.articles
+        if not questions.is_version_2:
+            return get_raw_scores_v1(articles, self.answers)
+        raw = get_raw_scores(articles, self.answers)
+        if self.odds is None:
+            return raw
+        has_answer = make_qid_to_has_ans(articles)
+        exact, f1 = (apply_no_ans_threshold(r, self.odds, has_answer, self.threshold) for r in raw)
+        return exact, f1
+
+
+class Difference(NamedTuple):
+    """How much more a second system scores than a first, in points of percent.
+
+    Attributes:
+      mean: over the questions.
+      low, high: the ends of its interval.
+      better, worse: ids of the questions on which the second scores more, and less.
+    """
+
+    mean: float
+    low: float
+    high: float
+    better: list[str]
+    worse: list[str]
+
+
+def compare(first: Mapping[str, float], second: Mapping[str, float], seed: int) -> Difference:
+    """Compares the scores of two systems on the questions that both have, by question id."""
+    ids = [qas_id for qas_id in first if qas_id in second]
+    differences = 100.0 * np.array([second[i] - first[i] for i in ids])
+    low, high = bootstrap_interval(differences, seed)
+    return Difference(
+        float(differences.mean()),
+        low,
+        high,
+        [i for i, difference in zip(ids, differences, strict=True) if difference > 0],
+        [i for i, difference in zip(ids, differences, strict=True) if difference < 0],
+    )
+
+
+def bootstrap_interval(
+    differences: np.ndarray, seed: int, level: float = _LEVEL, resamples: int = _RESAMPLES
+) -> tuple[float, float]:
+    """Returns the percentile bootstrap interval of a mean.
+
+    Paired, as it resamples questions with both their scores: Efron and Tibshirani, An Introduction
+    to the Bootstrap (1993), chapter 13; for systems that are compared on the same test set, Koehn
+    (2004), https://aclanthology.org/W04-3250.
+
+    Args:
+      differences: float [N], of each question.
+      seed: of the resamples.
+      level: the part of the resamples whose mean lies in the interval.
+      resamples: how many of them are drawn.
+    """
+    values, counts = np.unique(differences, return_counts=True)
+    # A resample of N questions is a draw of how often each value is in it.
+    draws = np.random.default_rng(seed).multinomial(
+        len(differences), counts / len(differences), size=resamples
+    )
+    means = draws @ values / len(differences)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+class Spread(NamedTuple):
+    """The middle and the extremes of a score over runs; `deviation` is the standard one."""
+
+    median: float
+    lowest: float
+    highest: float
+    deviation: float
+
+
+def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    """Returns the spread of every score that all runs have, by name.
+
+    Args:
+      runs: the scores of each, by name; two runs at least.
+    """
+    names = [name for name in runs[0] if all(name in run for run in runs)]
+    columns = {name: np.array([run[name] for run in runs]) for name in names}
+    return {
+        name: Spread(*(float(f(values)) for f in (np.median, np.min, np.max)), _deviation(values))
+        for name, values in columns.items()
+    }
+
+
+def _deviation(values: np.ndarray) -> float:
+    """Returns the standard deviation of what the runs are a sample of."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan

@@ -1,0 +1,249 @@
+"""SQuAD JSON to examples, one a question."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from albert.core.errors import UserError
+from albert.core.files import check_readable, read_bytes
+from albert.core.json_input import read_json
+from albert.core.log import LOG
+
+_NAMED = 3  # how many left-out questions a log line names
+# Inside a text the quotation marks would have a backslash before them.
+_MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"\s*:(?!\s*false)')
+
+
+class SquadExample:
+    """A question on a paragraph; in training also its answer.
+
+    Attributes:
+      qas_id: the question's id.
+      question_text, paragraph_text: as in the file.
+      orig_answer_text: the answer, "" if there is none; None outside training.
+      start_position: the answer's first character, -1 if there is none; None outside training.
+      end_position: not used, as in the reference.
+      is_impossible: whether the question has no answer (SQuAD 2.0).
+    """
+
+    def __init__(
+        self,
+        qas_id,
+        question_text,
+        paragraph_text,
+        orig_answer_text=None,
+        start_position=None,
+        end_position=None,
+        is_impossible=False,
+    ):
+        self.qas_id = qas_id
+        self.question_text = question_text
+        self.paragraph_text = paragraph_text
+        self.orig_answer_text = orig_answer_text
+        self.start_position = start_position
+        self.end_position = end_position
+        self.is_impossible = is_impossible
+
+    def __repr__(self) -> str:
+        return (
+            f"SquadExample(qas_id={self.qas_id!r}, question_text={self.question_text!r}, "
+            f"paragraph_text={self.paragraph_text[:60]!r}, "
+            f"orig_answer_text={self.orig_answer_text!r}, start_position={self.start_position!r}, "
+            f"is_impossible={self.is_impossible!r})"
+        )
+
+
+class LeftOut:
+    """Counts the questions that training leaves out, by reason, and remembers the first ids."""
+
+    def __init__(self):
+        self._ids = collections.defaultdict(list)
+
+    def add(self, reason: str, qas_id: str) -> None:
+        """Leaves a question out."""
+        self._ids[reason].append(qas_id)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Counts the questions that were left out, by reason."""
+        return {reason: len(ids) for reason, ids in self._ids.items()}
+
+    def log(self, input_file: str) -> None:
+        """Logs a warning for every reason that occurred."""
+        for reason, ids in self._ids.items():
+            LOG.warning(
+                "%s: %d questions left out: %s: %s", input_file, len(ids), reason, listed(ids)
+            )
+
+
+def listed(ids: Sequence[str]) -> str:
+    """Returns the first ids of questions, for messages."""
+    return ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
+
+
+def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
+    """Reads a SQuAD 1.1 or 2.0 file.
+
+    In training a question that cannot be learned from is left out with a warning: an empty
+    paragraph, question or answer, no answer, or one that is not at its `answer_start`.
+
+    Raises:
+      UserError: the file cannot be read, is not SQuAD, has several answers for a question
+        (`is_training`), or no question that can be used.
+    """
+    examples, left_out = read_examples(load_squad(input_file), input_file, is_training)
+    left_out.log(input_file)
+    return examples
+
+
+def load_squad(input_file: str) -> list[dict]:
+    """Loads the articles of a SQuAD file: what it has under "data".
+
+    Raises:
+      UserError: the file cannot be read or parsed.
+    """
+    content = read_json(input_file, "SQuAD file")
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        raise UserError(f'{input_file} is not SQuAD: no list "data" at the top')
+    return content["data"]
+
+
+def check_all_answerable(input_file: str, what: str) -> None:
+    """Checks that a SQuAD file is not of version 2.0, which has questions without an answer.
+
+    Files that are no good for other reasons pass. Only what may be of 2.0 is parsed.
+
+    Args:
+      input_file: the file.
+      what: it is, for messages.
+
+    Raises:
+      UserError: it has unanswerable questions.
+    """
+    try:
+        check_readable(input_file, what)
+        suspicious = _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file))
+    except UserError:
+        return
+    if not suspicious:
+        return
+    questions = (question for _, question in _questions(load_squad(input_file), input_file, False))
+    impossible = [question["id"] for question in questions if question.get("is_impossible")]
+    if impossible:
+        raise UserError(
+            f"{what} {input_file} is SQuAD 2.0: it holds {len(impossible)} unanswerable questions, "
+            f"the first is {impossible[0]}. run_squad_v2.py takes it"
+        )
+
+
+def read_examples(
+    articles: list[dict], input_file: str, is_training: bool, unanswerable: bool = False
+) -> tuple[list[SquadExample], LeftOut]:
+    """Makes examples from what `load_squad` returned, and what training leaves out.
+
+    Args:
+      articles: the articles.
+      input_file: their file's name, for messages.
+      is_training: whether each question is to have one answer, or to be impossible.
+      unanswerable: whether a question is impossible that has no answers and does not say what it
+        is, and one left out that says it is and has answers.
+    """
+    examples, left_out = [], LeftOut()
+    for paragraph_text, question in _questions(articles, input_file, is_training):
+        example = SquadExample(question["id"], question["question"], paragraph_text)
+        if is_training:
+            has_answers = bool(question.get("answers"))
+            if unanswerable and not has_answers:
+                question = {"is_impossible": True, **question}
+            _set_answer(example, question, input_file)
+            reason = _why_useless(example)
+            if unanswerable and has_answers and example.is_impossible:
+                reason = "it is impossible, and has an answer"
+            if reason:
+                left_out.add(reason, example.qas_id)
+                continue
+        examples.append(example)
+    if not examples:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.counts.items())
+        raise UserError(f"{input_file}: no question that can be used ({reasons or 'it has none'})")
+    return examples, left_out
+
+
+def _questions(
+    articles: list[dict], input_file: str, is_training: bool
+) -> Iterator[tuple[str, dict]]:
+    """Yields every question of the file with its paragraph's text, their form checked.
+
+    Where answers are in the text is needed in training alone: scores compare texts.
+    """
+    seen = set()
+    for a, article in enumerate(articles):
+        for p, paragraph in enumerate(_get(article, "paragraphs", list, input_file, f"data[{a}]")):
+            place = f"data[{a}].paragraphs[{p}]"
+            text = _get(paragraph, "context", str, input_file, place)
+            for q, question in enumerate(_get(paragraph, "qas", list, input_file, place)):
+                here = f"{place}.qas[{q}]"
+                _get(question, "question", str, input_file, here)
+                if question.get("answers") is not None:
+                    _get(question, "answers", list, input_file, here)
+                for answer in question.get("answers") or []:
+                    _get(answer, "text", str, input_file, here + ".answers")
+                    if is_training:
+                        _get(answer, "answer_start", int, input_file, here + ".answers")
+                impossible = question.get("is_impossible")
+                if not isinstance(impossible, bool | None):
+                    raise UserError(
+                        f'{input_file} is not SQuAD: {here}: "is_impossible" must be true or '
+                        f"false, not {impossible!r:.80}"
+                    )
+                qas_id = _get(question, "id", str, input_file, here)
+                if qas_id in seen:
+                    raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")
+                seen.add(qas_id)
+                yield text, question
+
+
+def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
+    """Returns `owner[key]`, which must be of that kind."""
+    value = owner.get(key) if isinstance(owner, dict) else None
+    if not isinstance(value, kind):
+        raise UserError(f'{input_file} is not SQuAD: {place} has no {kind.__name__} "{key}"')
+    return value
+
+
+def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
+    """Sets the training answer; a question without one keeps None unless it is impossible."""
+    example.is_impossible = bool(question.get("is_impossible", False))
+    if example.is_impossible:
+        example.start_position, example.orig_answer_text = -1, ""
+        return
+    answers = question.get("answers") or []
+    if len(answers) > 1:
+        raise UserError(
+            f"{input_file}: question {example.qas_id} has {len(answers)} answers; training needs "
+            "exactly 1 answer a question: is this a dev file? Give the train file"
+        )
+    for answer in answers:
+        example.orig_answer_text = answer["text"]
+        example.start_position = answer["answer_start"]
+
+
+def _why_useless(example: SquadExample) -> str | None:
+    """Says why training cannot use an example; None if it can."""
+    if not example.paragraph_text.strip():
+        return "the paragraph is empty"
+    if not example.question_text.strip():
+        return "the question is empty"
+    if example.is_impossible:
+        return None
+    if example.orig_answer_text is None:
+        return "there is no answer"
+    if not example.orig_answer_text.strip():
+        return "the answer is empty"
+    start, text = example.start_position, example.orig_answer_text
+    if start < 0 or example.paragraph_text[start : start + len(text)] != text:
+        return "the answer is not at its answer_start"
+    return None

@@ -1,0 +1,196 @@
+"""SQuAD files as feature files, and the parts of the data that a run uses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.data.cached_file import CachedFile
+from albert.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_input
+from albert.data.records import RecordFile, count_foreign_records
+from albert.tasks.squad.examples import LeftOut, SquadExample, load_squad, read_examples
+from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
+from albert.tasks.squad.records import WindowRecordMaker, feature_spec, with_unique_id
+from albert.tasks.squad.token_places import (
+    PredictionFeature,
+    TokenColumns,
+    columns_of,
+    join_columns,
+    prediction_features,
+    read_columns,
+    write_columns,
+)
+from albert.tokenization import FullTokenizer
+
+# To be raised when the same input gives other training features; in prediction nothing has changed.
+_TRAINING_VERSION = 2
+
+
+class FeatureOptions(NamedTuple):
+    """The flags that shape features, besides those of the tokenizer."""
+
+    max_seq_length: int
+    doc_stride: int
+    max_query_length: int
+
+
+class Questions(NamedTuple):
+    """What scoring needs of a file to predict."""
+
+    articles: list[dict]
+    examples: list[SquadExample]
+    features: list[PredictionFeature]
+
+
+class SquadFeatures(FeatureSource):
+    """The features of a SQuAD file, to train on or, with a left file, to predict.
+
+    Attributes:
+      unanswerable: whether a question without answers has none; else training leaves it out.
+    """
+
+    chunk = 256
+    unanswerable: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        input_file: str,
+        paths: Sequence[str],
+        tokenizer: FullTokenizer,
+        options: FeatureOptions,
+        workers: int = 1,
+        trims: bool = False,
+    ):
+        """Describes the feature file `paths[0]`; in prediction `paths[1]` is the left file."""
+        self.input_file = input_file
+        self.workers = workers
+        self.trims = trims
+        self._options = options
+        self._is_training = len(paths) == 1
+        self.name = "training" if self._is_training else "prediction"
+        self.spec = feature_spec(options.max_seq_length, self._is_training, with_p_mask=False)
+        self._windows = WindowMaker(tokenizer, *options)
+        self._records = WindowRecordMaker(options.max_seq_length, tokenizer)
+        self._tokenizer = tokenizer
+        self._limits = {
+            "input_ids": tokenizer.size,
+            **dict.fromkeys(("start_positions", "end_positions"), options.max_seq_length),
+        }
+        made_from = {
+            "input_sha256": sha256_of_input(input_file, "SQuAD file "),
+            "tokenizer_sha256": tokenizer.sha256,
+            "is_training": self._is_training,
+            **(self._rules() if self._is_training else {}),
+            **options._asdict(),
+            "do_lower_case": tokenizer.do_lower_case,
+        }
+        self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
+
+    def _rules(self) -> dict[str, Any]:
+        """Returns by which rules training features are made of the same input."""
+        unanswerable = {"unanswerable": True} if self.unanswerable else {}
+        return {"rules of version": _TRAINING_VERSION, **unanswerable}
+
+    @functools.cached_property
+    def articles(self) -> list[dict]:
+        """Returns the file's articles."""
+        return load_squad(self.input_file)
+
+    @functools.cached_property
+    def _examples(self) -> tuple[list[SquadExample], LeftOut]:
+        return read_examples(self.articles, self.input_file, self._is_training, self.unanswerable)
+
+    def read(self) -> tuple[list[SquadExample], dict[str, int]]:
+        examples, left_out = self._examples
+        return examples, left_out.counts
+
+    def log_left_out(self) -> None:
+        self._examples[1].log(self.input_file)
+
+    def convert(self, examples: Sequence[SquadExample], start: int) -> Chunk:
+        windows = list(self._windows.windows(examples, start))
+        records = [self._records.entries(window, self._is_training) for window in windows]
+        places = None if self._is_training else columns_of(windows)
+        return Chunk(len(examples), records, places)
+
+    def numbered(self, record: bytes, number: int) -> bytes:
+        return with_unique_id(record, FIRST_UNIQUE_ID + number)
+
+    def write_companion(self, path: str, parts: list[TokenColumns]) -> None:
+        write_columns(path, join_columns(parts))
+
+    def source_of(self, file: FeatureFile) -> Questions | None:
+        """Returns the questions of a file to predict.
+
+        Raises:
+          UserError: the feature file is not ours, and not of these examples; or it was replaced.
+        """
+        if self._is_training:
+            return None
+        if file.made_elsewhere:
+            features = self._token_places_for_others_records()
+        else:
+            features = list(prediction_features(read_columns(self.cached.paths[1])))
+        file.snapshot.check()
+        return Questions(self.articles, self.read()[0], features)
+
+    def state(self) -> str:
+        def check() -> None:
+            self.count_foreign()
+            if not self._is_training:
+                self._token_places_for_others_records()
+
+        return self.cached.state(check)
+
+    def count_foreign(self) -> int:
+        return count_foreign_records(
+            self.cached.paths[0],
+            self.spec,
+            self._options.max_seq_length,
+            "give another name",
+            self._limits,
+        )
+
+    def _token_places_for_others_records(self) -> list[PredictionFeature]:
+        """Returns the token places for records without our header, checked against them."""
+        path = self.cached.paths[0]
+        windows = list(self._windows.windows(self.read()[0]))
+        records = RecordFile([path])
+        same = len(windows) == len(records) and all(
+            self._describes(window, number, record)
+            for number, (window, record) in enumerate(
+                zip(windows, records.read(range(len(records))), strict=True)
+            )
+        )
+        if not same:
+            raise UserError(
+                f"{path} holds other features than --predict_file and the flags give; it is "
+                "neither read nor replaced: give another name or remove it"
+            )
+        return list(prediction_features(columns_of(windows)))
+
+    def _describes(self, window: Window, number: int, record: bytes) -> bool:
+        feature = tf.train.Example.FromString(record).features.feature
+        ids = model_inputs(window, self._tokenizer, self._options.max_seq_length)[0]
+        return (
+            feature["unique_ids"].int64_list.value[:] == [FIRST_UNIQUE_ID + number]
+            and feature["input_ids"].int64_list.value[:] == ids.tolist()
+        )
+
+
+class SquadV2Features(SquadFeatures):
+    """The features of a SQuAD 2.0 file; one of 1.1 will do, too."""
+
+    unanswerable = True
+
+    def log_left_out(self) -> None:
+        super().log_left_out()
+        if self._is_training and not any(example.is_impossible for example in self.read()[0]):
+            tf.logging.warning(
+                "%s has no unanswerable question: the model does not learn to abstain",
+                self.input_file,
+            )

@@ -1,0 +1,209 @@
+"""Examples to features: windows over the paragraph's tokens, behind the question's.
+
+A feature is `[CLS] question [SEP] window [SEP]`, padded with 0 to `max_seq_length`. Windows begin
+every `doc_stride` tokens until one reaches the paragraph's end.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from albert.core.errors import UserError
+from albert.tasks.squad.examples import SquadExample
+from albert.tokenization import FullTokenizer, Tokens
+
+FIRST_UNIQUE_ID = 1000000000
+# [CLS], [SEP] after the question, [SEP] after the window.
+SPECIAL_TOKENS = 3
+# Questions on one paragraph are neighbours in a file; the reference shuffles before it converts.
+_REMEMBERED_PARAGRAPHS = 1024
+# What stands between words for Google's BERT, in the paragraphs of SQuAD.
+_SPACE = re.compile("[ \t\r\n\u202f]")
+
+
+class Window(NamedTuple):
+    """A feature before padding: a question, and tokens `begin` to before `end` of a paragraph.
+
+    Attributes:
+      example_index: number of the example.
+      index: number of the window in the paragraph.
+      question: ids of the question.
+      paragraph: the paragraph's tokens.
+      begin, end: the window's tokens among them.
+      starts: where all windows of the paragraph begin.
+      room: tokens of a window that is not the last.
+      answer: first and last token of the answer, counted in the window; None if not in it.
+    """
+
+    example_index: int
+    index: int
+    question: list[int]
+    paragraph: Tokens
+    begin: int
+    end: int
+    starts: tuple[int, ...]
+    room: int
+    answer: tuple[int, int] | None
+
+    @property
+    def max_context(self) -> np.ndarray:
+        """Tells for each token of the window whether no other gives it more context: bool.
+
+        The context is that on the token's poorer side (see `_max_context_windows`).
+        """
+        best = _max_context_windows(self.starts, self.room, len(self.paragraph.ids))
+        return best[self.begin : self.end] == self.index
+
+    @property
+    def doc_offset(self) -> int:
+        """Returns the position of the window's first token in the feature."""
+        return len(self.question) + 2
+
+    @property
+    def length(self) -> int:
+        """Returns the feature's length without padding."""
+        return len(self.question) + self.end - self.begin + SPECIAL_TOKENS
+
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Returns the answer's first and last position in the feature; 0, 0 if it is not there."""
+        if self.answer is None:
+            return 0, 0
+        return self.answer[0] + self.doc_offset, self.answer[1] + self.doc_offset
+
+
+class WindowMaker:
+    """Cuts examples into windows; a paragraph is tokenized once for all its questions."""
+
+    def __init__(
+        self,
+        tokenizer: FullTokenizer,
+        max_seq_length: int,
+        doc_stride: int,
+        max_query_length: int,
+    ):
+        """Makes the tokenizer ready, for the processes that will be forked too.
+
+        Args:
+          tokenizer: of the model.
+          max_seq_length: length of a feature.
+          doc_stride: tokens between the beginnings of two windows.
+          max_query_length: tokens of the question that are kept.
+
+        Raises:
+          UserError: it does not know where its tokens lie in a text.
+        """
+        tokenizer.encode_with_offsets("")
+        self._tokenizer = tokenizer
+        self._max_seq_length = max_seq_length
+        self._doc_stride = doc_stride
+        self._max_query_length = max_query_length
+        self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(tokenizer.encode_with_offsets)
+
+    def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
+        """Yields the windows of examples, the first of which has number `first_index`.
+
+        They have the answer's place where their example has one.
+        """
+        questions = self._tokenizer.encode(example.question_text for example in examples)
+        for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
+            yield from self._windows_of(
+                example, first_index + i, question[: self._max_query_length]
+            )
+
+    def _windows_of(
+        self, example: SquadExample, index: int, question: list[int]
+    ) -> Iterator[Window]:
+        paragraph = self._tokenize(example.paragraph_text)
+        answer = self._answer_tokens(example, paragraph)
+        room = self._max_seq_length - len(question) - SPECIAL_TOKENS
+        starts = _window_starts(len(paragraph.ids), room, self._doc_stride)
+        for number, start in enumerate(starts):
+            end = min(start + room, len(paragraph.ids))
+            inside = answer is not None and start <= answer[0] and answer[1] < end
+            yield Window(
+                index,
+                number,
+                question,
+                paragraph,
+                start,
+                end,
+                starts,
+                room,
+                (answer[0] - start, answer[1] - start) if inside else None,
+            )
+
+    def _answer_tokens(self, example: SquadExample, paragraph: Tokens) -> tuple[int, int] | None:
+        if not example.orig_answer_text or not len(paragraph.ids):
+            return None
+        first = example.start_position
+        place = first, first + len(example.orig_answer_text) - 1
+        start, end = paragraph.span_of(*place)
+        if self._tokenizer.is_wordpiece:
+            # As in Google's BERT an answer that is cut differently by itself gets whole words.
+            (ids,) = self._tokenizer.encode([example.orig_answer_text])
+            if ids != paragraph.ids[start : end + 1].tolist():
+                return paragraph.span_of(*_whole_words(example.paragraph_text, *place))
+        return start, end
+
+
+def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
+    """Returns the first and the last character of the words that `first` and `last` are in."""
+    begin = max((space.end() for space in _SPACE.finditer(text, 0, first)), default=0)
+    end = _SPACE.search(text, last)
+    return begin, (end.start() if end else len(text)) - 1
+
+
+def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:
+    """Returns the first token of each window over `length` tokens; the last reaches the end."""
+    if room < 1 or stride < 1:
+        raise UserError(
+            f"windows of {room} tokens every {stride} tokens cover no paragraph; give a larger "
+            "max_seq_length, or a smaller max_query_length"
+        )
+    starts = []
+    while length and (not starts or starts[-1] + room < length):
+        starts.append(starts[-1] + min(room, stride) if starts else 0)
+    return tuple(starts)
+
+
+@functools.lru_cache(maxsize=8)
+def _max_context_windows(starts: tuple[int, ...], room: int, length: int) -> np.ndarray:
+    """Returns for each of `length` tokens the number of the window that gives it the most context.
+
+    The context is the smaller of the numbers of tokens to the left and to the right in the window,
+    plus 0.01 for each token of the window; of equal windows the first counts.
+    """
+    best = np.zeros(length, np.int32)
+    best_score = np.full(length, -1.0)
+    for number, start in enumerate(starts):
+        end = min(start + room, length)
+        position = np.arange(end - start)
+        score = np.minimum(position, end - start - 1 - position) + 0.01 * (end - start)
+        better = score > best_score[start:end]
+        best[start:end][better] = number
+        best_score[start:end][better] = score[better]
+    return best
+
+
+def model_inputs(
+    window: Window, tokenizer: FullTokenizer, max_seq_length: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Returns `input_ids`, `input_mask`, `segment_ids`, `p_mask`: int32 [max_seq_length] each."""
+    ids, mask, segments = (np.zeros(max_seq_length, np.int32) for _ in range(3))
+    p_mask = np.ones(max_seq_length, np.int32)
+    first, end = window.doc_offset, window.length - 1
+    ids[0] = tokenizer.cls_id
+    ids[1 : first - 1] = window.question
+    ids[first - 1] = ids[end] = tokenizer.sep_id
+    ids[first:end] = window.paragraph.ids[window.begin : window.end]
+    mask[: end + 1] = 1
+    segments[first : end + 1] = 1
+    p_mask[0] = 0
+    p_mask[first:end] = 0
+    return ids, mask, segments, p_mask

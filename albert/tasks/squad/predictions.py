@@ -1,0 +1,322 @@
+"""Raw outputs of the model to answers."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import marshal
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert.core.errors import UserError
+from albert.core.files import open_atomically
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.token_places import PredictionFeature
+
+# What stands in an n-best list without candidates.
+NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
+
+RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
+# As much of it as answers are made of: the likeliest positions, and their scores.
+BestPositions = collections.namedtuple("BestPositions", ["unique_id", "starts", "ends"])
+
+
+class Spans(NamedTuple):
+    """Candidate spans of a window, likelier starts first; arrays [N].
+
+    Attributes:
+      first, last: numbers of the first and the last token in the window.
+      start_scores, end_scores: the spans' scores.
+    """
+
+    first: np.ndarray
+    last: np.ndarray
+    start_scores: np.ndarray
+    end_scores: np.ndarray
+
+
+# From a feature and the model's output for it to the candidates.
+FindSpans = Callable[[PredictionFeature, Any], Spans]
+
+
+class Answer(NamedTuple):
+    """A possible answer to a question.
+
+    Attributes:
+      text: as it stands in the paragraph.
+      place: number of its first character there.
+      start_log_prob, end_log_prob: its scores.
+    """
+
+    text: str
+    place: int
+    start_log_prob: float
+    end_log_prob: float
+
+    @property
+    def score(self) -> float:
+        """Returns by what answers to a question are compared."""
+        return self.start_log_prob + self.end_log_prob
+
+
+def raw_results(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResult]:
+    """Returns the model's outputs for features, by their unique id."""
+    results = (
+        RawResult(int(o["unique_ids"]), o["start_log_prob"], o["end_log_prob"]) for o in outputs
+    )
+    return {result.unique_id: result for result in results}
+
+
+def best_positions(outputs: Iterable[Mapping[str, Any]]) -> dict[int, BestPositions]:
+    """Returns likewise what `make_v1_head` gives where it is told how many to give."""
+    keys = [(f"{name}_top_index", f"{name}_top_log_probs") for name in ("start", "end")]
+    results = (
+        BestPositions(int(o["unique_ids"]), *((o[index], o[scores]) for index, scores in keys))
+        for o in outputs
+    )
+    return {result.unique_id: result for result in results}
+
+
+def answer_questions(
+    examples: Sequence[SquadExample],
+    features: Iterable[PredictionFeature],
+    results: Mapping[int, Any],
+    find_spans: FindSpans,
+    nbest: NbestLists,
+    no_answer: dict = NO_ANSWER,
+) -> dict[str, str]:
+    """Returns the best answer of every question, "" where there is none.
+
+    It goes a question at a time: the spans of all of them, 100 KB a feature, are never there
+    together.
+
+    Args:
+      examples: the questions.
+      features: their features.
+      results: unique id to the model's output for the feature.
+      find_spans: what finds candidates in it.
+      nbest: gets the n-best lists.
+      no_answer: the only entry of a list without candidates.
+
+    Returns:
+      Question id to answer.
+    """
+    of_examples, answers = by_example(features), {}
+    for index, example in enumerate(examples):
+        found = spans_in(of_examples[index], results, find_spans)
+        entries = nbest_of(example, found, nbest.size, no_answer)
+        nbest.add(example.qas_id, entries)
+        answers[example.qas_id] = entries[0]["text"]
+    return answers
+
+
+def _as_json(entries: Sequence[Mapping[str, str | float]]) -> str:
+    """Returns entries as JSON, as `json.dumps` with an indent writes them; that takes a while."""
+    names = [f"            {json.dumps(name)}: " for name in entries[0]]
+    values = [value for entry in entries for value in entry.values()]
+    # A line each: JSON has no line break in a value.
+    lines = iter(json.dumps(values, separators=("\n", ":"))[1:-1].split("\n"))
+    texts = [",\n".join(name + next(lines) for name in names) for _ in entries]
+    return ",\n".join(f"        {{\n{text}\n        }}" for text in texts)
+
+
+class NbestLists:
+    """The n-best lists of all questions, on disk until it is known whether they are wanted.
+
+    Attributes:
+      size: how many answers are kept of a question.
+    """
+
+    def __init__(self, folder: str, size: int):
+        """Keeps them in a file without a name in that folder."""
+        self.size = size
+        self._folder = folder
+        self._lengths: list[int] = []
+        with self._writing():
+            # Gone with this object.
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+
+    def add(self, qas_id: str, entries: list[dict]) -> None:
+        """Adds a question.
+
+        Raises:
+          UserError: the disk is full.
+        """
+        with self._writing():
+            # JSON would take as long as finding the answers.
+            self._lengths.append(self._file.write(marshal.dumps((qas_id, entries))))
+
+    def __iter__(self) -> Iterator[tuple[str, list[dict]]]:
+        """Yields the id and the list of each question."""
+        with self._writing():
+            self._file.seek(0)
+        for length in self._lengths:
+            # From the file itself `marshal` reads byte by byte.
+            yield marshal.loads(self._file.read(length))
+
+    def write(self, path: str) -> None:
+        """Writes them as `write_predictions_v1` does."""
+        with open_atomically(path) as file:
+            for number, (qas_id, entries) in enumerate(self):
+                file.write("," if number else "{")
+                file.write(f"\n    {json.dumps(qas_id)}: [\n{_as_json(entries)}\n    ]")
+            file.write("\n}\n")
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as e:
+            raise UserError(f"n-best lists cannot be kept in {self._folder}: {e.strerror}") from e
+
+
+def spans_in(
+    features: Iterable[PredictionFeature], results: Mapping[int, Any], find_spans: FindSpans
+) -> list[tuple[PredictionFeature, Spans]]:
+    """Returns a question's features with the candidates in them, see `answer_questions`."""
+    return [(feature, find_spans(feature, results[feature.unique_id])) for feature in features]
+
+
+def spans_v1(n_best_size: int, max_answer_length: int) -> FindSpans:
+    """Returns what finds candidates in a `RawResult`: of the `n_best_size` best starts and ends."""
+    of_best = spans_of_best(max_answer_length)
+
+    def find_spans(feature: PredictionFeature, result: RawResult) -> Spans:
+        of_both = (_best(scores, n_best_size) for scores in result[1:])
+        return of_best(feature, BestPositions(result.unique_id, *of_both))
+
+    return find_spans
+
+
+def spans_of_best(max_answer_length: int) -> FindSpans:
+    """Returns what finds candidates in `BestPositions`: pairs of any start and any end."""
+
+    def find_spans(feature: PredictionFeature, result: BestPositions) -> Spans:
+        ends, end_scores = result.ends
+        of_every_start = ends[None], end_scores[None]
+        return likely_spans(feature, result.starts, of_every_start, max_answer_length)
+
+    return find_spans
+
+
+def likely_spans(
+    feature: PredictionFeature,
+    starts: tuple[np.ndarray, np.ndarray],
+    ends: tuple[np.ndarray, np.ndarray],
+    max_answer_length: int,
+) -> Spans:
+    """Returns the pairs of a start and an end that may be answers.
+
+    Such a pair lies in the paragraph, begins where the feature gives its token the maximum
+    context, and has at most `max_answer_length` tokens.
+
+    Args:
+      feature: the feature.
+      starts: positions in it and their scores, [K] each.
+      ends: positions and scores, [K, M] each, for every start, or [1, M], the same for all.
+      max_answer_length: in tokens.
+    """
+    (first, first_scores), (last, last_scores) = starts, ends
+    first, last, count = (
+        first - feature.doc_offset,
+        last - feature.doc_offset,
+        len(feature.max_context),
+    )
+    usable = (first >= 0) & (first < count)
+    usable[usable] = feature.max_context[first[usable]]
+    lengths = last - first[:, None] + 1
+    valid = usable[:, None] & (last < count) & (lengths > 0) & (lengths <= max_answer_length)
+    rows, columns = np.nonzero(valid)
+    of_end = (rows if len(last) > 1 else np.zeros_like(rows)), columns
+    return Spans(first[rows], last[of_end], first_scores[rows], last_scores[of_end])
+
+
+def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the `count` best positions with their scores; of equals the first."""
+    scores = np.asarray(scores)
+    best = np.argsort(-scores, kind="stable")[:count]
+    return best, scores[best]
+
+
+def nbest_of(
+    example: SquadExample,
+    found: Sequence[tuple[PredictionFeature, Spans]],
+    n_best_size: int,
+    no_answer: dict,
+) -> list[dict]:
+    """Returns the best answers of a question with different texts, best first; at least one.
+
+    Args:
+      example: the question.
+      found: its features and the candidates in them.
+      n_best_size: how many answers are kept.
+      no_answer: the entry that stands for none.
+    """
+    answers = best_answers(example, found, n_best_size)
+    shares = softmax([answer.score for answer in answers])
+    return [
+        {
+            "text": answer.text,
+            "probability": probability,
+            "start_log_prob": answer.start_log_prob,
+            "end_log_prob": answer.end_log_prob,
+        }
+        for answer, probability in zip(answers, shares, strict=True)
+    ] or [dict(no_answer)]
+
+
+def best_answers(
+    example: SquadExample, found: Sequence[tuple[PredictionFeature, Spans]], n_best_size: int
+) -> list[Answer]:
+    """Returns the best answers of a question with different texts, best first; maybe none.
+
+    Arguments are as in `nbest_of`.
+    """
+    if not found:
+        return []
+    columns = [
+        (feature.starts[spans.first], feature.ends[spans.last], *spans[2:])
+        for feature, spans in found
+    ]
+    first, last, starts, ends = map(np.concatenate, zip(*columns, strict=True))
+    # As they are written: their sum in float32 would have other equals.
+    starts, ends = starts.astype(np.float64), ends.astype(np.float64)
+    order = np.argsort(-(starts + ends), kind="stable")
+    ranked = (column[order].tolist() for column in (first, last, starts, ends))
+    return _different(zip(*ranked, strict=True), example.paragraph_text, n_best_size)
+
+
+def _different(
+    candidates: Iterable[tuple[int, int, float, float]], paragraph_text: str, n_best_size: int
+) -> list[Answer]:
+    """Returns the first candidates with different texts, of characters and scores."""
+    answers = {}
+    for first, last, *scores in candidates:
+        text = paragraph_text[first : last + 1]
+        place = first + len(text) - len(text.lstrip())
+        if (text := text.strip()) not in answers:
+            answers[text] = Answer(text, place, *scores)
+            if len(answers) == n_best_size:
+                break
+    return list(answers.values())
+
+
+def softmax(scores: Sequence[float]) -> list[float]:
+    """Returns the probabilities that scores come to."""
+    highest = max(scores, default=0.0)
+    exponentials = [math.exp(score - highest) for score in scores]
+    total = sum(exponentials)
+    return [e / total for e in exponentials]
+
+
+def by_example(features: Iterable[PredictionFeature]) -> dict[int, list[PredictionFeature]]:
+    """Returns the features of each example, by its number; none where it has none."""
+    found = collections.defaultdict(list)
+    for feature in features:
+        found[feature.example_index].append(feature)
+    return found

@@ -1,0 +1,180 @@
+"""What SQuAD 1.1 and 2.0 have in common as tasks: answers in paragraphs to questions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from albert.core.errors import Faults, FlagError
+from albert.core.files import content_of, write_json
+from albert.data.batches import Data
+from albert.report.page import write_page
+from albert.settings.flags import Settings
+from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
+from albert.tasks.squad.feature_files import FeatureOptions, Questions, SquadFeatures
+from albert.tasks.squad.features import SPECIAL_TOKENS
+from albert.tasks.squad.predictions import NbestLists
+from albert.tasks.squad.records import feature_spec
+from albert.tasks.squad.scoring import questions_of
+from albert.tasks.squad.view import answers_view
+from albert.training.assets import Assets
+from albert.training.encoder_task import TextTask, check_room, steps_of_epochs
+from albert.training.evaluation import Scored
+from albert.training.prediction import Output
+from albert.training.task import DEV, TRAIN, is_wanted
+
+
+class SquadTask(TextTask):
+    """SQuAD under the flags.
+
+    Attributes:
+      features: makes the features of a file.
+      version: of SQuAD.
+      raw_scores: returns exact match and F1 by question id, of articles and answers.
+    """
+
+    outputs: ClassVar[Sequence[str]] = (PREDICTIONS, NBEST, *TextTask.outputs)
+    features: ClassVar[type[SquadFeatures]] = SquadFeatures
+    version: ClassVar[str]
+    raw_scores: ClassVar[Callable[..., tuple[dict[str, float], dict[str, float]]]]
+
+    def __init__(self, settings: Settings):
+        faults = Faults()
+        with faults.collected():
+            self._wanted = _wanted(settings)
+            self.check_files(settings)
+        with faults.collected():
+            super().__init__(settings)
+        with faults.collected():
+            self._paths = _feature_paths(settings)
+        with faults.collected():
+            _check_lengths(settings)
+        faults.raise_all()
+        self.trims = settings.trim_batches
+
+    @classmethod
+    def inputs(cls, settings: Settings) -> Sequence[str]:
+        done = {"train_file": settings.do_train, "predict_file": settings.do_predict}
+        return (*super().inputs(settings), *(name for name in done if done[name]))
+
+    def check_files(self, settings: Settings) -> None:
+        """Raises a `UserError` if a file that is to be used is for another program."""
+
+    def wanted(self) -> Sequence[str]:
+        return self._wanted
+
+    def part(self, name: str) -> SquadFeatures:
+        settings = self.settings
+        options = FeatureOptions(
+            settings.max_seq_length, settings.doc_stride, settings.max_query_length
+        )
+        input_file = settings.train_file if name == TRAIN else settings.predict_file
+        paths, workers = self._paths[name], settings.preprocess_workers
+        return self.features(input_file, paths, self.tokenizer, options, workers, self.trims)
+
+    def contents(self, part: str) -> dict[str, Any]:
+        name = "train_file" if part == TRAIN else "predict_file"
+        return {**super().contents(part), name: content_of(getattr(self.settings, name))}
+
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        settings, num_steps = self.settings, self.settings.train_steps
+        if num_steps < 1:
+            num_steps = steps_of_epochs(settings, num_examples, settings.train_file)
+        return num_steps, int(num_steps * settings.warmup_proportion)
+
+    def model_inputs(self) -> Mapping[str, Any]:
+        return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        names = "doc_stride", "max_query_length", "n_best_size", "max_answer_length"
+        values = {name: getattr(self.settings, name) for name in names}
+        return Assets({**description, **values}, files)
+
+    def best_by(self, questions: list[dict]) -> str | None:
+        """Returns the score that tells the best checkpoint; None where answers are not known."""
+        raise NotImplementedError
+
+    def score_key(self, data: Data) -> str | None:
+        return self.best_by(list(questions_of(data.source.articles)))
+
+    def answer(
+        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """Returns scores, and the contents of `outputs` by name; adds n-best lists to `nbest`."""
+        raise NotImplementedError
+
+    def score(self, data: Data, outputs: list[Output]) -> Scored:
+        folder = self.settings.output_dir
+        nbest = NbestLists(folder, self.settings.n_best_size)
+        scores, contents = self.answer(data.source, outputs, nbest)
+        scores = scores if self.score_key(data) else {}
+
+        def write_outputs() -> None:
+            for name, content in contents.items():
+                write_json(os.path.join(folder, name), content, indent=4)
+            nbest.write(os.path.join(folder, NBEST))
+            articles, answers = data.source.articles, contents[PREDICTIONS]
+            raw = self.raw_scores(articles, answers) if scores else None
+            title = f"SQuAD {self.version}: {os.path.basename(self.settings.predict_file)}"
+            view = answers_view(title, articles, answers, scores, raw, nbest, contents.get(ODDS))
+            write_page(self.page(), view)
+
+        return Scored(scores, write_outputs)
+
+
+def _wanted(settings: Settings) -> list[str]:
+    """Returns the parts that the flags ask for, see `is_wanted`.
+
+    Raises:
+      FlagError: there is nothing to do, or a file is missing for what was asked for.
+    """
+    wanted = [
+        part
+        for part, do, file in (
+            (TRAIN, "do_train", "train_file"),
+            (DEV, "do_predict", "predict_file"),
+        )
+        if is_wanted(settings, do, file)
+    ]
+    if not wanted and not settings.export_dir:
+        raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
+    return wanted
+
+
+def _feature_paths(settings: Settings) -> dict[str, list[str]]:
+    """Returns where features are or will be, and in prediction also where the token places are.
+
+    Raises:
+      FlagError: a path is given twice.
+    """
+    folder = settings.output_dir
+    ready = os.path.join(settings.input_file or "", "train.tf_record")
+    training = settings.train_feature_file or os.path.join(folder, "train.tf_record")
+    if settings.input_file and os.path.exists(ready):
+        training = ready
+    paths = {
+        TRAIN: [training],
+        DEV: [
+            settings.predict_feature_file or os.path.join(folder, "eval.tf_record"),
+            settings.predict_feature_left_file or os.path.join(folder, "eval_left.npz"),
+        ],
+    }
+    together = [*paths[TRAIN], *paths[DEV]]
+    if len(set(map(os.path.abspath, together))) < len(together):
+        raise FlagError(
+            "--train_feature_file, --predict_feature_file and --predict_feature_left_file must be "
+            f"different files: {', '.join(together)}"
+        )
+    return paths
+
+
+def _check_lengths(settings: Settings) -> None:
+    """Raises a `FlagError` if lengths do not fit each other."""
+    room = check_room(settings, "max_query_length", SPECIAL_TOKENS)
+    if settings.doc_stride > room:
+        raise FlagError(
+            f"--doc_stride {settings.doc_stride} is more than the {room} tokens of a window beside "
+            "the longest question: text would be skipped"
+        )

@@ -1,0 +1,284 @@
+"""Text to tokens: SentencePiece (ALBERT v1, v2) and WordPiece (BERT, Chinese ALBERT)."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+import sentencepiece as spm
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.core.files import check_readable, read_bytes
+from albert.tokenizers.offsets import Aligner, Tokens, WordAligner
+from albert.tokenizers.sentencepiece_text import (  # noqa: F401  The reference has these names here.
+    SPIECE_UNDERLINE,
+    encode_ids,
+    encode_pieces,
+    ends_in_digit_comma,
+    preprocess_text,
+)
+from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has these names here too.
+    BasicTokenizer,
+    WordpieceTokenizer,
+    _is_control,
+    _is_punctuation,
+    _is_whitespace,
+    convert_to_unicode,
+    load_vocab,
+)
+
+# A SentencePiece sign alone begins a word, and so does a piece with anything but signs and letters.
+_SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+# How names of letters begin whose scripts have no spaces between words: a piece is a word there.
+_WITHOUT_SPACES = (
+    *("CJK ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO ", "YI ", "TANGUT "),
+    *(
+        "THAI ",
+        "LAO ",
+        "KHMER ",
+        "MYANMAR ",
+        "TIBETAN ",
+        "TAI ",
+        "NEW TAI ",
+        "JAVANESE ",
+        "BALINESE ",
+    ),
+)
+# Less of the pieces than this have capitals by chance only.
+_PART_OF_CASED = 0.01
+
+
+def printable_text(text: str | bytes) -> str:
+    """Returns what to print for a text; the same as `convert_to_unicode` since Python 3."""
+    return convert_to_unicode(text)
+
+
+def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
+    """Looks up every item."""
+    return [vocab[item] for item in items]
+
+
+def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
+    """Returns ids of tokens."""
+    return convert_by_vocab(vocab, tokens)
+
+
+def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> list[str]:
+    """Returns tokens of ids."""
+    return convert_by_vocab(inv_vocab, ids)
+
+
+def whitespace_tokenize(text: str) -> list[str]:
+    """Returns the words between white space."""
+    return text.split()
+
+
+class FullTokenizer:
+    """SentencePiece where a model is given, else basic and WordPiece tokenization.
+
+    Attributes:
+      vocab, inv_vocab: token to id, id to token.
+      do_lower_case: whether `normalize` and `encode` lower-case.
+      sp_model: the `SentencePieceProcessor`, or None.
+    """
+
+    def __init__(self, vocab_file, do_lower_case=True, spm_model_file=None):
+        """Loads the model `spm_model_file`, or else the WordPiece vocabulary `vocab_file`.
+
+        Raises:
+          UserError: the file is missing or is none.
+        """
+        self.do_lower_case = do_lower_case
+        self.sp_model = None
+        self._file = spm_model_file or vocab_file
+        if spm_model_file:
+            self.sp_model = _load_sentencepiece(spm_model_file)
+            size = self.sp_model.get_piece_size()
+            self.vocab = {self.sp_model.id_to_piece(i): i for i in range(size)}
+        elif vocab_file:
+            self.vocab = load_vocab(vocab_file)
+            self.wordpiece_tokenizer = WordpieceTokenizer(vocab=self.vocab)
+        else:
+            raise UserError("a tokenizer needs a SentencePiece model or a vocabulary file")
+        self.inv_vocab = {v: k for k, v in self.vocab.items()}
+
+    @classmethod
+    def from_scratch(cls, vocab_file, do_lower_case, spm_model_file):
+        """Makes a tokenizer as the constructor does."""
+        return cls(vocab_file, do_lower_case, spm_model_file)
+
+    @property
+    def is_wordpiece(self) -> bool:
+        """Tells whether pieces are those of a vocabulary, and not of a SentencePiece model."""
+        return self.sp_model is None
+
+    @property
+    def size(self) -> int:
+        """Counts the tokens: ids are below it."""
+        return len(self.vocab)
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Returns the hash of the SentencePiece model or of the vocabulary, hexadecimal."""
+        if self.sp_model:
+            return hashlib.sha256(self.sp_model.serialized_model_proto()).hexdigest()
+        return hashlib.sha256("\n".join(self.vocab).encode()).hexdigest()
+
+    @property
+    def cls_id(self) -> int:
+        """Returns the id of [CLS]; it and those below raise a `UserError` if there is none."""
+        return self._special_id("[CLS]")
+
+    @property
+    def sep_id(self) -> int:
+        """Returns the id of [SEP]."""
+        return self._special_id("[SEP]")
+
+    @property
+    def mask_id(self) -> int:
+        """Returns the id of [MASK]."""
+        return self._special_id("[MASK]")
+
+    @property
+    def pad_id(self) -> int:
+        """Returns the id of the padding."""
+        return self._special_id("<pad>" if self.sp_model else "[PAD]")
+
+    @property
+    def unk_id(self) -> int:
+        """Returns the id of what has no piece."""
+        return self.sp_model.unk_id() if self.sp_model else self._special_id("[UNK]")
+
+    def _special_id(self, piece: str) -> int:
+        if piece not in self.vocab:
+            hint = "is it one of ALBERT or BERT?"
+            if self.is_wordpiece and "<unk>" in self.vocab:
+                hint = "it belongs to a SentencePiece model: give that (--spm_model_file)"
+            raise UserError(f"{self._file} has no piece {piece}; {hint}")
+        return self.vocab[piece]
+
+    @property
+    def basic_tokenizer(self) -> BasicTokenizer:
+        """Returns what cuts a text into words for WordPiece."""
+        return BasicTokenizer(do_lower_case=self.do_lower_case)
+
+    def check(self) -> None:
+        """Checks what every model needs of its tokenizer; warns of a wrong `do_lower_case`.
+
+        Raises:
+          UserError: there is no [CLS], [SEP] or piece for the unknown.
+        """
+        _ = self.cls_id, self.sep_id, self.unk_id
+        if self.is_wordpiece and (mismatch := self._case_mismatch()):
+            tf.logging.warning("%s %s", self._file, mismatch)
+
+    def _case_mismatch(self) -> str | None:
+        """Says what is wrong with `do_lower_case` for the vocabulary; None if nothing is."""
+        words = [piece for piece in self.vocab if not piece.startswith("[")]
+        capitals = [piece for piece in words if piece != piece.lower()]
+        is_cased = len(capitals) > _PART_OF_CASED * len(words)
+        if is_cased and self.do_lower_case:
+            return (
+                f"is cased: {len(capitals)} of its {len(words)} pieces have capitals, such as "
+                f"{capitals[0]}, and are never found in text that --do_lower_case makes lower "
+                "case; give --do_lower_case=false"
+            )
+        if not (is_cased or self.do_lower_case) and any(map(str.islower, words)):
+            return (
+                "is uncased: with --do_lower_case=false words with capitals become [UNK]; give "
+                "--do_lower_case=true"
+            )
+        return None
+
+    def begins_word(self, piece: str) -> bool:
+        """Returns whether a piece begins a word, for the masking of words."""
+        if self.is_wordpiece:
+            return not piece.startswith("##")
+        inside = all(char in _SIGNS or _is_letter_inside(char) for char in piece)
+        return piece[:1] in ("▁", "<") or piece in _SIGNS or not inside
+
+    def normalize(self, text: str) -> str:
+        """Returns a text as `tokenize` wants it; for WordPiece, which does the rest, stripped."""
+        if self.sp_model:
+            return preprocess_text(text, lower=self.do_lower_case)
+        return text.strip()
+
+    def encode(self, texts: Iterable[str], normalized: bool = False) -> list[list[int]]:
+        """Returns the ids of each text: those of `tokenize(normalize(text))`.
+
+        Args:
+          texts: any number of texts; many at a time are faster.
+          normalized: they are what `normalize` returned; twice is not always the same as once.
+
+        Raises:
+          UserError: a vocabulary without [UNK].
+        """
+        texts = list(texts if normalized else map(self.normalize, texts))
+        if self.is_wordpiece:
+            return [self._aligner.ids(text, self.do_lower_case) for text in texts]
+        quick = self.sp_model.encode(texts, num_threads=1)
+        return [
+            ids if self._need_care.isdisjoint(ids) else encode_ids(self.sp_model, text)
+            for ids, text in zip(quick, texts, strict=True)
+        ]
+
+    @functools.cached_property
+    def _need_care(self) -> set[int]:
+        """Returns ids of pieces that the comma rule may cut; the unknown one's may hide one."""
+        return {self.unk_id, *(i for piece, i in self.vocab.items() if ends_in_digit_comma(piece))}
+
+    def encode_with_offsets(self, text: str) -> Tokens:
+        """Returns the tokens of a text as `encode` gives them, and the characters they stand for.
+
+        Raises:
+          UserError: the SentencePiece model has byte fallback, or a vocabulary no [UNK].
+        """
+        return self._aligner.tokenize(text, self.do_lower_case)
+
+    @functools.cached_property
+    def _aligner(self) -> Aligner | WordAligner:
+        if self.sp_model:
+            return Aligner(self.sp_model)
+        return WordAligner(self.wordpiece_tokenizer, self.unk_id)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Returns pieces of a text, as it is (see `preprocess_text` for SentencePiece)."""
+        if self.sp_model:
+            return encode_pieces(self.sp_model, text)
+        return [
+            piece
+            for word in self.basic_tokenizer.tokenize(text)
+            for piece in self.wordpiece_tokenizer.tokenize(word)
+        ]
+
+    def convert_tokens_to_ids(self, tokens: Sequence[str | bytes]) -> list[int]:
+        """Returns ids of pieces; SentencePiece gives its unknown id for what it does not know."""
+        if self.sp_model:
+            return [self.sp_model.piece_to_id(printable_text(token)) for token in tokens]
+        return convert_by_vocab(self.vocab, tokens)
+
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """Returns pieces of ids."""
+        return [self.inv_vocab[int(i)] for i in ids]
+
+
+def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
+    check_readable(path, "SentencePiece model")
+    content = read_bytes(path)
+    model = spm.SentencePieceProcessor()
+    try:
+        model.LoadFromSerializedProto(content)
+    except RuntimeError as e:
+        raise UserError(f"{path} is not a SentencePiece model") from e
+    tf.logging.info("SentencePiece model %s: %d pieces", path, model.get_piece_size())
+    return model
+
+
+def _is_letter_inside(char: str) -> bool:
+    """Tells whether a character is a letter, or a mark, of a script with spaces between words."""
+    if unicodedata.category(char)[0] not in "LM":
+        return False
+    return not unicodedata.name(char, "").startswith(_WITHOUT_SPACES)

@@ -1,0 +1,1 @@
+"""SentencePiece and WordPiece, and where in a text tokens are."""

@@ -1,0 +1,72 @@
+"""What lies beside weights so that they go from text to answers: `assets.extra/`.
+
+The folder is that of a SavedModel, where TensorFlow Serving ignores it, or that of a run. It holds
+the model's configuration, its tokenizer, and `model.json`, which says what else the program knew
+that trained the model: the task, lengths, labels. `answering/` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from albert.core.files import open_atomically, read_bytes
+from albert.core.json_input import read_json
+from albert.core.version import VERSION
+
+FOLDER = "assets.extra"
+DESCRIPTION = "model.json"
+CONFIG = "config.json"
+# The first that is there is the tokenizer's.
+SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
+NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
+
+
+class Assets(NamedTuple):
+    """What a task says of its model.
+
+    Attributes:
+      description: JSON values by name; "task" is one of them.
+      files: where the other files are, by their name among `NAMES`.
+    """
+
+    description: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+def write_assets(folder: str, assets: Assets) -> list[str]:
+    """Writes the files into a folder and returns their paths; what is the same stays.
+
+    Raises:
+      UserError: one of them cannot be read or written.
+    """
+    for name, source in assets.files.items():
+        content = read_bytes(source)
+        # No link: whoever changes the original later does not change the model.
+        _write(os.path.join(folder, name), content)
+    # Last, because it is what says that there are assets.
+    description = {"program_version": VERSION, **assets.description}
+    _write(os.path.join(folder, DESCRIPTION), json.dumps(description, indent=2).encode() + b"\n")
+    return [os.path.join(folder, name) for name in (*assets.files, DESCRIPTION)]
+
+
+def read_assets(folder: str) -> Assets | None:
+    """Returns what `write_assets` has written into a folder; None if there is nothing.
+
+    Raises:
+      UserError: the description is damaged.
+    """
+    path = os.path.join(folder, DESCRIPTION)
+    if not os.path.exists(path):
+        return None
+    description = read_json(path, "the description of the model")
+    files = {name: os.path.join(folder, name) for name in (CONFIG, SPM_MODEL, VOCABULARY)}
+    return Assets(description, {n: path for n, path in files.items() if os.path.exists(path)})
+
+
+def _write(path: str, content: bytes) -> None:
+    if not os.path.exists(path) or read_bytes(path) != content:
+        with open_atomically(path, "wb") as file:
+            file.write(content)

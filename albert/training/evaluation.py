@@ -1,0 +1,226 @@
+"""Scoring every checkpoint of a run and keeping the best.
+
+`eval_results.json` is the record: what was scored with which settings. A checkpoint that is in it
+is not scored again, so that a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import (
+    BEST,
+    checkpoint_step,
+    copy_checkpoint,
+    list_checkpoints,
+    resolve_checkpoint,
+)
+from albert.core.errors import UserError
+from albert.core.files import open_atomically, sha256_of, write_json
+from albert.core.json_input import read_json
+from albert.training.curves import Curves
+
+_VERSION = 1
+
+
+class Scored(NamedTuple):
+    """A checkpoint's scores by name, and what writes its predictions if it is the best."""
+
+    scores: dict[str, float]
+    write_outputs: Callable[[], None]
+
+
+class Evaluation:
+    """The scores of a folder's checkpoints.
+
+    Attributes:
+      best: the best entry of the history: "global_step", "checkpoint" and the scores.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        key: str,
+        settings: dict,
+        outputs: Sequence[str],
+        init_checkpoint: str | None,
+    ):
+        """Reads what was scored before with the same settings.
+
+        Args:
+          output_dir: folder of the checkpoints and results.
+          key: the score that tells which checkpoint is best.
+          settings: JSON object, everything that scores are a function of besides the checkpoint.
+          outputs: files in the folder that the best checkpoint's predictions are written to.
+          init_checkpoint: scored if the folder has no checkpoint; recorded.
+        """
+        self._folder = output_dir
+        self._key = key
+        self._settings = settings
+        self._init_checkpoint = init_checkpoint
+        self._record_path = os.path.join(output_dir, "eval_results.json")
+        self._best_path = os.path.join(output_dir, BEST)
+        # An initial checkpoint that is scored stays where it is.
+        self._keeps_best = bool(list_checkpoints(output_dir))
+        self._outputs = list(map(os.path.basename, outputs))
+        if self._keeps_best or os.path.exists(self._best_path + ".index"):
+            self._outputs.append(f"{BEST}.index")
+        self._history = self._recorded()
+
+    @property
+    def best(self) -> dict:
+        """Returns the first of the best checkpoints."""
+        return max(self._history, key=lambda entry: entry[self._key])
+
+    def since_best(self) -> int:
+        """Returns how many checkpoints have been scored after the best one."""
+        return len(self._history) - 1 - self._history.index(self.best) if self._history else 0
+
+    def score_all(self, score: Callable[[str], Scored]) -> dict:
+        """Scores what has no scores yet and returns the best entry.
+
+        Raises:
+          UserError: there is no checkpoint at all.
+        """
+        if not self._history:
+            self._number_the_best()
+        checkpoints = self._checkpoints()
+        scored = {entry["checkpoint"] for entry in self._history}
+        todo = [c for c in checkpoints if os.path.basename(c) not in scored]
+        if not todo:
+            tf.logging.info("All %d checkpoints are scored already", len(self._history))
+        for checkpoint in todo:
+            self._add(checkpoint, score(checkpoint))
+        return self.best
+
+    def _number_the_best(self) -> None:
+        """Gives the best checkpoint of earlier scores its number back, if that one is gone.
+
+        By other scores another may be best, and would replace the only copy.
+        """
+        numbered = list_checkpoints(self._folder)
+        if not numbered or not os.path.exists(self._best_path + ".index"):
+            return
+        try:
+            step = checkpoint_step(resolve_checkpoint(self._best_path))
+        except UserError as e:
+            tf.logging.warning("%s; it will be replaced", e)
+            return
+        if step not in numbered:
+            copy_checkpoint(self._best_path, os.path.join(self._folder, f"model.ckpt-{step}"))
+
+    def _checkpoints(self) -> list[str]:
+        """Lists the checkpoints to score: numbered ones, or the best one, or the initial one."""
+        numbered = list(list_checkpoints(self._folder).values())
+        if numbered or self._history:
+            return numbered
+        if os.path.exists(self._best_path + ".index"):
+            return [self._best_path]
+        if self._init_checkpoint:
+            return [resolve_checkpoint(self._init_checkpoint)]
+        raise UserError(
+            f"{self._folder} has no checkpoint to score; train first, or give --init_checkpoint"
+        )
+
+    def _add(self, checkpoint: str, scored: Scored) -> None:
+        entry = {
+            **scored.scores,
+            "global_step": checkpoint_step(checkpoint),
+            "checkpoint": os.path.basename(checkpoint),
+        }
+        is_best = not self._history or entry[self._key] > self.best[self._key]
+        if is_best and self._history:
+            # The files that it lists are replaced now: whoever is stopped meanwhile goes on here.
+            self._write_record(files=())
+        self._history.append(entry)
+        if is_best:
+            if self._keeps_best:
+                copy_checkpoint(checkpoint, self._best_path)
+            scored.write_outputs()
+        self._write_curves(entry)
+        with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
+            file.writelines(line + "\n" for line in self._text())
+        # Last, because it is what says that all the above was done.
+        self._write_record(self._outputs)
+        scores = "  ".join(f"{name} {value:.4g}" for name, value in scored.scores.items())
+        mark = " (best so far)" if is_best else ""
+        tf.logging.info("%s: %s%s", entry["checkpoint"], scores, mark)
+
+    def _write_record(self, files: Sequence[str]) -> None:
+        record = {
+            **self.best,
+            "init_checkpoint": self._init_checkpoint,
+            "history": self._history,
+            "settings": self._settings,
+            "files": {name: sha256_of(os.path.join(self._folder, name)) for name in files},
+            "version": _VERSION,
+        }
+        write_json(self._record_path, record)
+
+    def _recorded(self) -> list[dict]:
+        """Returns the history of earlier scores; none if all must be scored anew."""
+        if not os.path.exists(self._record_path):
+            return []
+        try:
+            record = read_json(self._record_path, "the record of scores")
+            if record["version"] != _VERSION or record["settings"] != self._settings:
+                return []
+            history, files = list(record["history"]), dict(record.get("files", {}))
+            if not all(self._is_entry(entry) for entry in history):
+                raise ValueError("no history of scores")
+        except (ValueError, LookupError, TypeError):
+            tf.logging.warning("%s is damaged: all is scored anew", self._record_path)
+            return []
+        for name in self._outputs:
+            if not self._is_intact(name, files.get(name)):
+                tf.logging.warning(
+                    "%s is missing or not what was written: all is scored anew",
+                    os.path.join(self._folder, name),
+                )
+                return []
+        return history
+
+    def _is_entry(self, entry: dict) -> bool:
+        numbers = entry["global_step"], entry[self._key]
+        return isinstance(entry["checkpoint"], str) and all(
+            isinstance(number, int | float) for number in numbers
+        )
+
+    def _is_intact(self, name: str, sha256: str | None) -> bool:
+        """Tells whether a file is there, with the content that it was recorded with, if it was."""
+        path = os.path.join(self._folder, name)
+        try:
+            if path == self._best_path + ".index":
+                resolve_checkpoint(self._best_path)
+            return sha256 in (None, sha256_of(path))
+        except (OSError, UserError):
+            return False
+
+    def _text(self) -> Iterator[str]:
+        """Yields the text of the reference's `eval_results.txt`."""
+        best = None
+        for entry in self._history:
+            yield from self._score_lines(entry)
+            if best is None or entry[self._key] > best[self._key]:
+                best = entry
+                if self._keeps_best:
+                    yield f"saved {entry['checkpoint']} to {BEST}"
+            yield f"best {self._key} = {best[self._key]}"
+            yield "=" * 50
+        yield from self._score_lines(best)
+        yield f"best perf happened at step: {best['global_step']}"
+
+    @staticmethod
+    def _score_lines(entry: dict) -> Iterator[str]:
+        for name in sorted(entry.keys() - {"global_step", "checkpoint"}):
+            yield f"{name} = {entry[name]}"
+
+    def _write_curves(self, entry: dict) -> None:
+        values = {name: value for name, value in entry.items() if isinstance(value, float)}
+        curves = Curves(os.path.join(self._folder, "eval"), suffix=f".{entry['checkpoint']}")
+        curves.add(entry["global_step"], **values)
+        curves.close()

@@ -1,0 +1,51 @@
+"""SavedModels for serving."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
+from albert.core import estimators
+from albert.training.assets import Assets, write_assets
+
+
+def export_saved_model(
+    estimator: estimators.Estimator,
+    export_dir: str,
+    checkpoint: str,
+    specs: Mapping[str, tf.TensorSpec],
+    assets: Assets,
+) -> str:
+    """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
+
+    It appears whole, with what belongs to it in `assets.extra/`.
+
+    Its default signature takes what `specs` say, for any batch size and any length up to the
+    model's longest sequence, and gives the predictions of the `model_fn`.
+    """
+
+    def inputs() -> estimators.ServingInputReceiver:
+        tensors = {n: tf.placeholder(spec.dtype, spec.shape, n) for n, spec in specs.items()}
+        return estimators.ServingInputReceiver(tensors, tensors)
+
+    with tf.Graph().as_default():
+        # Else a deterministic run has no random operations, initial values among them.
+        tf.set_random_seed(estimator.config.tf_random_seed)
+        estimator.model_fn(inputs().features, None, estimators.ModeKeys.PREDICT, estimator.config)
+        check_fits(checkpoint, tf.global_variables())
+    target = os.path.join(export_dir, "saved_model")
+    # Of a folder of `transformers` they are made now.
+    with (
+        restoring(checkpoint),
+        as_files(checkpoint) as files,
+        tempfile.TemporaryDirectory() as beside,
+    ):
+        extra = {os.path.basename(path): path for path in write_assets(beside, assets)}
+        folder = estimator.export_saved_model(target, inputs, extra, checkpoint_path=files)
+    folder = folder.decode()
+    tf.logging.info("Exported %s to %s", checkpoint, folder)
+    return folder

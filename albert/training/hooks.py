@@ -1,0 +1,341 @@
+"""What happens between training steps: the log, the curves, the checkpoints."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
+from albert.checkpoints.sharded_state import ShardedState
+from albert.core import signals
+from albert.core.errors import UserError
+from albert.distributed import collectives
+from albert.optimizers import graph_keys
+from albert.training.curves import Curves
+from albert.training.output_files import RECORD
+
+# A signal waits this long for the end of a step, in addition to the time that steps take.
+_PATIENCE_SECONDS = 15.0
+# Nobody knows how long the first run takes.
+_FIRST_RUN_SECONDS = 60.0
+
+
+class SaveCheckpoints(tf.train.SessionRunHook):
+    """Saves checkpoints, and ends the training after the step in which a signal has come.
+
+    A result is `model.ckpt-N`, written every `every_steps` steps and after the last one. A means to
+    resume is `resume.ckpt-N`, written when `every_minutes` have passed since the last checkpoint
+    of either kind, or when a signal ends the training. All workers have this hook, so that they
+    learn in the same step that rank 0's clock or any worker's signal asks for one. Rank 0 writes.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        last_step: int,
+        every_steps: int,
+        every_minutes: float = 0,
+        micro_batches: int = 1,
+        keep: int = 0,
+        after_result: Callable[[], bool] | None = None,
+        state: ShardedState | None = None,
+    ):
+        """Saves into `folder` at every step that is a multiple of `every_steps`.
+
+        Args:
+          folder: of the checkpoints.
+          last_step: of the training.
+          every_steps: steps between two of them.
+          every_minutes: longest time without one, up to the end of a step; 0 for no limit.
+          micro_batches: runs of the session in a step.
+          keep: how many `model.ckpt-N` stay, the last ones; 0 for all.
+          after_result: called on all workers when a `model.ckpt-N` is written; returns, the same on
+            all of them, whether the training is to end.
+          state: what is saved besides the session's variables.
+        """
+        self._folder = folder
+        self._last_step = last_step
+        self._every = every_steps
+        self._seconds = every_minutes * 60 or math.inf
+        self._micro_batches = micro_batches
+        self._keep = keep
+        self._after_result = after_result
+        self._state = state
+
+    def begin(self) -> None:
+        self._global_step = tf.train.get_global_step()
+        # How many workers want a checkpoint, and how many to stop.
+        self._own_wishes = tf.placeholder(tf.float32, [2], "wishes")
+        self._wishes = collectives.total(self._own_wishes)
+
+    def after_create_session(self, session, coord) -> None:
+        self._step = session.run(self._global_step)
+        self._places = self._identify_places()
+        self._runs = 0
+        self._longest_run = 0.0
+        self._saved_at = time.perf_counter()
+        signals.note(_FIRST_RUN_SECONDS if collectives.size() > 1 else math.inf)
+
+    def before_run(self, run_context):
+        self._began = time.perf_counter()
+        if (self._runs + 1) % self._micro_batches:
+            return None
+        is_due = collectives.is_chief() and self._began - self._saved_at >= self._seconds
+        wishes = [float(is_due), float(signals.noted() is not None)]
+        return tf.train.SessionRunArgs(self._wishes, {self._own_wishes: wishes})
+
+    def after_run(self, run_context, run_values) -> None:
+        self._longest_run = max(self._longest_run, time.perf_counter() - self._began)
+        signals.note(self._patience())
+        self._runs += 1
+        if self._runs % self._micro_batches:
+            return
+        self._step += 1
+        wants_checkpoint, wants_stop = map(bool, run_values.results)
+        if collectives.size() == 1:
+            # Without waiting for a step of which nobody else has to know.
+            wants_stop = signals.noted() is not None
+        if wants_stop:
+            signals.take_up()
+            run_context.request_stop()
+        if self._step % self._every == 0 or self._step == self._last_step:
+            self._save(run_context.session, RESULT)
+            if self._after_result and not wants_stop:
+                self._go_on_or_stop(run_context)
+        elif wants_checkpoint or wants_stop:
+            self._save(run_context.session, RESUME)
+
+    def _go_on_or_stop(self, run_context) -> None:
+        # All is saved: meanwhile a signal ends the program at once.
+        signals.raise_stopped()
+        if self._after_result():
+            run_context.request_stop()
+        signals.note(self._patience())
+        self._saved_at = time.perf_counter()
+
+    def _patience(self) -> float:
+        """Returns the seconds a signal waits for a step's end, which a lost worker may prevent."""
+        if collectives.size() == 1:
+            return math.inf
+        return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
+
+    def _identify_places(self) -> list[tuple[int, int] | None]:
+        """Returns what tells the folder and the record of its run from others of their names."""
+        return [_identify(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
+
+    def _save(self, session, name: str) -> None:
+        if collectives.is_chief():
+            if self._identify_places() != self._places:
+                raise UserError(
+                    f"--output_dir {self._folder} was removed, emptied or replaced during the "
+                    f"training: step {self._step} cannot be saved as part of this run; start it "
+                    "again"
+                )
+            more = self._state.write if self._state else None
+            path = save_checkpoint(session, self._folder, name, self._step, more)
+            tf.logging.info("Saved %s", path)
+            keep_last(self._folder, self._keep)
+        elif self._state:
+            self._state.take_part(session)
+        self._saved_at = time.perf_counter()
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class Throughput(NamedTuple):
+    """How much was done in some time; `waited` is how many of the seconds passed without input."""
+
+    steps: int
+    tokens: int
+    seconds: float
+    waited: float
+
+    def __sub__(self, other: Throughput) -> Throughput:
+        return Throughput(*(a - b for a, b in zip(self, other, strict=True)))
+
+    def per_second(self, batch_size: int) -> float:
+        """Returns the examples per second."""
+        return self.steps * batch_size / max(self.seconds, 1e-9)
+
+
+_NOTHING = Throughput(0, 0, 0.0, 0.0)
+
+
+class TrainingLog(tf.train.SessionRunHook):
+    """Logs progress by steps and at least half-minutely, writes curves, and logs statistics."""
+
+    # Seconds after which a step is logged at the latest: slow ones would say nothing for long.
+    _LONGEST_SILENCE = 30.0
+
+    def __init__(
+        self,
+        folder: str | None,
+        total_steps: int,
+        batch_size: int,
+        every_steps: int,
+        summary_steps: int = 1,
+        micro_batches: int = 1,
+    ):
+        """Prepares the log of a training.
+
+        Args:
+          folder: of the curves; None for none.
+          total_steps: the last step.
+          batch_size: examples a step, of all workers together.
+          every_steps: steps between log lines.
+          summary_steps: steps between two points of the curves.
+          micro_batches: runs of the session in a step, the last of which gives the step's figures.
+        """
+        self._folder = folder
+        self._total = total_steps
+        self._batch_size = batch_size
+        self._every = every_steps
+        self._summary_every = summary_steps
+        self._micro_batches = micro_batches
+        # Where the training fails before its first step.
+        self._first_step, self._done = 0, _NOTHING
+
+    def begin(self) -> None:
+        self._fetches = {
+            name: tf.get_collection(name)[0]
+            for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
+        }
+        if waited := tf.get_collection(graph_keys.WAITED):
+            self._fetches[graph_keys.WAITED] = waited[0]
+        self._global_step = tf.train.get_global_step()
+        self._curves = Curves(self._folder) if self._folder else None
+
+    def after_create_session(self, session, coord) -> None:
+        self._first_step = session.run(self._global_step)
+        self._done = self._logged = self._after_first = _NOTHING
+        self._runs, self._waited = 0, 0.0
+        self._started = time.perf_counter()
+
+    @property
+    def step(self) -> int:
+        """Returns the step that is being run, or was the last."""
+        return self._first_step + self._done.steps
+
+    def leave_out(self, seconds: float) -> None:
+        """Leaves a time out of what the training took."""
+        self._started += seconds
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values) -> None:
+        values = run_values.results
+        self._runs += 1
+        self._waited += values.get(graph_keys.WAITED, 0.0)
+        if self._runs % self._micro_batches:
+            return
+        self._done = Throughput(
+            self._done.steps + 1,
+            self._done.tokens + int(values[graph_keys.TOKENS]),
+            time.perf_counter() - self._started,
+            self._waited,
+        )
+        if self._done.steps == 1:
+            self._after_first = self._done
+        step = self.step
+        if step % self._summary_every == 0:
+            self._add_to_curves(
+                step,
+                loss=values[graph_keys.LOSS],
+                learning_rate=values[graph_keys.LEARNING_RATE],
+            )
+        silence = self._done.seconds - self._logged.seconds
+        is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
+        if is_due or step >= self._total or self._done.steps == 1:
+            self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
+
+    def end(self, session) -> None:
+        if self._curves:
+            self._curves.close()
+        total, later = self._done, self._done - self._after_first
+        if not total.steps:
+            return
+        rows = {
+            "steps": total.steps,
+            "global batch": self._batch_size,
+            "time": format_seconds(total.seconds),
+            "first step": format_seconds(self._after_first.seconds),
+            "examples/s, mean": f"{total.per_second(self._batch_size):.2f}",
+            "examples/s, without the first step": f"{later.per_second(self._batch_size):.2f}",
+            "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
+            "peak memory": f"{peak_memory_gb():.2f} GB",
+        }
+        if (waiting := self._waiting(later if later.steps else total)) is not None:
+            rows["waiting for input"] = f"{waiting:.1%}"
+        log_statistics("Training statistics", rows)
+
+    def _log(self, step: int, loss: float, learning_rate: float) -> None:
+        recent = self._done - self._logged
+        steady = self._done - self._after_first
+        mean = steady if steady.steps else self._done
+        left = (self._total - step) * mean.seconds / mean.steps
+        curves = {"examples_per_second": recent.per_second(self._batch_size)}
+        waiting = self._waiting(recent)
+        if waiting is not None:
+            curves["waiting_for_input"] = waiting
+        tf.logging.info(
+            "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
+            "%.0f tokens/s  %speak memory %.2f GB  %s left",
+            step,
+            self._total,
+            100.0 * step / self._total,
+            loss,
+            learning_rate,
+            curves["examples_per_second"],
+            mean.per_second(self._batch_size),
+            recent.tokens / max(recent.seconds, 1e-9),
+            "" if waiting is None else f"waiting for input {waiting:.1%}  ",
+            peak_memory_gb(),
+            format_seconds(left),
+        )
+        self._add_to_curves(step, **curves)
+        self._logged = self._done
+
+    def _waiting(self, done: Throughput) -> float | None:
+        """Returns the share of the time in which input was waited for; None if nothing tells it."""
+        if graph_keys.WAITED not in self._fetches:
+            return None
+        return done.waited / max(done.seconds, 1e-9)
+
+    def _add_to_curves(self, step: int, **values: float) -> None:
+        if self._curves:
+            self._curves.add(step, **values)
+
+
+def log_statistics(title: str, rows: Mapping[str, object]) -> None:
+    """Logs a block of names and values, which ends a part of a run."""
+    tf.logging.info(title)
+    for name, value in rows.items():
+        tf.logging.info("  %-36s %s", name, value)
+
+
+def peak_memory_gb() -> float:
+    """Returns the largest resident memory this process has had, in GB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+def format_seconds(seconds: float) -> str:
+    """Writes a duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
+    if round(seconds, 1) < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {seconds:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -1,0 +1,106 @@
+"""How a process becomes a worker of its job: flags that all programs have are checked, then the
+device is chosen, and when everything is prepared the workers find each other."""
+
+from __future__ import annotations
+
+import tensorflow.compat.v1 as tf
+
+from albert.bf16 import configuration
+from albert.cli import ending
+from albert.core.errors import FlagError
+from albert.devices import device, processor, threads
+from albert.distributed import collectives, heartbeats
+from albert.settings.flags import Settings
+
+# By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
+_OF_PATTERNS = frozenset("*?[\\")
+
+
+def start(settings: Settings) -> None:
+    """Checks what all programs have in common, and makes this process a worker of its job.
+
+    Raises:
+      FlagError: the flags ask for what the reference has and this project has not.
+      UserError: Horovod is needed and not installed, the device is not there, or the environment
+        names a bfloat16 configuration that is no good.
+    """
+    _check(settings)
+    device.choose(settings.device)
+    _check_workers(settings)
+    collectives.start(settings.use_horovod)
+    tf.logging.info("Processor: %s", processor.find())
+    threads.limit()
+    # A fault of it is to show before any work.
+    configuration.from_environment()
+
+
+def _check(settings: Settings) -> None:
+    if settings.use_tpu:
+        raise FlagError(
+            "--use_tpu=true: this project does not run on TPU; leave the flag out to run on HPU, "
+            "GPU or CPU"
+        )
+    if settings.albert_hub_module_handle:
+        raise FlagError(
+            "--albert_hub_module_handle is not supported; download the model with "
+            "download/download_pretrained_model.py and give --init_checkpoint, "
+            "--albert_config_file and --spm_model_file"
+        )
+    if settings.get("from_scratch") and settings.init_checkpoint:
+        raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
+    for name in ("output_dir", "init_checkpoint", "export_dir"):
+        path = getattr(settings, name)
+        found = sorted(_OF_PATTERNS.intersection(path or ""))
+        if found:
+            raise FlagError(
+                f"--{name} {path}: TensorFlow takes a path with {' '.join(found)} for a pattern of "
+                "names; give one without it, such as a symbolic link to the folder"
+            )
+
+
+def _check_workers(settings: Settings) -> None:
+    """Raises a `FlagError` for what Horovod cannot do, or not on the device that is chosen."""
+    wire, shard = settings.allreduce_dtype, settings.shard_optimizer
+    if wire == "bfloat16" and not device.is_hpu():
+        raise FlagError(
+            "--allreduce_dtype=bfloat16 works on the HPU only: Horovod has no bfloat16 for "
+            "TensorFlow elsewhere; use float16 or float32"
+        )
+    if shard == "none":
+        return
+    if not settings.use_horovod:
+        raise FlagError(
+            f"--shard_optimizer={shard} shares out over several workers: start them with mpirun, "
+            "and add --use_horovod=true"
+        )
+    if wire == "float16" and device.is_hpu():
+        raise FlagError(
+            f"--shard_optimizer={shard} with --allreduce_dtype=float16 does not work on the HPU: "
+            "habana-horovod's reduce-scatter has no float16 there; use bfloat16 or float32"
+        )
+
+
+def connect(facts: dict, stall_seconds: float) -> None:
+    """Loads the device, waits for the other workers, and checks that they are to do the same.
+
+    To be called when everything is prepared that can be without them: files are checked, feature
+    files made, and no process is forked any more.
+
+    Args:
+      facts: what has been prepared, by name: contents of files and the flags that count.
+      stall_seconds: after which a worker that does not answer is named and the job ends; 0 never.
+
+    Raises:
+      UserError: the device does not load, or another worker's facts differ.
+    """
+    device.prepare()
+    collectives.connect(on_cpu=device.kind() == "cpu")
+    collectives.check_alike(facts)
+    heartbeats.start(
+        stall_seconds,
+        lambda worker: ending.fail(
+            f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
+            "anew to resume",
+            1,
+        ),
+    )

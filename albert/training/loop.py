@@ -1,0 +1,244 @@
+"""Training with an `Estimator`: what all programs have in common."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import newest_checkpoint
+from albert.checkpoints.sharded_state import ShardedState
+from albert.core import estimators, signals
+from albert.core.errors import NOT_FINITE, UserError
+from albert.data.records import reading_records
+from albert.devices import device, habana
+from albert.distributed import collectives
+from albert.optimizers import graph_keys
+from albert.training.hooks import SaveCheckpoints, TrainingLog
+
+# How the operating system's reasons read in TensorFlow's messages.
+_CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
+
+
+def make_estimator(
+    model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
+) -> estimators.Estimator:
+    """Returns an estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
+
+    Args:
+      model_fn: the model.
+      output_dir: folder of checkpoints and curves.
+      seed: of weights and dropout; every worker's dropout is another.
+      scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
+    """
+    # The other ranks restore and write nothing there, where they may have a folder of their own.
+    chief = collectives.is_chief()
+    model_dir = output_dir if chief else os.path.join(output_dir, f"rank-{collectives.rank()}")
+    config = estimators.RunConfig(
+        model_dir=model_dir,
+        tf_random_seed=seed + collectives.rank(),
+        save_summary_steps=None,
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
+        keep_checkpoint_max=0,
+        log_step_count_steps=None,
+        session_config=_scoped_allocator_config() if scoped_allocator else None,
+    )
+    # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
+    estimator = habana.estimator_class() if device.is_hpu() else estimators.Estimator
+    return estimator(model_fn, config=config, params={"model_dir": model_dir})
+
+
+def _scoped_allocator_config() -> tf.ConfigProto | None:
+    """Returns the options of Habana's fork, whose own Horovod they need; None without it."""
+    if not collectives.is_habanas():
+        tf.logging.info(
+            "--enable_scoped_allocator has no effect with this Horovod, only with "
+            "habana-horovod; gradients are sent as one vector anyway"
+        )
+        return None
+    config = tf.ConfigProto(allow_soft_placement=True)
+    rewrites = config.graph_options.rewrite_options
+    rewrites.scoped_allocator_optimization = type(rewrites).ON
+    rewrites.scoped_allocator_opts.enable_op.append("HorovodAllreduce")
+    return config
+
+
+class TrainingPlan(NamedTuple):
+    """How long to train, and what to do on the way.
+
+    Attributes:
+      num_steps: the last step.
+      global_batch_size: examples a step, of all workers and accumulated batches together.
+      micro_batches: batches of a worker whose gradients are summed before an update.
+      save_checkpoints_steps: steps between checkpoints.
+      save_summary_steps: steps between two points of the curves.
+      log_steps: steps between log lines.
+      keep_checkpoints: how many to keep, the last ones; 0 for all.
+      save_checkpoints_minutes: longest time without one; 0 for no limit.
+    """
+
+    num_steps: int
+    global_batch_size: int
+    micro_batches: int
+    save_checkpoints_steps: int
+    save_summary_steps: int
+    log_steps: int
+    keep_checkpoints: int = 0
+    save_checkpoints_minutes: float = 0.0
+
+
+def train(
+    estimator: estimators.Estimator,
+    input_fn: Callable,
+    plan: TrainingPlan,
+    after_checkpoint: Callable[[], bool] | None = None,
+    more_hooks: Sequence[tf.train.SessionRunHook] = (),
+) -> None:
+    """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
+
+    Rank 0 alone writes; the others start from its variables.
+
+    Args:
+      estimator: from `make_estimator`.
+      input_fn: this worker's training data from the step that training is at on.
+      plan: how long, and what to do on the way.
+      after_checkpoint: called on all workers when one is written; returns, the same on all of them,
+        whether to stop.
+      more_hooks: of the session, behind those that log and save.
+
+    Raises:
+      UserError: the loss is not finite any more, the disk is full, or a checkpoint is damaged.
+      signals.Stopped: a signal has ended the training; the step at which it did is saved.
+    """
+    folder = estimator.model_dir
+    log = TrainingLog(
+        folder if collectives.is_chief() else None,
+        plan.num_steps,
+        plan.global_batch_size,
+        plan.log_steps,
+        summary_steps=plan.save_summary_steps,
+        micro_batches=plan.micro_batches,
+    )
+
+    def without_counting_its_time() -> bool:
+        started = time.perf_counter()
+        wants_stop = after_checkpoint()
+        log.leave_out(time.perf_counter() - started)
+        return wants_stop
+
+    state = ShardedState(folder)
+    save = SaveCheckpoints(
+        folder,
+        plan.num_steps,
+        plan.save_checkpoints_steps,
+        plan.save_checkpoints_minutes,
+        plan.micro_batches,
+        plan.keep_checkpoints,
+        without_counting_its_time if after_checkpoint else None,
+        state,
+    )
+    try:
+        hooks = [*collectives.starting_hooks(), state, log, save, *more_hooks]
+        with reading_records():
+            estimator.train(_timed(input_fn), hooks=hooks, max_steps=plan.num_steps)
+        _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
+    except tf.errors.OpError as e:
+        reason = reason_for_people(e, folder, log.step)
+        if reason is None:
+            raise
+        raise UserError(reason) from e
+    finally:
+        signals.raise_stopped()
+
+
+def _timed(input_fn: Callable) -> Callable:
+    """Returns an `input_fn` that leaves in `WAITED` how long a step waits for its batch.
+
+    On the HPU, where the iterator is the device's, it is `input_fn` itself.
+    """
+    if device.is_hpu():
+        return input_fn
+
+    def timed_input_fn() -> dict[str, tf.Tensor]:
+        batches = tf.data.make_initializable_iterator(input_fn())
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, batches.initializer)
+        asked = _now()
+        with tf.control_dependencies([asked]):
+            batch = batches.get_next()
+        with tf.control_dependencies(list(batch.values())):
+            came = _now()
+        tf.add_to_collection(graph_keys.WAITED, came - asked)
+        # The model begins when that time is taken: what it does is no waiting.
+        with tf.control_dependencies([came]):
+            return {name: tf.identity(value) for name, value in batch.items()}
+
+    return timed_input_fn
+
+
+def _now() -> tf.Tensor:
+    """Returns the clock in seconds; `tf.timestamp` refuses to work where bits are to be equal."""
+    return tf.numpy_function(time.perf_counter, [], tf.float64)
+
+
+def _stop_together(where: str) -> None:
+    """Ends all workers if one has got a signal; none of them before all have come here."""
+    noted = [number for number in collectives.gather_json(signals.noted()) if number]
+    if noted:
+        signals.take_up()
+        raise signals.Stopped(noted[0], where, by_all_workers=True)
+
+
+def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str | None:
+    """Says what TensorFlow's error means for a user, and what to do; None if that is not known.
+
+    Args:
+      error: in training.
+      folder: of the checkpoints.
+      step: at which it came up.
+    """
+    message = error.message
+    if NOT_FINITE in message:
+        return _not_finite_message(folder, step)
+    for reason in _CANNOT_WRITE:
+        if reason in message:
+            return (
+                f"{folder}: a checkpoint or a curve cannot be written ({reason}); make room and "
+                "run the same command again to resume"
+            )
+    # Not "OOM" alone: a hint with that word comes with every resource that is exhausted.
+    if "OOM when allocating" in message:
+        return "the device is out of memory; try a lower --train_batch_size"
+    if isinstance(error, tf.errors.DataLossError):
+        newest = newest_checkpoint(folder)
+        return (
+            f"{newest[1] if newest else '--init_checkpoint'} is damaged ({_cause_in(message)}); "
+            + ("remove it to resume from the one before" if newest else "fetch it again")
+        )
+    return None
+
+
+def _cause_in(message: str) -> str:
+    """Returns the line of TensorFlow's message that says what is wrong with a file."""
+    found = re.search(r".*checksum.*", message, re.IGNORECASE)
+    return found.group() if found else message.splitlines()[0]
+
+
+def _not_finite_message(folder: str, step: int) -> str:
+    newest = newest_checkpoint(folder)
+    kept = f"the last good checkpoint is {newest[1]}" if newest else "no checkpoint was written yet"
+    return (
+        f"the loss or its gradients are NaN or infinite at step {step}; nothing was updated with "
+        f"them, {kept}; try a lower --learning_rate or a longer warmup in another "
+        "--output_dir"
+    )
+
+
+def make_deterministic() -> None:
+    """Makes TensorFlow use operations only that give the same bits every time."""
+    tf2.config.experimental.enable_op_determinism()

@@ -1,0 +1,120 @@
+"""The folder of a run: whose it is, what shaped what lies in it, which checkpoint to use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import (
+    best_or_newest,
+    content_of_checkpoint,
+    list_checkpoints,
+    resolve_checkpoint,
+)
+from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of
+from albert.distributed import collectives
+from albert.settings.flags import Settings, Shapes
+from albert.training.run_record import check_run
+from albert.training.task import TRAIN, Task
+
+
+def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
+    """Returns what trained weights are a function of, by flag name or by words.
+
+    Args:
+      task: the task under the flags.
+      contents: of the part to train on, see `Task.contents`.
+    """
+    settings = task.settings
+    return {
+        **settings.shaping(Shapes.WEIGHTS),
+        "number of workers": collectives.size(),
+        "bf16 configuration": bf16_digest(task),
+        "init_checkpoint": _checkpoint_content(settings),
+        **contents,
+    }
+
+
+def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
+    """Returns what scores of a part are a function of besides the checkpoint's name, likewise."""
+    settings = task.settings
+    record = os.path.join(settings.output_dir, "run.json")
+    has_checkpoints = bool(list_checkpoints(settings.output_dir))
+    return {
+        # Where there are others, it is not what is scored.
+        "init_checkpoint": None if has_checkpoints else _checkpoint_content(settings),
+        "run": content_of(record) if os.path.exists(record) else None,
+        "bf16 configuration": bf16_digest(task),
+        **settings.shaping(Shapes.SCORES),
+        **contents,
+    }
+
+
+def part_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
+    """Returns what all workers must have alike to use a part, likewise."""
+    if part == TRAIN:
+        return training_settings(task, contents)
+    return {**task.settings.shaping(Shapes.SCORES | Shapes.JOB), **contents}
+
+
+def bf16_digest(task: Task) -> str | None:
+    """Returns what tells a task's bfloat16 configuration from others; None for none."""
+    config = task.bf16_config()
+    return config.digest() if config else None
+
+
+def _checkpoint_content(settings: Settings) -> str | None:
+    """Identifies the initial checkpoint by its values."""
+    if not settings.init_checkpoint:
+        return None
+    return content_of_checkpoint(resolve_checkpoint(settings.init_checkpoint))
+
+
+def check_output_dir(settings: Settings, shaping: dict) -> None:
+    """Checks that --output_dir is free or holds the run that is shaped by this.
+
+    Raises:
+      FlagError: it holds another run, or the initial checkpoint would be lost.
+    """
+    output_dir, initial = settings.output_dir, settings.init_checkpoint
+    if initial:
+        folder, name = os.path.split(os.path.realpath(resolve_checkpoint(initial)))
+        if folder == os.path.realpath(output_dir) and name.startswith("model.ckpt-"):
+            raise FlagError(
+                f"--init_checkpoint {initial} would be replaced or removed by this run, which has "
+                "its own checkpoints there; give another --output_dir"
+            )
+    if not settings.overwrite_output_dir:
+        check_run(output_dir, shaping, settings.defaults())
+
+
+def checkpoint_to_use(settings: Settings) -> str:
+    """Returns the best checkpoint of the folder, or else the newest or the initial one.
+
+    Raises:
+      UserError: there is none.
+    """
+    found = best_or_newest(settings.output_dir) or settings.init_checkpoint
+    if not found:
+        raise UserError(
+            f"{settings.output_dir} has no checkpoint; train first, or give --init_checkpoint"
+        )
+    return resolve_checkpoint(found)
+
+
+def is_by_oversight_from_scratch(settings: Settings) -> bool:
+    """Returns whether weights are random at the beginning though nobody has said that they be."""
+    return settings.get("from_scratch") is False and not settings.init_checkpoint
+
+
+def warn_of_random_weights(settings: Settings) -> None:
+    """Logs a warning where nobody has said that weights be random at the beginning."""
+    if is_by_oversight_from_scratch(settings):
+        tf.logging.warning(
+            "--init_checkpoint is not given: this run starts from random weights, no pretrained "
+            "ones; --from_scratch says that it is to"
+        )

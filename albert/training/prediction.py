@@ -1,0 +1,201 @@
+"""Prediction with one checkpoint after the other, shared out over the workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
+from albert.core import estimators
+from albert.core.progress import progress
+from albert.data.records import reading_records
+from albert.distributed import collectives
+from albert.training.hooks import format_seconds, log_statistics, peak_memory_gb
+
+Output = dict[str, np.ndarray]
+
+
+class _Model:
+    """A model's graph and its session, for the values of one checkpoint after the other.
+
+    `Estimator.predict` has new ones for each.
+    """
+
+    def __init__(self, estimator: estimators.Estimator, input_fn: Callable):
+        """Builds the graph as `predict` does, which Habana's estimator changes."""
+        mode, config = estimators.ModeKeys.PREDICT, estimator.config
+        with tf.Graph().as_default() as graph:
+            tf.set_random_seed(config.tf_random_seed)
+            features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
+            self._outputs = estimator.model_fn(features, None, mode, config).predictions
+            self._variables = tf.global_variables()
+            self._initial = tf.global_variables_initializer()
+            self._saver = tf.train.Saver(self._variables)
+            self._hooks = [*hooks, *collectives.starting_hooks()]
+            for hook in self._hooks:
+                hook.begin()
+        self._session = tf.Session(graph=graph, config=estimator._session_config)
+
+    def begin(self, checkpoint: str | None) -> None:
+        """Takes the values of a checkpoint, or initial ones, and begins with the first batch.
+
+        Raises:
+          UserError: the checkpoint has not the model's variables.
+        """
+        # Where another host lacks the file, its variables come from rank 0 all the same.
+        is_here = checkpoint and (collectives.is_chief() or os.path.exists(checkpoint + ".index"))
+        with self._session.graph.as_default():
+            if is_here:
+                check_fits(checkpoint, self._variables)
+                self._saver.restore(self._session, checkpoint)
+            else:
+                self._session.run(self._initial)
+            for hook in self._hooks:
+                hook.after_create_session(self._session, None)
+
+    def next(self) -> Output:
+        """Returns the outputs for the next batch; raises `tf.errors.OutOfRangeError` at the end."""
+        return self._session.run(self._outputs)
+
+    def close(self) -> None:
+        """Gives back what the session holds."""
+        self._session.close()
+
+
+class Predictor:
+    """What a model gives for every example, in order, whoever of the workers computes it.
+
+    Worker r of n computes the batches r, r + n, ... of those that a single one would: the
+    results are the same to the last bit. Rank 0 says which checkpoints: it calls `outputs` for
+    each and `finish` at the end, the other workers call `follow`. The log says how fast it went.
+    """
+
+    def __init__(
+        self,
+        estimator: estimators.Estimator,
+        input_fn: Callable,
+        batch_size: int,
+        num_examples: int,
+        order: np.ndarray | None = None,
+    ):
+        """Sets up; `input_fn` gives this worker's share of the batches of `num_examples` examples.
+
+        The last batch may be filled up; what comes after the last example is not looked at. With
+        an `order`, the numbers of the examples as they come, what the model gives for them is put
+        into their own.
+        """
+        self._estimator = estimator
+        self._input_fn = input_fn
+        self._batch_size = batch_size
+        self._num_examples = num_examples
+        # The place of each example among those that come.
+        self._places = None if order is None else np.argsort(order)
+        workers = np.arange(num_examples) // batch_size % collectives.size()
+        self._num_own = int(np.sum(workers == collectives.rank()))
+        self._seconds = []
+        self._model: _Model | None = None
+
+    def outputs(self, checkpoint: str) -> list[Output]:
+        """Returns what the model gives for every example with the values of a checkpoint.
+
+        Raises:
+          UserError: the checkpoint does not fit the model.
+        """
+        collectives.share(checkpoint)
+        started = time.perf_counter()
+        rows = self._outputs(checkpoint)
+        seconds = time.perf_counter() - started
+        self._seconds.append(seconds)
+        tf.logging.info(
+            "%s: %d examples predicted in %s, %s examples/s",
+            os.path.basename(checkpoint),
+            self._num_examples,
+            format_seconds(seconds),
+            self._per_second(1, seconds),
+        )
+        return rows
+
+    def follow(self) -> None:
+        """Does this worker's share for every checkpoint that rank 0 names, until it is done."""
+        while (checkpoint := collectives.share(None)) is not None:
+            self._outputs(checkpoint)
+        self.close()
+
+    def finish(self) -> None:
+        """Lets the other workers go."""
+        collectives.share(None)
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what the model holds; it is there again when it is needed."""
+        if self._model:
+            self._model.close()
+        self._model = None
+
+    def log_statistics(self) -> None:
+        """Logs how fast it went, if there was anything to predict."""
+        if not self._seconds:
+            return
+        total = sum(self._seconds)
+        rows = {
+            "checkpoints": len(self._seconds),
+            "examples of each": self._num_examples,
+            "global batch": self._batch_size * collectives.size(),
+            "time": format_seconds(total),
+            "examples/s, mean": self._per_second(len(self._seconds), total),
+            "peak memory": f"{peak_memory_gb():.2f} GB",
+        }
+        log_statistics("Prediction statistics", rows)
+
+    def _per_second(self, checkpoints: int, seconds: float) -> str:
+        return f"{checkpoints * self._num_examples / seconds:.2f}"
+
+    def _outputs(self, checkpoint: str) -> list[Output]:
+        rows = self._predict(checkpoint)
+        rows = list(progress(rows, self._num_own, "prediction", "examples"))[: self._num_own]
+        if collectives.size() > 1:
+            rows = self._merged(rows)
+        return rows if self._places is None else [rows[place] for place in self._places]
+
+    def batches(self, checkpoint: str | None) -> Iterator[Output]:
+        """Yields this worker's batches of outputs, with the values of a checkpoint.
+
+        Without one the model has its initial values.
+        """
+        if self._model is None:
+            self._model = _Model(self._estimator, self._input_fn)
+        self._model.begin(checkpoint)
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                yield self._model.next()
+
+    def _predict(self, checkpoint: str) -> Iterator[Output]:
+        with restoring(checkpoint), reading_records(), as_files(checkpoint) as files:
+            for batch in self.batches(files):
+                for values in zip(*batch.values(), strict=True):
+                    yield dict(zip(batch, values, strict=True))
+
+    def _merged(self, rows: list[Output]) -> list[Output]:
+        """Returns all workers' rows, in the order of the examples."""
+        layout = collectives.share(
+            [(key, value.dtype.str, value.ndim) for key, value in rows[0].items()] if rows else []
+        )
+        columns = []
+        for key, dtype, dimensions in layout:
+            values = [np.ravel(row[key]) for row in rows]
+            by_rank = collectives.gather(values, np.dtype(dtype))
+            ordered = list(self._in_order(by_rank))
+            columns.append(ordered if dimensions else [value[0] for value in ordered])
+        names = [key for key, _, _ in layout]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _in_order(self, by_rank: list[list[np.ndarray]]) -> Iterator[np.ndarray]:
+        """Yields the rows of batch 0, which rank 0 has, then those of batch 1, and so on."""
+        rows = [iter(share) for share in by_rank]
+        for example in range(self._num_examples):
+            yield next(rows[example // self._batch_size % len(rows)])

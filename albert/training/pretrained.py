@@ -1,0 +1,38 @@
+"""Fetching the pretrained model of a job before it begins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from albert.core.errors import UserError
+from albert.settings.flags import Settings
+
+_COMMAND = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "../../download/download_pretrained_model.py"
+)
+
+
+def fetch_missing(settings: Settings) -> None:
+    """Fetches the model whose folder --init_checkpoint names, with --download, if it is not there.
+
+    The folder's name is that of a published model. Of the workers of a host one fetches it, and
+    the others wait.
+
+    Raises:
+      UserError: there is no such model, or it cannot be fetched.
+    """
+    path = settings.init_checkpoint
+    if not (settings.download and path):
+        return
+    # A checkpoint lies in the folder of its model, or the folder is given.
+    folder = os.path.dirname(path) if ".ckpt" in os.path.basename(path) else path
+    if os.path.isdir(folder):
+        return
+    parent, name = os.path.split(os.path.abspath(folder))
+    command = [sys.executable, os.path.normpath(_COMMAND), name, f"--output_dir={parent}"]
+    if subprocess.run(command).returncode:
+        raise UserError(
+            f"--download: {name} of --init_checkpoint {path} could not be fetched, as said above"
+        )

@@ -1,0 +1,421 @@
+"""The story of a run: prepare, connect, train, score, label, export.
+
+Everything that can fail without the other workers and the device comes first: worker processes are
+forked before TensorFlow and MPI have threads, and faults of the input show before any training.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from albert.bf16 import conversion
+from albert.checkpoints.checkpoint_files import (
+    BEST,
+    keep_last,
+    list_checkpoints,
+    point_to_newest,
+    resolve_checkpoint,
+)
+from albert.core import estimators, locks, signals
+from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of, make_writable_folder
+from albert.data.batches import Data
+from albert.data.cached_file import CachedFile
+from albert.data.records import reading_records
+from albert.devices import device
+from albert.distributed import collectives
+from albert.settings.flags import Settings
+from albert.training import assets, job
+from albert.training.assets import Assets
+from albert.training.elastic import as_begun, go_on
+from albert.training.evaluation import Evaluation
+from albert.training.export import export_saved_model
+from albert.training.loop import TrainingPlan, make_deterministic, make_estimator, train
+from albert.training.output_folder import (
+    bf16_digest,
+    check_output_dir,
+    checkpoint_to_use,
+    part_settings,
+    scoring_settings,
+    warn_of_random_weights,
+)
+from albert.training.prediction import Predictor
+from albert.training.pretrained import fetch_missing
+from albert.training.recorded_model import check_weights
+from albert.training.run_record import begin_run, clear_litter_of_runs, recorded_settings
+from albert.training.task import DEV, TEST, TRAIN, Task
+
+
+def run(task_class: type[Task]) -> None:
+    """Runs the program of a task under the flags that have been parsed.
+
+    Raises:
+      UserError: the flags, the input or the environment do not allow it.
+    """
+    signals.install(resumes=True)
+    settings = Settings()
+    job.start(settings)
+    settings.require(*task_class.required)
+    fetch_missing(settings)
+    of_task = Run(task_class(settings))
+    wanted = wanted_parts(of_task.task)
+    data = {part: of_task.prepare(part) for part in wanted}
+    job.connect(of_task.facts, settings.stall_seconds)
+    if TRAIN in wanted:
+        of_task.train(data[TRAIN], data.get(DEV))
+    if DEV in wanted:
+        of_task.score(data[DEV])
+    if TEST in wanted:
+        of_task.label(data[TEST])
+    if settings.export_dir and collectives.is_chief():
+        of_task.export()
+
+
+def wanted_parts(task: Task) -> Sequence[str]:
+    """Returns the parts of the data that the flags ask for, see `Task.wanted`.
+
+    Raises:
+      FlagError: checkpoints are to be scored while training, and nothing is there to score on.
+    """
+    wanted = task.wanted()
+    if TRAIN in wanted and DEV not in wanted and _scores_while_training(task.settings):
+        raise FlagError("--evaluate_while_training and --patience need data to score on")
+    return wanted
+
+
+class Run:
+    """A run of a task into --output_dir.
+
+    Attributes:
+      task: the task.
+      facts: of what has been prepared, in which all workers must agree.
+    """
+
+    def __init__(self, task: Task):
+        """Checks the initial checkpoint, takes the folder and removes the litter of killed runs.
+
+        Rank 0 alone takes the folder, so that one run at a time works in it.
+
+        Raises:
+          UserError: the checkpoint or the folder cannot be used, or another run still uses it.
+        """
+        self.task = task
+        self.facts = {"bf16 configuration": bf16_digest(task)}
+        self._settings = settings = task.settings
+        self._bf16 = task.bf16_config()
+        self._shaping: dict = {}
+        # Files are read once for it, and not at every checkpoint that is scored.
+        self._contents = functools.cache(task.contents)
+        if settings.init_checkpoint:
+            resolve_checkpoint(settings.init_checkpoint)
+        if collectives.is_chief():
+            check_weights(task)
+            self._take_folder()
+        if settings.deterministic_run:
+            make_deterministic()
+
+    def _take_folder(self) -> None:
+        settings, output_dir = self._settings, self._settings.output_dir
+        make_writable_folder(output_dir, "--output_dir")
+        if not settings.is_given("output_dir"):
+            tf.logging.info("--output_dir is not given: results go to %s", output_dir)
+        if settings.export_dir:
+            make_writable_folder(settings.export_dir, "--export_dir")
+        locks.hold(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
+        clear_litter_of_runs(output_dir, self._outputs())
+
+    def _outputs(self) -> list[str]:
+        """Returns names of the files that the task writes into the folder."""
+        labels = self.task.label_outputs
+        return [*self.task.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
+
+    def prepare(self, part: str) -> Data:
+        """Makes a part of the data ready to be read.
+
+        Raises:
+          FlagError: the folder holds another run than this training.
+          UserError: the input is no good, or a file of results is not ours to replace.
+        """
+        shaping = part_settings(self.task, part, self._contents(part))
+        if part == TRAIN:
+            self._shaping = shaping
+            if collectives.is_chief():
+                self._shaping = as_begun(self._settings, shaping)
+                check_output_dir(self._settings, self._shaping)
+                warn_of_random_weights(self._settings)
+        elif part == TEST and collectives.is_chief():
+            check_labels(self.task)
+        self.facts |= shaping
+        data = self.task.part(part).prepared()
+        self.facts[f"{part} features"] = data.content
+        return data
+
+    def train(
+        self, data: Data, dev: Data | None, more_hooks: Sequence[tf.train.SessionRunHook] = ()
+    ) -> None:
+        """Trains up to the last step, from where an earlier run stopped.
+
+        Args:
+          data: to train on.
+          dev: to score each checkpoint on as soon as it is written, if the flags say so.
+          more_hooks: see `loop.train`.
+        """
+        settings = self._settings
+        go_on(settings, collectives.share(self._shaping))
+        steps = self.task.steps(data.num_examples)
+        plan = training_plan(settings, steps[0])
+        done = collectives.share(self._begin() if collectives.is_chief() else None)
+        if done >= plan.num_steps:
+            tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
+            return
+        after_checkpoint = None
+        if dev and _scores_while_training(settings):
+            predictor = self.predictor(dev)
+            after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
+            # What was not scored before the run was stopped, and whether it was to end there.
+            has_results = collectives.share(collectives.is_chief() and self._has_results())
+            if has_results and after_checkpoint():
+                return
+        tf.logging.info(
+            "Training from step %d to %d, %d of them warmup, global batch size %d",
+            done,
+            *steps,
+            plan.global_batch_size,
+        )
+        start_batch = done * plan.micro_batches * collectives.size()
+        data = self._in_buckets(data)
+        order = data.bucket_order(plan.global_batch_size, settings.seed)
+        if order:
+            order.log(plan.num_steps)
+        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
+        with reading_records(data.files):
+            train(self._estimator(steps), input_fn, plan, after_checkpoint, more_hooks)
+
+    def _has_results(self) -> bool:
+        """Returns whether there is more to score than a checkpoint for resuming."""
+        folder = self._settings.output_dir
+        return bool(list_checkpoints(folder)) or os.path.exists(
+            os.path.join(folder, f"{BEST}.index")
+        )
+
+    def _score_and_ask(self, data: Data, predictor: Predictor) -> bool:
+        """Scores what has no scores yet; whether the training is to end, on all workers."""
+        patience = self._settings.patience
+        evaluation = self._score_new(data, predictor)
+        wants_stop = bool(evaluation and patience and evaluation.since_best() >= patience)
+        wants_stop = collectives.share(wants_stop)
+        if wants_stop:
+            tf.logging.info("No better score in %d checkpoints: the training ends here", patience)
+        return wants_stop
+
+    def _begin(self) -> int:
+        """Records the run and returns the number of steps that are done."""
+        settings = self._settings
+        defaults, outputs = settings.defaults(), self._outputs()
+        folder, overwrites = settings.output_dir, settings.overwrite_output_dir
+        begin_run(folder, self._shaping, defaults, outputs, overwrites, self.task.kind)
+        self._write_assets()
+        return point_to_newest(folder)
+
+    def _write_assets(self) -> None:
+        """Puts beside the weights in the folder what text needs to go through them.
+
+        A prediction leaves what the training has written: its flags are not those of the model.
+        """
+        folder = os.path.join(self._settings.output_dir, assets.FOLDER)
+        is_trained_here = bool(recorded_settings(self._settings.output_dir))
+        if self._shaping or not (is_trained_here or assets.read_assets(folder)):
+            assets.write_assets(folder, self.task.assets())
+
+    def score(self, data: Data) -> dict | None:
+        """Scores every checkpoint that has no scores yet, and logs the best.
+
+        After a training the best and the last --keep_checkpoint_max stay.
+
+        Returns:
+          The best entry of `Evaluation`; None on other ranks than 0.
+        """
+        predictor = self.predictor(data)
+        evaluation = self._score_new(data, predictor)
+        if evaluation is None:
+            return None
+        predictor.log_statistics()
+        _report(self._settings.output_dir, evaluation.best, self.task.outputs)
+        for line in self.task.samples():
+            print(line, flush=True)
+        # The run's, also if it was resumed; without a training whose weights they are is not known.
+        if self._shaping:
+            warn_of_random_weights(self._settings)
+        return evaluation.best
+
+    def _score_new(self, data: Data, predictor: Predictor) -> Evaluation | None:
+        """Scores every checkpoint that has no scores yet; the scores, on rank 0."""
+        with reading_records(data.files):
+            if not collectives.is_chief():
+                predictor.follow()
+                return None
+            evaluation = self._evaluation(data)
+            evaluation.score_all(
+                lambda checkpoint: self.task.score(data, predictor.outputs(checkpoint))
+            )
+            predictor.finish()
+        if list_checkpoints(self._settings.output_dir):
+            # Again, because scores may be among it.
+            self._write_assets()
+        if self._shaping:
+            folder, keep = self._settings.output_dir, self._settings.get("keep_checkpoint_max", 0)
+            keep_last(folder, keep)
+        return evaluation
+
+    def _evaluation(self, data: Data) -> Evaluation:
+        key = self.task.score_key(data)
+        if key is None:
+            tf.logging.warning("There are no answers to compare with: there will be no scores")
+        settings = self._settings
+        return Evaluation(
+            settings.output_dir,
+            key or "global_step",
+            scoring_settings(self.task, self._contents(DEV)),
+            self.task.outputs,
+            settings.init_checkpoint,
+        )
+
+    def label(self, data: Data) -> None:
+        """Labels the test set with the best checkpoint, unless that is done already.
+
+        Raises:
+          UserError: there is no checkpoint, or the features are not those of the test set.
+        """
+        predictor = self.predictor(data)
+        if not collectives.is_chief():
+            predictor.follow()
+            return
+        checkpoint = checkpoint_to_use(self._settings)
+        made_from = {"checkpoint": content_of(checkpoint + ".index")}
+        made_from |= scoring_settings(self.task, self._contents(TEST))
+        labels = _label_files(self.task, made_from)
+        with labels.lock():
+            if labels.reusable() is None:
+                outputs = predictor.outputs(checkpoint)
+                with labels.building() as (names, summary):
+                    summary |= self.task.write_labels(data, outputs, names)
+        predictor.finish()
+        predictor.log_statistics()
+        tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))
+
+    def export(self) -> str:
+        """Writes the checkpoint to use as a SavedModel below --export_dir; returns its folder."""
+        settings = self._settings
+        # In float32 and without a card's operations: who serves it may have another device.
+        with device.as_cpu():
+            estimator = self._make_estimator(self.task.model_fn(None))
+            checkpoint = checkpoint_to_use(settings)
+            return export_saved_model(
+                estimator,
+                settings.export_dir,
+                checkpoint,
+                self.task.serving_inputs(),
+                self._assets_of(checkpoint),
+            )
+
+    def _assets_of(self, checkpoint: str) -> Assets:
+        """Returns what goes with a checkpoint, with the values that its training has recorded."""
+        own, folder = self.task.assets(), os.path.join(os.path.dirname(checkpoint), assets.FOLDER)
+        recorded = assets.read_assets(folder)
+        if recorded is None:
+            return own
+        # The flags of these have been checked against `run.json`.
+        checked = {name: own.description[name] for name in ("task", "do_lower_case")}
+        return own._replace(description={**own.description, **recorded.description, **checked})
+
+    def predictor(self, data: Data, by_length: bool = True) -> Predictor:
+        """Returns what gives the model's outputs for a part, with any checkpoint.
+
+        Args:
+          data: the part.
+          by_length: long records come first, instead of the first ones of the file.
+        """
+        data = self._in_buckets(data)
+        size, order = self._settings.predict_batch_size, data.order() if by_length else None
+        input_fn = data.input_fn(size, order=order)
+        return Predictor(self._estimator(None), input_fn, size, data.num_records, order)
+
+    def _in_buckets(self, data: Data) -> Data:
+        """Returns the data with the lengths that the flags say its batches are cut to."""
+        return data._replace(buckets=self._settings.get("length_buckets") or ())
+
+    def _estimator(self, steps: tuple[int, int] | None) -> estimators.Estimator:
+        model_fn = self.task.model_fn(steps)
+        # On the HPU the bridge reads the configuration and converts the graph itself.
+        if self._bf16 and not device.is_hpu():
+            model_fn = conversion.convert(model_fn, self._bf16, device.kind())
+        return self._make_estimator(model_fn)
+
+    def _make_estimator(self, model_fn: Callable) -> estimators.Estimator:
+        settings = self._settings
+        return make_estimator(
+            model_fn, settings.output_dir, settings.seed, settings.enable_scoped_allocator
+        )
+
+
+def check_labels(task: Task) -> None:
+    """Raises a `UserError` if a file of predictions of `TEST` is not ours to replace."""
+    labels = _label_files(task, {})
+    if labels.made_elsewhere():
+        raise UserError(
+            f"{labels.paths[0]} exists and was not written by this program; give another "
+            "--output_dir or remove it"
+        )
+
+
+def _label_files(task: Task, made_from: dict) -> CachedFile:
+    """Returns the files of predictions of `TEST`, and what they are made from."""
+    folder = task.settings.output_dir
+    first, *others = (os.path.join(folder, name) for name in task.label_outputs)
+    return CachedFile(first, made_from, others)
+
+
+def _scores_while_training(settings: Settings) -> bool:
+    """Tells whether each checkpoint is scored as soon as it is written."""
+    return bool(settings.evaluate_while_training or settings.patience)
+
+
+def global_batch_size(settings: Settings) -> int:
+    """Returns the examples of a step, of all workers and accumulated batches together."""
+    return settings.train_batch_size * settings.gradient_accumulation_steps * collectives.size()
+
+
+def kept_in_training(settings: Settings) -> int:
+    """Returns how many checkpoints stay while training goes on; 0 for all."""
+    return 0 if settings.get("do_eval") else settings.get("keep_checkpoint_max", 0)
+
+
+def training_plan(settings: Settings, num_steps: int) -> TrainingPlan:
+    """Returns how to train `num_steps` steps."""
+    return TrainingPlan(
+        num_steps,
+        global_batch_size(settings),
+        settings.gradient_accumulation_steps,
+        settings.save_checkpoints_steps,
+        settings.save_summary_steps,
+        settings.log_steps,
+        kept_in_training(settings),
+        settings.save_checkpoints_minutes,
+    )
+
+
+def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:
+    """Logs the best checkpoint's scores and where everything is."""
+    tf.logging.info("Results in %s", output_dir)
+    scores = {name: f"{value:.4g}" for name, value in best.items() if isinstance(value, float)}
+    rows = {
+        **scores,
+        "checkpoint": f"{BEST} (step {best['global_step']})",
+        "files": ", ".join([*outputs, "eval_results.json", "eval_results.txt"]),
+    }
+    for name, value in rows.items():
+        tf.logging.info("  %-12s %s", name, value)

@@ -1,0 +1,144 @@
+"""`run.json`: what shaped the training in a folder, so that it is resumed by the same only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import FlagError, UserError
+from albert.core.files import write_json
+from albert.core.json_input import read_json
+from albert.core.version import VERSION
+from albert.training.output_files import (
+    OF_EVERY_RUN,
+    RECORD,
+    clear_litter,
+    has_checkpoints,
+    remove_outputs,
+)
+
+# Version 1 did not list what the run writes.
+_VERSION = 2
+WORKERS = "number of workers"
+# What their records do not say of themselves.
+_OF_EARLIER_VERSIONS = {"dropout masks": "by operation"}
+
+
+def begin_run(
+    output_dir: str,
+    settings: dict,
+    defaults: Mapping[str, object],
+    outputs: Sequence[str] = (),
+    overwrite: bool = False,
+    task: str = "",
+) -> None:
+    """Records a training run.
+
+    Args:
+      output_dir: the folder.
+      settings: JSON values by flag name, or by words for what is not a flag.
+      defaults: of flags that earlier versions do not have, and so their records either.
+      outputs: names of the files that the task writes there.
+      overwrite: remove what an earlier run left in the folder; else it must be the same run.
+      task: its name.
+
+    Raises:
+      FlagError: another run is in the folder.
+      UserError: the record is damaged.
+    """
+    if overwrite:
+        removed = remove_outputs(output_dir, _written(output_dir, outputs))
+        if removed:
+            tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
+    check_run(output_dir, settings, defaults)
+    path = os.path.join(output_dir, RECORD)
+    if not os.path.exists(path):
+        record = {"version": _VERSION, "program_version": VERSION, "task": task}
+        record |= {"settings": settings}
+        write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
+
+
+def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
+    """Removes what killed runs have left of files that they wrote; the folder is to be locked.
+
+    Args:
+      output_dir: the folder.
+      outputs: names of the files that the task writes there.
+    """
+    removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
+    if removed:
+        tf.logging.info("Removed what killed runs left in %s: %d", output_dir, removed)
+
+
+def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -> None:
+    """Checks the settings against those of a run in the folder, if there is one.
+
+    Raises:
+      FlagError, UserError: as in `begin_run`.
+    """
+    recorded = recorded_settings(output_dir)
+    if recorded is None:
+        if has_checkpoints(output_dir):
+            raise FlagError(
+                f"--output_dir {output_dir} has checkpoints but no {RECORD}, so that nothing tells "
+                f"what they were trained on; {_WAYS_OUT}"
+            )
+        return
+    names = sorted(recorded.keys() | settings.keys())
+    earlier = {**defaults, **_OF_EARLIER_VERSIONS}
+    pairs = {n: (recorded.get(n, earlier.get(n)), settings.get(n)) for n in names}
+    differ = {name: (was, now) for name, (was, now) in pairs.items() if was != now}
+    if differ:
+        listed = ", ".join(
+            f"{'--' if name.isidentifier() else ''}{name} (was {was}, is {now})"
+            for name, (was, now) in differ.items()
+        )
+        workers = differ.get(WORKERS)
+        ways = _ways_out_of_workers(output_dir, *workers) if workers else _WAYS_OUT
+        raise FlagError(f"--output_dir {output_dir} holds a run with other flags: {listed}; {ways}")
+
+
+_WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it and start anew"
+
+
+def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
+    """Says what to do where the number of workers differs: mostly, one card came before all."""
+    folder = os.path.normpath(output_dir)
+    return (
+        f"start {was} to resume it, or go on with {now} by --elastic_resume, or give the run with "
+        f"{now} a folder of its own, for example --output_dir={folder}-{now}, or "
+        "--overwrite_output_dir to remove what is there and start anew"
+    )
+
+
+def recorded_settings(folder: str) -> dict | None:
+    """Returns what `begin_run` recorded in a folder, None if there is no run.
+
+    Raises:
+      UserError: the record is damaged.
+    """
+    path = os.path.join(folder, RECORD)
+    if not os.path.exists(path):
+        return None
+    try:
+        return dict(read_json(path, "the record of the run")["settings"])
+    except (ValueError, KeyError, TypeError) as e:
+        raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
+
+
+def recorded_task(folder: str) -> str | None:
+    """Returns the task of the run that `begin_run` recorded; None if the record does not say."""
+    return read_json(os.path.join(folder, RECORD), "the record of the run").get("task")
+
+
+def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
+    """Lists what the run in the folder writes, by its record or else as runs like this one do."""
+    try:
+        names = read_json(os.path.join(output_dir, RECORD), "the record of the run")["outputs"]
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+    except (ValueError, KeyError, TypeError):
+        pass
+    return [*OF_EVERY_RUN, *outputs]

@@ -1,0 +1,187 @@
+"""The list of operations in bfloat16: what the environment may say, and files that are wrong."""
+
+import json
+import logging
+
+import pytest
+
+from albert.bf16 import configuration
+from albert.core.errors import UserError
+from tests.helpers.forking import ROOT
+
+SHIPPED = [ROOT / "bf16_config" / name for name in ("albert.json", "bert.json")]
+CONVERTIBLE, KEPT = "convertible_exceptions", "non_convertible_exceptions"
+MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a configuration file, of text or of what is to become JSON."""
+
+    def write(content):
+        path = tmp_path / "lists.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return str(path)
+
+    return write
+
+
+def assert_named_nodes_are_excepted(config):
+    """By the names that Habana documents."""
+    (kept, *_), (forced, *_) = config.non_convertible_exceptions, config.convertible_exceptions
+    assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
+    assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
+
+
+class TestValue:
+    @pytest.mark.parametrize(
+        ("values", "source"),
+        [
+            ((None, "", "0", "false", "False"), None),
+            (("1", "true", "True", "full"), str(SHIPPED[0])),
+            (("basic", "Basic"), "basic"),
+        ],
+    )
+    def test_words(self, values, source, tmp_path, monkeypatch):
+        """The shipped list lies beside the code, not in the working folder."""
+        monkeypatch.chdir(tmp_path)
+        assert {getattr(configuration.load(value), "source", None) for value in values} == {source}
+
+    def test_basic(self):
+        config = configuration.load("basic")
+        assert config.allowlist == MATRIX_PRODUCTS
+        assert not config.conditional_list and not config.strict_conditional_list
+        assert_named_nodes_are_excepted(config)
+
+    def test_path(self, write, log):
+        lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity", "Reshape"]}
+        lists |= {"strict_conditional_list": ["AddN"]}
+        path = write({**lists, KEPT: [["a/.*", ""]]})
+        config = configuration.load(path)
+        assert config.source == path
+        assert {name: getattr(config, name) for name in lists} == {
+            name: set(types) for name, types in lists.items()
+        }
+        assert [kept.matches("a/b", "Sub") for kept in config.non_convertible_exceptions] == [True]
+        assert configuration.load(write({})).allowlist == frozenset()
+        assert not log(logging.WARNING)
+
+    def test_digest_is_of_the_content(self):
+        """Of each list, in any order, wherever it lies."""
+
+        def digest(**content):
+            return configuration.from_dict(content, str(content)).digest()
+
+        lists = ("allowlist", "conditional_list", "strict_conditional_list")
+        contents = [{}, {"allowlist": ["MatMul"]}, *({key: ["Mul", "MatMul"]} for key in lists)]
+        contents += [{key: [["a", ""]]} for key in (CONVERTIBLE, KEPT)]
+        assert len({digest(**content) for content in contents}) == len(contents)
+        assert digest(allowlist=["Mul", "MatMul"]) == digest(allowlist=["MatMul", "Mul"])
+
+
+class TestEnvironment:
+    def test_names_the_configuration(self, monkeypatch, log):
+        monkeypatch.setenv(configuration.VARIABLE, "basic")
+        assert configuration.from_environment().source == "basic"
+        monkeypatch.setenv("TF_BF16_CONVERSION", "1")
+        albert, bert = SHIPPED
+        assert configuration.from_environment().source == str(albert)
+        assert configuration.from_environment(configuration.SHIPPED_FOR_BERT).source == str(bert)
+        monkeypatch.delenv("TF_BF16_CONVERSION")
+        assert configuration.from_environment() is None
+        assert not log(logging.WARNING)
+
+    def test_deprecated_variable(self, monkeypatch, log):
+        monkeypatch.delenv("TF_BF16_CONVERSION", raising=False)
+        monkeypatch.setenv("TF_ENABLE_BF16_CONVERSION", "bert")
+        assert configuration.from_environment() is None
+        configuration.from_environment()
+        (warning,) = log(logging.WARNING)
+        assert "TF_ENABLE_BF16_CONVERSION is deprecated" in warning
+        assert "TF_BF16_CONVERSION=1" in warning
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ('{"allowlist": [\n"MatMul" 1]}', "is not JSON: .*: line 2 column 10"),
+            ("[]", "must be a JSON object with the keys allowlist"),
+            ({"allow_list": []}, "unknown key 'allow_list'; did you mean 'allowlist'"),
+            ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),
+            ({"allowlist": "MatMul"}, "allowlist must be a list of op types"),
+            ({"conditional_list": [1]}, "conditional_list must be a list of op types"),
+            (
+                {"allowlist": ["Mul"], "strict_conditional_list": ["Add", "Mul"]},
+                "Mul is on allowlist and on strict_conditional_list",
+            ),
+            ({CONVERTIBLE: {}}, f"{CONVERTIBLE} must be a list of pairs"),
+            ({KEPT: [["a", ""], ["b"]]}, rf'{KEPT}, entry 2: \["b"\] is not a pair'),
+            (
+                {CONVERTIBLE: [["lay(er", ""]]},
+                rf"{CONVERTIBLE}, entry 1: 'lay\(er' is not a regular expression: missing",
+            ),
+            (
+                {CONVERTIBLE: [["a", ""], ["b{9,99999999999}", ""]]},
+                rf"{CONVERTIBLE}, entry 2: 'b\{{9,99999999999\}}' is not a regular expr",
+            ),
+            (
+                {CONVERTIBLE: [["(" * 9999 + ")" * 9999, ""]]},
+                rf"{CONVERTIBLE}, entry 1: '\(\(.* is not a regular expression: ",
+            ),
+            ("[" * 99999, "nested too deeply"),
+        ],
+    )
+    def test_is_one_line_that_names_file_and_place(self, write, content, message):
+        path = write(content)
+        with pytest.raises(UserError, match=message) as error:
+            configuration.load(path)
+        assert path in str(error.value) and "\n" not in str(error.value)
+
+    def test_path_that_does_not_exist(self):
+        with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read: No "):
+            configuration.load("none.json")
+
+    def test_op_types_that_nobody_knows(self, write, log):
+        """Those of the bridge and of Horovod are not registered where these are not loaded."""
+        known = ["HabanaGelu", "HorovodAllreduce", "_ScopedAllocator", "_FusedMatMul"]
+        known += ["HabanaFusedBatchNormV3", "HpuCollectiveReduce"]
+        wrong = {"AddV3": "AddV2", "HabanaGelo": "HabanaGelu"}
+        wrong |= {"HorovodAllReduce": "HorovodAllreduce", "Matmul": "MatMul"}
+        wrong |= {"_ScopedAlocator": "_ScopedAllocator"}
+        listed = [name for name in wrong if name != "AddV3"]
+        exceptions = [["x", "AddV3"], ["y", ""]]
+        configuration.load(write({"allowlist": known + listed, CONVERTIBLE: exceptions}))
+        assert [warning.split(": ", 1)[1] for warning in log(logging.WARNING)] == [
+            f"TensorFlow has no op type '{name}'; did you mean '{meant}'?"
+            for name, meant in wrong.items()
+        ]
+
+
+class TestShippedLists:
+    @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
+    def test_has_what_every_list_needs_and_not_what_must_be_precise(self, path, log):
+        config = configuration.load(str(path))
+        assert not log(logging.WARNING)
+        assert config.allowlist >= {*MATRIX_PRODUCTS, "HabanaDropout", "HabanaLayerNormV2"}
+        assert_named_nodes_are_excepted(config)
+        # Loss, moments of the layer norm, global norm, optimizer; TensorFlow's BiasAddGrad for CPU
+        # adds up in bfloat16, which stops at 256 times the addend.
+        precise = {"SparseSoftmaxCrossEntropyWithLogits", "LogSoftmax", "Mean", "Rsqrt", "L2Loss"}
+        precise |= {"Sqrt", "Mul", "RealDiv", "HorovodBroadcast", "BiasAddGrad"}
+        listed = config.allowlist | config.conditional_list | config.strict_conditional_list
+        assert not listed & precise
+
+    def test_gradients_are_sent_in_bfloat16_by_bert_json_only(self):
+        """On the card; loss and norm, which are sent by themselves, never are."""
+        albert, bert = (configuration.load(str(path)) for path in SHIPPED)
+        sending = {"HorovodAllreduce", "_ScopedAllocator", "_ScopedAllocatorConcat"}
+        assert not sending & albert.allowlist and sending < bert.allowlist
+
+        def is_kept(config, name):
+            kept = config.non_convertible_exceptions
+            return any(pattern.matches(name, "HorovodAllreduce") for pattern in kept)
+
+        gradients, facts = "mean_over_workers/Sum_and_24_0", "mean_over_workers_1/stack_and_0_0"
+        assert is_kept(albert, gradients) and is_kept(albert, facts)
+        assert not is_kept(bert, gradients) and is_kept(bert, facts)

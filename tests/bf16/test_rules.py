@@ -1,0 +1,309 @@
+"""Decisions on small graphs, one for each of the documented rules."""
+
+import collections
+import signal
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.bf16 import configuration, kernel_support
+from albert.bf16.rules import (
+    A_NEIGHBOR_STAYS,
+    ALLOWED,
+    CONDITIONAL,
+    FORCED,
+    KEPT,
+    NO_KERNEL,
+    NO_NEIGHBOR,
+    NOT_LISTED,
+    STRICT,
+    plan,
+)
+from albert.core.errors import UserError
+
+# What a letter in the names of nodes stands for, in a chain.
+STEPS = {
+    "product": lambda x, name: tf.matmul(x, x, name=name),
+    "same": tf.identity,
+    "twice": lambda x, name: tf.add(x, x, name=name),
+    "exp": tf.exp,
+    "sqrt": tf.sqrt,
+}
+LISTS = {"allowlist": ["MatMul"], "conditional_list": ["Identity"]}
+LISTS |= {"strict_conditional_list": ["AddV2"]}
+
+
+def chain(names, **others):
+    """A graph: a placeholder, then each of the named steps applied to the one before.
+
+    The name of a step says what it does, or `others` do.
+    """
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4, 4], "x")
+        for name in names.split():
+            x = STEPS[others.get(name, name.split("_")[0])](x, name)
+    return graph
+
+
+def plan_of(graph, outputs=(), **lists):
+    config = configuration.from_dict({**LISTS, **lists}, "test")
+    return plan(graph.as_graph_def(), config, outputs=outputs)
+
+
+def rules(graph, **lists):
+    """The rule for every node of a graph under a configuration."""
+    return {d.node: d.rule for d in plan_of(graph, **lists).decisions}
+
+
+def borders(graph, **options):
+    return [(cast.tensor, cast.dtype) for cast in plan_of(graph, **options).casts]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("exp product exp_1", (NOT_LISTED, ALLOWED, NOT_LISTED)),
+        ("exp same product", (NOT_LISTED, CONDITIONAL, ALLOWED)),
+        ("same same_1 exp", (NO_NEIGHBOR, NO_NEIGHBOR, NOT_LISTED)),
+        ("product exp same", (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
+        ("product twice product_1", (ALLOWED, STRICT, ALLOWED)),
+        ("product twice exp", (ALLOWED, A_NEIGHBOR_STAYS, NOT_LISTED)),
+        ("twice", (NO_NEIGHBOR,)),
+    ],
+)
+def test_reasons(names, expected):
+    """What is converted on larger graphs: `test_oracle_on_random_graphs`."""
+    assert rules(chain(names)) == dict(zip(names.split(), expected, strict=True))
+
+
+def test_strict_looks_at_neighbors_that_could_be_converted_only():
+    """A placeholder, a constant, a variable and integers could not."""
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [4], "x")
+        product = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="product")
+        tf.add(product, x, name="to_placeholder")
+        tf.add(product, 2.0, name="to_constant")
+        tf.add(product, tf.get_variable("v", [4]), name="to_variable")
+        tf.reshape(product, [16], name="reshape")
+    found = rules(graph, strict_conditional_list=["AddV2", "Reshape"])
+    strict = ("to_placeholder", "to_constant", "to_variable", "reshape")
+    assert {found[name] for name in strict} == {STRICT}
+
+
+class TestExceptions:
+    @pytest.mark.parametrize(
+        ("kept", "forced", "expected"),
+        [
+            ([["prod.*", ""]], [], (KEPT, NOT_LISTED, NO_NEIGHBOR)),
+            ([], [["exp", "Exp"]], (ALLOWED, FORCED, CONDITIONAL)),
+            # What is kept wins.
+            ([["exp", "Exp"]], [["exp", ""]], (ALLOWED, KEPT, NO_NEIGHBOR)),
+            # They are about the whole name and the type.
+            ([], [["exp", "Log"], ["ex", "Exp"], ["xp", ""]], (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
+        ],
+    )
+    def test_names_and_types(self, kept, forced, expected):
+        lists = {"non_convertible_exceptions": kept, "convertible_exceptions": forced}
+        assert tuple(rules(chain("product exp same"), **lists).values()) == expected
+
+    @pytest.mark.parametrize("pattern", ["(a+)+b", ".*.*.*.*.*.*.*.*.*b"])
+    def test_a_pattern_that_takes_for_ever(self, monkeypatch, pattern):
+        monkeypatch.setattr(configuration, "_LONGEST_MATCHING", 0.2)
+        name, before = "a" * 200, signal.getsignal(signal.SIGVTALRM)
+        with pytest.raises(UserError) as caught:
+            rules(
+                chain(name, **{name: "same"}), convertible_exceptions=[["exp", ""], [pattern, ""]]
+            )
+        assert "TF_BF16_CONVERSION: the patterns" in str(caught.value)
+        assert f"{pattern!r}, on the node {name}" in str(caught.value)
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+        assert signal.getsignal(signal.SIGVTALRM) == before
+
+
+class TestCandidates:
+    def test_op_without_a_kernel_stays_and_is_reported(self):
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4])
+            tf.raw_ops.Erfinv(x=x, name="no_cpu_kernel")
+            tf.raw_ops.Qr(input=x, name="type_not_allowed")
+        config = configuration.from_dict({"allowlist": ["Erfinv", "Qr"]}, "test")
+        found = plan(graph.as_graph_def(), config)
+        assert {d.rule for d in found.decisions} == {NO_KERNEL}
+        assert found.summary().endswith("no bfloat16 kernel here: Erfinv, Qr")
+        on_a_card = plan(graph.as_graph_def(), config, "hpu").decisions
+        assert [d.rule for d in on_a_card] == [ALLOWED, NO_KERNEL]
+
+    def test_other_types_and_stored_values_are_no_candidates(self):
+        with tf.Graph().as_default() as graph:
+            variable = tf.get_variable("v", [4], initializer=tf.zeros_initializer())
+            variable.assign(tf.placeholder(tf.float32, [4]))
+            tf.cast(tf.add(1, 2), tf.float32)
+            tf.gather(variable, [0])
+            tf.add(tf.constant(1.0, tf.bfloat16), tf.constant(1.0, tf.bfloat16))
+        config = {"allowlist": sorted({op.type for op in graph.get_operations()})}
+        found = plan(graph.as_graph_def(), configuration.from_dict(config, "test"))
+        assert not found.decisions
+
+    def test_kernels_are_looked_for_only_where_one_is_needed(self, monkeypatch):
+        """To make a kernel can have effects, or end the process."""
+        probed = []
+        monkeypatch.setattr(
+            kernel_support,
+            "_has_kernel",
+            lambda node, types: probed.append(tf.NodeDef.FromString(node).op) or True,
+        )
+        graph = chain("product twice exp kept force", kept="same", force="sqrt")
+        kept, forced = [["kept", ""]], [["force", ""]]
+        found = rules(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
+        assert probed == ["MatMul", "AddV2", "Sqrt"]
+        assert found["twice"] == A_NEIGHBOR_STAYS
+
+    def test_legacy_variables_are_refused(self):
+        """TensorFlow's own rewriting of casts can give values from before an assignment."""
+        with tf.Graph().as_default() as graph:
+            tf.get_variable("resource", [2, 2])
+            tf.get_variable("old", [2, 2], use_resource=False)
+        with pytest.raises(ValueError, match="^old is a legacy variable.*enable_resource_var"):
+            rules(graph)
+
+
+class TestBorders:
+    def test_one_cast_for_all_that_need_it(self):
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4], "x")
+            products = [tf.matmul(x, x, name=f"product_{i}") for i in range(2)]
+            tf.exp(products[0]), tf.sqrt(products[0])
+        assert borders(graph) == [("x", tf.bfloat16), ("product_0", tf.float32)]
+
+    def test_one_cast_for_all_layers_that_share_a_weight(self):
+        """But none for reads that wait for something, such as an update."""
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4])
+            weight = tf.get_variable("weight", [4, 4], use_resource=True)
+            for _ in range(3):
+                x = tf.matmul(x, weight)
+            with tf.control_dependencies([weight.assign_add(x)]):
+                tf.matmul(x, weight.read_value())
+        casts = [name for name, _ in borders(graph, conditional_list=[])]
+        # The second is of the value after the update.
+        expected = ["weight/Read/ReadVariableOp", "Identity"]
+        assert [name for name in casts if name not in ("Placeholder", "MatMul_2")] == expected
+
+    def test_outputs_of_several_tensors(self):
+        graph = chain("product")
+        with graph.as_default():
+            parts = tf.split(graph.get_tensor_by_name("product:0"), 2)
+            tf.exp(parts[1])
+            tf.concat([*parts, tf.ones([1, 4])], axis=0, name="concat")
+        found = borders(graph, conditional_list=["Split", "ConcatV2"])
+        assert found == [("x", tf.bfloat16), ("split:1", tf.float32), ("ones", tf.bfloat16)]
+
+
+class TestFunctions:
+    def test_body_is_decided_by_itself(self):
+        with tf.Graph().as_default() as graph:
+            x = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="outer")
+            tf.cond(
+                tf.placeholder(tf.bool, []),
+                lambda: tf.matmul(tf.exp(x), x, name="inner"),
+                lambda: tf.identity(x),
+            )
+        found = plan_of(graph)
+        inside = {d.node: d.rule for d in found.decisions if d.function}
+        # In a function a node gives way to a result of the same name.
+        assert inside["inner_0"] == ALLOWED
+        assert inside["Exp"] == NOT_LISTED
+        # The branch takes float32 whatever the product outside gives.
+        assert inside["Identity"] == NO_NEIGHBOR
+        casts = {c.tensor.split(":")[0]: c.dtype for c in found.casts if c.function}
+        assert casts == {"Exp": tf.bfloat16, "exp_outer": tf.bfloat16, "inner_0": tf.float32}
+
+    def test_exceptions_hold_for_what_a_matching_node_calls(self):
+        def inner(x):
+            return tf.cond(x[0, 0] > 0, lambda: tf.matmul(x, x, name="deep"), lambda: tf.exp(x))
+
+        def outer(x):
+            return tf.cond(x[0, 0] > 1, lambda: inner(x), lambda: tf.matmul(x, x, name="high"))
+
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4], "x")
+            for scope in ("KEEP", "free", "FORCE"):
+                with tf.name_scope(scope):
+                    outer(x)
+        kept, forced = [["KEEP/.*", "MatMul"]], [["FORCE/cond/cond/.*", "Exp"]]
+        found = plan_of(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
+        counts = collections.Counter(
+            (d.op, d.rule) for d in found.decisions if d.op in ("MatMul", "Exp")
+        )
+        expected = {("MatMul", KEPT): 2, ("MatMul", ALLOWED): 4}
+        assert counts == {**expected, ("Exp", FORCED): 1, ("Exp", NOT_LISTED): 2}
+
+    def test_function_with_several_callers(self):
+        """What one of them must keep in float32 stays so for all."""
+        square = tf.function(lambda x: tf.matmul(x, x, name="product"))
+        with tf.Graph().as_default() as graph:
+            x = tf.placeholder(tf.float32, [4, 4], "x")
+            for name in ("a", "b"):
+                with tf.name_scope(name):
+                    square(x)
+
+        def rule(kept):
+            decisions = plan_of(graph, non_convertible_exceptions=[[kept, "MatMul"]]).decisions
+            (decision,) = (d for d in decisions if d.op == "MatMul")
+            return decision.rule
+
+        assert rule("c/.*product") == ALLOWED
+        assert [rule(name) for name in ("a/.*product", "b/.*product", "product")] == [KEPT] * 3
+
+
+def test_report():
+    graph_def = chain("product same exp").as_graph_def()
+    found = plan(graph_def, configuration.from_dict(LISTS, "lists.json"))
+    expected = [(ALLOWED, "MatMul"), (CONDITIONAL, "Identity"), (NOT_LISTED, "Exp")]
+    assert found.counts() == dict.fromkeys(expected, 1)
+    assert found.as_dict()["casts"] == {"bfloat16": 1, "float32": 1}
+    assert found.summary() == (
+        "bfloat16 by lists.json: 2 of 3 float32 operations, 1 casts to bfloat16, 1 back"
+    )
+    rows = [line.split() for line in found.table()]
+    assert rows[1:3] == [["allowlist", "MatMul", "1"], ["conditional", "Identity", "1"]]
+    assert rows[-1] == ["border", "cast", "to", "float32", "1"]
+    assert len({len(line) for line in found.table()}) == 1
+
+
+def test_oracle_on_random_graphs():
+    """The rules by brute force: of all sets that obey them, taken one by one."""
+    rng = np.random.RandomState(7)
+    for _ in range(30):
+        with tf.Graph().as_default() as graph:
+            tensors = [tf.placeholder(tf.float32, [4, 4], "x")]
+            for kind in rng.choice(["product", "same", "twice", "exp"], 7):
+                tensors.append(STEPS[kind](tensors[rng.randint(len(tensors))], None))
+        found = {d.node for d in plan_of(graph).decisions if d.is_converted}
+        assert found == brute_force(graph)
+
+
+def brute_force(graph):
+    """The union over sets of strict nodes that the rules bear out, each with the least set of
+    conditional nodes that goes with it."""
+    nodes = {op.name: op.type for op in graph.get_operations() if op.type != "Placeholder"}
+    neighbors = {name: set() for name in nodes}
+    for op in graph.get_operations():
+        for source in {t.op.name for t in op.inputs} & set(nodes):
+            neighbors[op.name].add(source)
+            neighbors[source].add(op.name)
+    strict = sorted(n for n, kind in nodes.items() if kind == "AddV2")
+    best = set()
+    for number in range(2 ** len(strict)):
+        chosen = {n for i, n in enumerate(strict) if number >> i & 1}
+        converted = {n for n, kind in nodes.items() if kind == "MatMul"}
+        for _ in nodes:
+            converted |= {
+                n
+                for n, kind in nodes.items()
+                if (kind == "Identity" or n in chosen) and neighbors[n] & converted
+            }
+        if chosen <= converted and all(neighbors[n] <= converted for n in chosen):
+            best |= converted
+    return best

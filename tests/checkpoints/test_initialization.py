@@ -1,0 +1,143 @@
+"""Which variables start from a checkpoint, and what fits no model."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.core.errors import UserError
+from tests.helpers.checkpoints import write_checkpoint
+
+BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
+
+
+def make_variables(shapes):
+    """Variables of the current graph, all ones."""
+    return [
+        tf.get_variable(name, shape, initializer=tf.ones_initializer())
+        for name, shape in shapes.items()
+    ]
+
+
+def filled(shapes):
+    """Different arrays of the given shapes."""
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
+
+
+PARTS = {"attention_1/self/query/kernel": [2, 2], "ffn_1/intermediate/dense/bias": [3]}
+
+
+def group_shapes(*groups):
+    return {f"{BLOCK.format(g)}/{part}": shape for g in groups for part, shape in PARTS.items()}
+
+
+def blocks(part, *numbers):
+    return {f"{BLOCK.format(0)}/{part}_{number}/dense/bias": [2] for number in numbers}
+
+
+@pytest.mark.parametrize(
+    ("stored", "shapes", "first"),
+    [
+        (group_shapes(0), group_shapes(0, 1, 2), (r"group_.", "group_0")),
+        *((blocks(p, 1), blocks(p, 1, 2), (f"{p}_2", f"{p}_1")) for p in ("ffn", "attention")),
+        (group_shapes(0, 1), group_shapes(0, 1), ("", "")),
+    ],
+    ids=["3 groups", "ffn", "attention", "groups of their own"],
+)
+def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, first):
+    """Groups, or blocks inside of one, that have no values of their own."""
+    stored = filled({**stored, "bert/pooler/dense/bias": [2]})
+    prefix = write_checkpoint(tmp_path / "ckpt", stored)
+    shapes = {**shapes, "bert/pooler/dense/bias": [2]}
+    count = max(2, len(shapes) // len(PARTS))
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = make_variables({**shapes, "new": [2]})
+        maps, initialized = modeling.get_assignment_map_from_checkpoint(variables, prefix, count)
+        assert len(maps) == count
+        for assignment in maps:
+            tf.train.init_from_checkpoint(prefix, assignment)
+        session.run(tf.global_variables_initializer())
+        values = session.run({variable.op.name: variable for variable in variables})
+    assert {name for name in initialized if not name.endswith(":0")} == set(shapes)
+    expected = {name: stored[re.sub(rf"(?<=/){first[0]}(?=/)", first[1], name)] for name in shapes}
+    np.testing.assert_equal(values, {**expected, "new": np.ones(2, "f4")})
+
+
+@pytest.mark.parametrize("num_of_group", [0, 1])
+def test_up_to_one_group_means_equal_names_only(num_of_group, tmp_path):
+    prefix = write_checkpoint(tmp_path / "ckpt", filled({**group_shapes(0), "b": [3]}))
+    with tf.Graph().as_default():
+        variables = make_variables(group_shapes(0, 1))
+        maps, initialized = modeling.get_assignment_map_from_checkpoint(
+            variables, prefix, num_of_group
+        )
+    assert dict(maps[0] if num_of_group else maps) == {name: name for name in group_shapes(0)}
+    assert initialized == {name + end: 1 for name in group_shapes(0) for end in ("", ":0")}
+
+
+MODEL = {"bert/w": [2, 3], "bert/b": [3], "head": [2]}
+
+
+def test_initialize_takes_values_and_says_which(tmp_path, log):
+    stored = filled({"bert/w": [2, 3], "bert/b": [3], "cls/z": [1], "cls/a": [1]})
+    slots = filled({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
+    # Another optimizer's, and one of a variable that the model does not have.
+    more = filled({"bert/b/momentum": [3], "cls/z/adam_m": [1]})
+    write_checkpoint(tmp_path / "model.ckpt-7", {**stored, **slots, **more})
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = make_variables(MODEL)
+        slots = make_variables({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
+        summary = modeling.initialize_from_checkpoint(variables, str(tmp_path))
+        session.run(tf.global_variables_initializer())
+        found = session.run([*variables, *slots])
+    ones = np.ones([2, 3], "f4")
+    np.testing.assert_equal(found, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
+    assert summary._asdict() == {
+        "checkpoint": str(tmp_path / "model.ckpt-7"),
+        "taken": ["bert/w", "bert/b"],
+        "new": ["head"],
+        "unused": ["cls/a", "cls/z"],
+    }
+    summary.log()
+    assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
+
+
+WORDS = "bert/embeddings/word_embeddings"
+# They share a variable of the same shape.
+ALBERT = {WORDS: [3, 2], f"{BLOCK.format(0)}/ffn_1/w": [2]}
+BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "parts"),
+    [
+        ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
+        ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
+        (BERT, ALBERT, ["ckpt is a checkpoint of BERT, --albert_config_file is of ALBERT"]),
+        (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, --albert_config_file is of BERT"]),
+        (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
+        (None, MODEL, ["no checkpoint there"]),
+    ],
+    ids=["stranger", "other shapes", "BERT", "ALBERT", "another vocabulary", "missing"],
+)
+def test_initialize_from_what_does_not_fit(tmp_path, stored, wanted, parts):
+    prefix = str(tmp_path / "ckpt")
+    if stored:
+        write_checkpoint(prefix, filled(stored))
+    with tf.Graph().as_default(), pytest.raises(UserError) as caught:
+        modeling.initialize_from_checkpoint(make_variables(wanted), prefix)
+    message = str(caught.value)
+    assert [part for part in [prefix, *parts] if part not in message] == []
+    assert "head" not in message or "head" not in (stored or {}), "what fits is not named"
+
+
+def test_another_type_is_an_error(tmp_path):
+    arrays = {"w": np.ones([2], "f2"), "b": np.ones([3], "f4")}
+    prefix = write_checkpoint(tmp_path / "ckpt", arrays)
+    with tf.Graph().as_default():
+        variables = make_variables({"w": [2], "b": [3]})
+        with pytest.raises(UserError, match=r"1 variables have .* types .*w float16 \[2\]"):
+            modeling.initialize_from_checkpoint(variables, prefix)

@@ -1,0 +1,197 @@
+"""Folders of `transformers` as they are found: old names, several files, and what is wrong."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from albert.checkpoints import transformers_names as names
+from albert.checkpoints.checkpoint_files import content_of_checkpoint, resolve_checkpoint
+from albert.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
+from albert.core.errors import UserError
+
+SIZES = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 6, "max_position_embeddings": 5, "type_vocab_size": 2}
+CONFIG = {"model_type": "bert", **SIZES, "hidden_act": "gelu"}
+ALBERT = {"model_type": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1}
+ALBERT |= {"embedding_size": 4, "inner_group_num": 1}
+WORDS = "bert.embeddings.word_embeddings.weight"
+
+
+def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
+    """Different arrays of the parts of a model, by their names there."""
+    rng = np.random.default_rng(0)
+    pairs = names.pairs_of(config["model_type"], config)
+    found = {}
+    for pair in (pair for part in (names.ENCODER, *parts) for pair in pairs[part]):
+        shape = [3 if size is None else size for size in pair.shape]
+        shape = shape[::-1] if pair.is_transposed else shape
+        found[pair.theirs] = rng.normal(size=shape).astype("f4")
+    return found
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a folder and returns its path; `changes` are made to its configuration, of which
+    None takes something out."""
+
+    def write(tensors=None, metadata=None, **changes) -> str:
+        config = {name: value for name, value in {**CONFIG, **changes}.items() if value is not None}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        tensors = tensors_of(CONFIG) if tensors is None else tensors
+        save_file(tensors, tmp_path / "model.safetensors", metadata)
+        return str(tmp_path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("family", "theirs", "ours"),
+    [
+        *(("bert", name, "gelu_erf") for name in ("gelu", "gelu_python")),
+        *(("albert", name, name) for name in ("relu", "tanh", "linear")),
+        *(("bert", name, "gelu") for name in ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")),
+        # What `transformers` takes where a configuration says nothing.
+        *(("bert", None, "gelu_erf"), ("albert", None, "gelu")),
+    ],
+)
+def test_activations(family, theirs, ours):
+    config = {"model_type": family, **SIZES, **({"hidden_act": theirs} if theirs else {})}
+    found = names.config_from_theirs(config)
+    assert found["hidden_act"] == ours
+    back = names.config_to_theirs(family, found)["hidden_act"]
+    assert names.config_from_theirs({**config, "hidden_act": back})["hidden_act"] == ours
+
+
+def test_names_of_old_files_and_copies(write):
+    tensors = tensors_of(CONFIG, names.MASKED_TOKENS)
+    changes = ("Norm.weight", "Norm.gamma"), ("Norm.bias", "Norm.beta")
+    old = {n.replace(*changes[0]).replace(*changes[1]): v for n, v in tensors.items()}
+    old["bert.embeddings.position_ids"] = np.arange(5)[None]
+    old["cls.predictions.decoder.weight"] = tensors[WORDS]
+    old["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
+    folder = TransformersFolder(write(old))
+    gamma = folder.get_tensor("bert/embeddings/LayerNorm/gamma")
+    np.testing.assert_array_equal(gamma, tensors["bert.embeddings.LayerNorm.weight"])
+    old["cls.predictions.decoder.weight"] = tensors[WORDS] + 1
+    with pytest.raises(UserError, match=r"decoder\.weight is not the same as bert\.embeddings"):
+        TransformersFolder(write(old))
+
+
+def test_several_files(tmp_path, write):
+    tensors = tensors_of(CONFIG, names.SQUAD_V1)
+    whole = TransformersFolder(write(tensors))
+    expected = {name: whole.get_tensor(name) for name in whole.get_variable_to_shape_map()}
+    original = whole.content()
+    (tmp_path / "model.safetensors").unlink()
+    places = {name: f"model-{n % 2}.safetensors" for n, name in enumerate(tensors)}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+
+    def content_if(changed):
+        for file in set(places.values()):
+            part = {n: v + (file == changed) for n, v in tensors.items() if places[n] == file}
+            save_file(part, tmp_path / file)
+        return TransformersFolder(str(tmp_path)).content()
+
+    contents = [original, *map(content_if, ("model-0.safetensors", "model-1.safetensors", None))]
+    assert len(set(contents)) == 4, "each file counts"
+    assert contents[-1] == content_of_checkpoint(str(tmp_path))
+    assert resolve_checkpoint(f"{tmp_path}/") == str(tmp_path)
+    folder = TransformersFolder(str(tmp_path))
+    found = {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
+    np.testing.assert_equal(found, expected)
+    # SQuAD's model here has a pooler, which it does not use.
+    assert not folder.get_tensor("bert/pooler/dense/kernel").any()
+
+    (tmp_path / "model-1.safetensors").unlink()
+    with pytest.raises(UserError, match=r"model-1\.safetensors is missing, which model\.safete"):
+        TransformersFolder(str(tmp_path))
+    index.write_text("{}")
+    with pytest.raises(UserError, match=r"index\.json is damaged"):
+        TransformersFolder(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"model_type": "roberta"}, "config.json: model_type 'roberta' is another family than"),
+        ({"model_type": None}, "is no configuration of transformers"),
+        ({"hidden_size": None}, r"config\.json has no hidden_size"),
+        ({"hidden_act": "mish"}, "hidden_act 'mish' is not there here; known: gelu_new, gelu,"),
+        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; here it is always 1e-12"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
+        ({"num_hidden_layers": 2}, "bert.encoder.layer.1.* and 13 more are missing, which its"),
+        ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], by its .* is \[9, 4\]"),
+        ({"num_hidden_layers": "2"}, "num_hidden_layers must be a positive integer, not '2'"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers must be 1000 at most"),
+        (ALBERT | {"num_hidden_groups": 10**9}, "num_hidden_groups must be 1000 at most"),
+        (ALBERT | {"inner_group_num": 1000}, "num_hidden_layers 2 times inner_group_num 1000"),
+        (ALBERT | {"num_hidden_groups": 3}, "num_hidden_groups 3 is more than"),
+        ({"hidden_act": ["gelu"]}, r"hidden_act \['gelu'\] is not there here"),
+    ],
+)
+def test_configurations_of_other_models(write, changes, message):
+    with pytest.raises(UserError, match=message):
+        TransformersFolder(write(**changes))
+
+
+def test_a_layer_behind_the_embeddings_of_another_size(write):
+    """Of what the configuration says nothing is made before the file is known to fit it."""
+    name, small = "albert.encoder.embedding_hidden_mapping_in.weight", CONFIG | ALBERT
+    tensors = {**tensors_of(small), name: np.eye(4, dtype="f4")}
+    assert TransformersFolder(write(tensors, **small)).parts == [names.ENCODER]
+    wide = small | {"embedding_size": 10**6, "hidden_size": 10**6}
+    with pytest.raises(UserError, match=rf"{name} has shape \[4, 4\], by its configuration"):
+        TransformersFolder(write(tensors, **wide))
+
+
+def test_tensors_that_are_missing_or_of_another_model_or_type(write):
+    tensors = tensors_of(CONFIG, names.NEXT_SENTENCE)
+    with pytest.raises(UserError, match=r": lm_head\.weight is not of a model that is there here"):
+        TransformersFolder(write({**tensors, "lm_head.weight": np.zeros(3, "f4")}))
+    with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
+        TransformersFolder(write({name: value.astype("f2") for name, value in tensors.items()}))
+    del tensors["cls.seq_relationship.bias"]
+    with pytest.raises(UserError, match=r": cls\.seq_relationship\.bias is missing, which"):
+        TransformersFolder(write(tensors))
+
+
+@pytest.mark.parametrize("step", ["abc", "1.5", "", "-5", "9" * 30, "\u0663"])
+def test_a_step_that_is_no_number(write, step):
+    with pytest.raises(UserError, match=r"model\.safetensors: global_step .* must be a whole num"):
+        TransformersFolder(write(metadata={"global_step": step}))
+
+
+@pytest.mark.parametrize("name", ["../w.safetensors", "b/w.safetensors", "{}/w.safetensors"])
+def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
+    path, inside = write(), tmp_path / "inside"
+    (inside / "b").mkdir(parents=True)
+    for target in (tmp_path, inside / "b"):
+        shutil.copy(f"{path}/model.safetensors", target / "w.safetensors")
+    shutil.copy(f"{path}/config.json", inside)
+    weight_map = {"weight_map": {WORDS: name.format(tmp_path)}}
+    (inside / "model.safetensors.index.json").write_text(json.dumps(weight_map))
+    message = rf"index\.json names {name.format(tmp_path)}, which is not in its folder"
+    with pytest.raises(UserError, match=message):
+        TransformersFolder(str(inside))
+
+
+def test_a_file_that_is_damaged_missing_or_a_pickle(tmp_path, write):
+    """A pickle, which can run anything, is not read."""
+    path, file = write(), tmp_path / "model.safetensors"
+    assert is_transformers_folder(path) and not is_transformers_folder(f"{path}/none")
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"model\.safetensors is damaged or cannot be read"):
+        TransformersFolder(path)
+    file.unlink()
+    with pytest.raises(UserError, match=r"has no model\.safetensors"):
+        resolve_checkpoint(path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
+    with pytest.raises(UserError, match=r"is a pickle, which can run any .*safe_serialization"):
+        resolve_checkpoint(path)
+    # Checkpoints beside it come first.
+    (tmp_path / "model.ckpt.index").touch()
+    assert not is_transformers_folder(path)

@@ -1,0 +1,211 @@
+"""Files that are whole or absent."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from unittest import mock
+
+import pytest
+
+from albert.core import files
+from albert.core.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with one file, `file`."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("old")
+    return tmp_path / "folder"
+
+
+def contents(folder):
+    return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+
+
+def write(path, content):
+    with files.open_atomically(str(path)) as file:
+        file.write(content)
+
+
+class TestWriting:
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("full")], ids=type)
+    def test_an_error_leaves_everything_as_it_was(self, folder, error):
+        for name in ("file", "new"):
+            with pytest.raises(type(error)), files.open_atomically(str(folder / name)) as file:
+                file.write("half")
+                raise error
+        assert contents(folder) == {"file": b"old"}
+
+    def test_disk_full(self, folder, monkeypatch):
+        """Where the content is written, or copied, or where it is flushed."""
+        full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+        new = str(folder / "new")
+        message = f"^{new} cannot be written: No space left on device$"
+        with pytest.raises(UserError, match=message), files.open_atomically(new):
+            full()
+        with monkeypatch.context() as patch, pytest.raises(UserError, match=message):
+            patch.setattr(os, "link", full)
+            patch.setattr(shutil, "copyfile", full)
+            files.copy_atomically(str(folder / "file"), new)
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=message):
+            write(new, "x")
+        assert contents(folder) == {"file": b"old"}
+
+    def test_names_that_cannot_be(self, folder):
+        for name, reason in (("file/below", ""), ("n" * 300, "File name too long")):
+            with pytest.raises(UserError, match=f"^{folder / name} cannot be written: {reason}"):
+                write(folder / name, "x")
+        assert contents(folder) == {"file": b"old"}
+
+    def test_errors_about_other_files(self, folder):
+        with pytest.raises(FileNotFoundError), files.open_atomically(str(folder / "new")):
+            (folder / "none").read_text()
+        with pytest.raises(KeyError), files.temporary_name(str(folder / "file")) as name:
+            os.remove(name)
+            raise KeyError
+        assert contents(folder) == {"file": b"old"}
+
+    def test_old_content_stays_until_the_end(self, folder):
+        """Writers do not meet: the first to begin is the last to end."""
+        path = folder / "file"
+        with files.open_atomically(str(path)) as one, files.open_atomically(str(path)) as other:
+            for file, text in ((one, "one"), (other, "other")):
+                file.write(text)
+                file.flush()
+            assert path.read_text() == "old"
+            # Beside, so that renaming never copies, and where no pattern for results finds them.
+            others = set(os.listdir(folder)) - {"file"}
+            assert len(others) == 2 and all(name.startswith(".") for name in others)
+        assert contents(folder) == {"file": b"one"}
+
+    @pytest.mark.parametrize("mask", [0o022, 0o077, 0o000])
+    def test_mode_follows_the_umask(self, folder, mask):
+        before = os.umask(mask)
+        try:
+            write(folder / "new", "x")
+        finally:
+            assert os.umask(before) == mask
+        assert stat.S_IMODE((folder / "new").stat().st_mode) == 0o666 & ~mask
+
+    def test_content_is_on_disk_before_it_has_its_name(self, folder, monkeypatch):
+        events = []
+
+        def watch(name, call):
+            def watched(file, *more):
+                events.append((name, os.stat(file).st_ino, os.stat(file).st_size))
+                call(file, *more)
+
+            monkeypatch.setattr(os, name, watched)
+
+        watch("fsync", os.fsync)
+        watch("replace", os.replace)
+        write(folder / "file", "new")
+        inode = (folder / "file").stat().st_ino
+        assert events[:2] == [("fsync", inode, 3), ("replace", inode, 3)]
+
+    def test_text_is_utf8_and_bytes_are_bytes(self, folder, monkeypatch):
+        """Folders are made, and a path may be relative."""
+        monkeypatch.chdir(folder)
+        write("a/b/t", "é中")
+        assert (folder / "a" / "b" / "t").read_bytes() == "é中".encode()
+        with files.open_atomically("bytes", "wb") as file:
+            file.write(b"\xff\x00")
+        assert (folder / "bytes").read_bytes() == b"\xff\x00"
+        value = {"b": [1, 2.5, None], "a": "é\ud800"}
+        files.write_json("j", value, indent=4)
+        text = (folder / "j").read_text(encoding="utf-8")
+        assert json.loads(text) == value
+        assert text.startswith('{\n    "b"') and text.endswith("}\n")
+
+
+class TestCopy:
+    @pytest.fixture(params=[True, False], ids=["link", "no links"])
+    def links(self, request, monkeypatch):
+        """With and without a file system that has hard links."""
+        if not request.param:
+            refuse = mock.Mock(side_effect=OSError(errno.EPERM, "no links here"))
+            monkeypatch.setattr(os, "link", refuse)
+        return request.param
+
+    @pytest.mark.parametrize("target", ["new", "other"])
+    def test_content(self, folder, links, target):
+        """The source, perhaps a pretrained checkpoint that is protected, keeps its mode."""
+        (folder / "other").write_text("in the way")
+        (folder / "file").chmod(0o400)
+        files.copy_atomically(str(folder / "file"), str(folder / target))
+        assert contents(folder) == {"file": b"old", "other": b"in the way", target: b"old"}
+        assert stat.S_IMODE((folder / "file").stat().st_mode) == 0o400
+        assert (folder / "file").samefile(folder / target) == links
+        write(folder / "file", "newer")
+        assert contents(folder)["file"] == b"newer" and contents(folder)[target] == b"old"
+
+    def test_a_relative_symbolic_link(self, folder, links, tmp_path_factory):
+        """As in the caches of model hubs; it is what it points to that is copied."""
+        (folder / "link").symlink_to("file")
+        target = tmp_path_factory.mktemp("elsewhere") / "copy"
+        files.copy_atomically(str(folder / "link"), str(target))
+        assert target.read_bytes() == b"old" and not target.is_symlink()
+        with pytest.raises(FileNotFoundError):
+            files.copy_atomically(str(folder / "none"), str(target))
+        assert target.read_bytes() == b"old"
+
+
+def test_sha256(tmp_path):
+    for size in (0, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000):
+        content = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
+        (tmp_path / "f").write_bytes(content)
+        assert files.sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
+
+
+def test_what_can_be_read(folder):
+    """A pipe or a device is not waited for."""
+    files.check_readable(str(folder / "file"), "--some_flag")
+    os.mkfifo(folder / "pipe")
+    for name, message in (
+        ("none", "cannot be read: No such file or directory"),
+        ("", "is a folder, not a file"),
+        ("pipe", "is not a regular file"),
+        (os.devnull, "is not a regular file"),
+    ):
+        path = os.path.join(folder, name)
+        with pytest.raises(UserError, match=f"^--some_flag {path} {message}$"):
+            files.check_readable(path, "--some_flag")
+        for read in (files.content_of, files.read_bytes) if "regular" in message else ():
+            with pytest.raises(UserError, match=f"^{path} {message}$"):
+                read(path)
+    # Nor replaced.
+    with pytest.raises(UserError, match="pipe is not a regular file"):
+        files.write_json(str(folder / "pipe"), {})
+    assert (folder / "pipe").is_fifo() and sorted(os.listdir(folder)) == ["file", "pipe"]
+
+
+def test_folders_that_can_be_written(folder):
+    """They are made and stay as they are."""
+    for name in ("", "new", "new/deep/er"):
+        files.make_writable_folder(str(folder / name), "--output_dir")
+        assert (folder / name).is_dir()
+    for path in (folder / "file", folder / "file/below", "/proc/self"):
+        with pytest.raises(UserError, match=f"^--output_dir {path} cannot be written: "):
+            files.make_writable_folder(str(path), "--output_dir")
+    assert sorted(os.listdir(folder)) == ["file", "new"]
+    assert os.listdir(folder / "new") == ["deep"] and not os.listdir(folder / "new/deep/er")
+
+
+def test_a_folder_is_there_when_it_is_whole(folder):
+    with files.temporary_folder(str(folder / "new")) as name:
+        with open(os.path.join(name, "file"), "w") as file:
+            file.write("whole")
+        assert not (folder / "new").exists()
+    assert (folder / "new" / "file").read_text() == "whole"
+    assert os.stat(folder / "new").st_mode == os.stat(folder).st_mode
+    with pytest.raises(KeyError), files.temporary_folder(str(folder / "other")):
+        raise KeyError
+    for name, fault in (("new", "is there already"), ("file/below", "cannot be written")):
+        with pytest.raises(UserError, match=fault), files.temporary_folder(str(folder / name)):
+            pass
+    assert sorted(path.name for path in folder.iterdir()) == ["file", "new"]

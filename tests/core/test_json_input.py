@@ -1,0 +1,73 @@
+"""JSON that people have made, with its faults, and JSON that every parser takes."""
+
+import io
+import json
+import math
+import os
+import sys
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.core.json_input import read_json
+from albert.core.json_output import print_json
+
+
+def write(folder, content):
+    path = folder / "file.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not JSON: Expecting value: line 1 column 1"),
+        ("[1,\n2 3]", "is not JSON: Expecting ',' delimiter: line 2 column 3"),
+        (b'["\xff"]', "is not UTF-8: byte 2"),
+        ("9" * 9999, "is not JSON: Exceeds the limit"),
+        *((mark * 100_000, "is not JSON that can be read: nested too") for mark in ("[", '{"a":')),
+    ],
+)
+def test_a_fault_is_one_line_that_names_the_file(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(UserError) as caught:
+        read_json(path, "the file")
+    assert str(caught.value).startswith(f"the file {path} {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    """A pipe is not waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    for name, reason in (("none", "cannot be read: No such file"), ("pipe", "is not a regular fi")):
+        with pytest.raises(UserError, match=f"the file .*{name} {reason}"):
+            read_json(str(tmp_path / name), "the file")
+
+
+def test_what_is_read(tmp_path):
+    """A byte order mark does not count; objects may be of another kind."""
+    for encoding in ("utf-8", "utf-8-sig"):
+        assert read_json(write(tmp_path, '{"ä": [1]}'.encode(encoding)), "file") == {"ä": [1]}
+    path = write(tmp_path, '{"a": 1, "a": 2}')
+    assert read_json(path, "file", list) == [("a", 1), ("a", 2)]
+
+    def refuse(pairs):
+        raise UserError("no objects")
+
+    with pytest.raises(UserError, match="^no objects$"):
+        read_json(path, "file", refuse)
+
+
+VALUE = {"é\udceb": [math.nan, -math.inf, 0.5, 3, True, None, ("half \ud83d", "\ud83d\ude00")]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_what_json_has_not_is_replaced_where_it_is_printed(monkeypatch, encoding):
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding))
+    print_json(VALUE)
+    text = output.getvalue().decode(encoding)
+    assert ("é" in text) == (encoding == "utf-8")
+    replaced = {"é\ufffd": [None, None, 0.5, 3, True, None, ["half \ufffd", "\U0001f600"]]}
+    assert json.loads(text) == replaced

@@ -1,0 +1,175 @@
+"""A lock between processes."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+
+from albert.core import locks
+from albert.core.errors import UserError
+from tests.helpers.running import exit_code_of_child
+
+
+class Holder:
+    """A process that has a lock when this is made, until it is told to end."""
+
+    def __init__(self, take: Callable[[], object]):
+        is_held, self._end = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                held = take()
+                os.write(is_held[1], b"x")
+                os.read(self._end[0], 1)
+                del held
+                locks.release_held()
+                os._exit(0)
+            finally:
+                os._exit(3)
+        os.close(is_held[1])
+        assert os.read(is_held[0], 1) == b"x"
+
+    def tell_to_end(self, *_) -> None:
+        os.write(self._end[1], b"x")
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        self.exit_code()
+
+    def exit_code(self) -> int:
+        """When it has ended; negative for a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "file")
+
+
+@pytest.fixture
+def hold(path):
+    """Takes the lock until the end of the process or the test."""
+    yield lambda: locks.hold(path, "--output_dir out")
+    locks.release_held()
+
+
+@pytest.fixture
+def enter(path):
+    """Takes the lock as in a block that goes on while the result is there."""
+    return lambda: [block := locks.one_at_a_time(path), block.__enter__()]
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Processes are taken for dead after a second."""
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
+
+
+@pytest.fixture
+def never(monkeypatch):
+    """Processes are not taken for dead, however long they do nothing."""
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
+
+
+def test_waits_for_the_holder(path, enter, never, monkeypatch):
+    holder = Holder(enter)
+    # In place of a line of the log, when this process begins to wait.
+    monkeypatch.setattr(locks.LOG, "info", holder.tell_to_end)
+    with locks.one_at_a_time(path) as waited:
+        assert waited
+    assert holder.exit_code() == 0
+    assert not os.path.exists(path + ".lock")
+
+
+def test_the_lock_of_a_killed_holder(path, enter, never):
+    """At once, on the same host: its process is no more."""
+
+    def take_and_release(path):
+        with locks.one_at_a_time(path):
+            pass
+
+    for end in (locks.remove_abandoned, take_and_release):
+        holder = Holder(enter)
+        locks.remove_abandoned(path)
+        assert os.path.exists(path + ".lock")
+        holder.kill()
+        end(path)
+        assert not os.path.exists(path + ".lock")
+
+
+def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
+    """Its process cannot be looked for."""
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: "another-host")
+        Holder(enter).kill()
+    with locks.one_at_a_time(path) as waited:
+        assert waited
+
+
+def test_of_a_block(path):
+    """Others go by what is in the file: it expires in half a minute. An error releases it."""
+    with pytest.raises(KeyError), locks.one_at_a_time(path):
+        with open(path + ".lock", encoding="utf-8") as file:
+            (seconds,) = (line for line in file if line.startswith("duration="))
+        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
+        raise KeyError
+    with locks.one_at_a_time(path) as waited:
+        assert not waited
+    below = os.path.join(__file__, "x")
+    with pytest.raises(UserError, match="cannot be written"), locks.one_at_a_time(below):
+        pass
+    with pytest.raises(UserError, match="cannot be written"):
+        locks.hold(below, "--output_dir out")
+
+
+class TestHold:
+    def test_waits_for_the_holder_and_names_it(self, path, hold, never, monkeypatch):
+        """Not for ever."""
+        holder, lines = Holder(hold), []
+        where = f"in use by process {holder.pid} on {socket.gethostname()}; "
+        with monkeypatch.context() as patch, pytest.raises(UserError) as caught:
+            patch.setattr(locks, "_WAIT_SECONDS", 0.1)
+            hold()
+        assert str(caught.value) == (
+            f"--output_dir out is still {where}run the same command again when that has ended, or "
+            "give another folder"
+        )
+        assert caught.value.exit_code == 1 and os.path.exists(path + ".lock")
+
+        def waiting(line, *values):
+            lines.append(line % values)
+            holder.tell_to_end()
+
+        monkeypatch.setattr(locks.LOG, "info", waiting)
+        hold()
+        assert holder.exit_code() == 0
+        assert lines == [f"--output_dir out is {where}waiting up to 300 s for its end"]
+        locks.release_held()
+        assert not os.path.exists(path + ".lock")
+
+    def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, monkeypatch):
+        Holder(hold).kill()
+        monkeypatch.setattr(locks.LOG, "info", pytest.fail)
+        hold()
+
+    def test_processes_that_are_forked_do_not_change_it(self, path, hold, soon):
+        hold()
+        before = os.stat(path + ".lock").st_mtime_ns
+        assert exit_code_of_child(locks.release_held) == 0
+        deadline = time.monotonic() + 60
+        while os.stat(path + ".lock").st_mtime_ns == before:
+            assert time.monotonic() < deadline, "it is not refreshed any more"
+            time.sleep(0.01)
+
+    def test_a_holder_that_was_paused_ends_if_another_has_it_now(self, path, hold, soon):
+        """So that it does not write beside the other."""
+        holder = Holder(hold)
+        os.kill(holder.pid, signal.SIGSTOP)
+        hold()
+        os.kill(holder.pid, signal.SIGCONT)
+        assert holder.exit_code() == 1
+        assert os.path.exists(path + ".lock")

@@ -1,0 +1,166 @@
+"""How signals end a process: a small one of its own, without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from signal import SIGHUP, SIGINT, SIGTERM, SIGUSR1
+
+import pytest
+
+from tests.helpers.forking import LONGEST, ROOT
+
+# What each program begins with; it says how far it is, and waits for the test's word or a signal.
+BEGINNING = """
+import ctypes, math, os, signal, sys, threading, time
+from albert.core import signals
+sys.argv[0] = "program.py"
+say = lambda *words: print(*words, flush=True)
+def wait(is_over=lambda: False):
+    while not is_over():
+        time.sleep(0.01)
+def hang():
+    # In one call that no signal interrupts.
+    lock = ctypes.create_string_buffer(64)
+    ctypes.CDLL(None).pthread_mutex_lock(lock)
+    threading.Timer(0.3, say, ["ready"]).start()
+    ctypes.CDLL(None).pthread_mutex_lock(lock)
+signals.install(resumes=True)
+"""
+CATCHING = """
+signals.raise_stopped()
+try:
+    {}
+except signals.Stopped as e:
+    say(e, e.exit_code)
+finally:
+    say("cleaned up")
+"""
+TAKEN_UP = """
+class Timer(threading.Timer):
+    def start(self):
+        timers.append(self)
+timers, threading.Timer = [], Timer
+signals.raise_stopped()
+signals.note(1.0)
+say("ready")
+wait(lambda: timers)
+signals.take_up()
+timers[0].function(*timers[0].args)
+say("saved", signals.noted())
+"""
+TWO = """
+signals._SAME_SECONDS = {}
+signals.raise_stopped()
+signals.note(math.inf)
+say("ready")
+wait(signals.noted)
+say("noted")
+sys.stdin.readline()
+wait(lambda: signals._SAME_SECONDS)
+say("went on", signals.noted())
+"""
+FORKING = """
+child = os.fork()
+child or wait()
+say("ready")
+sys.stdin.readline()
+os.kill(child, signal.SIGTERM)
+say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), signals.noted())
+"""
+
+
+def stopped_by(number: signal.Signals, code: int) -> tuple[int, str, str]:
+    return code, "", f"program.py: stopped by {number.name}; the same command resumes\n"
+
+
+CAUGHT = 0, "stopped by SIGTERM; the same command resumes 143\ncleaned up\n", ""
+# What a program does, the signals it gets, its exit code and what it prints.
+CASES = {
+    **{
+        f"{number.name} before it can clean up": ("say('ready'); wait()", [number], expected)
+        for number, expected in (
+            (SIGTERM, stopped_by(SIGTERM, 143)),
+            (SIGINT, stopped_by(SIGINT, 130)),
+            (SIGHUP, stopped_by(SIGHUP, 129)),
+            (SIGUSR1, stopped_by(SIGUSR1, 143)),
+        )
+    },
+    "it cannot resume, and does not say so": (
+        "signals._state.resumes = False; signals.install(); say('ready'); wait()",
+        [SIGINT],
+        (130, "", "program.py: stopped by SIGINT\n"),
+    ),
+    "the main thread cleans up": (CATCHING.format("say('ready'); wait()"), [SIGTERM], CAUGHT),
+    "the main thread does not come back": (
+        "signals._CLEAN_UP_SECONDS = 0.1" + CATCHING.format("hang()"),
+        [SIGTERM],
+        stopped_by(SIGTERM, 143),
+    ),
+    "noted and taken up, and then ending takes its time": (
+        TAKEN_UP,
+        [SIGINT],
+        (0, "saved 2\n", ""),
+    ),
+    "noted and not taken up in time": (
+        "signals.raise_stopped(); signals.note(0.1); say('ready'); wait()",
+        [SIGTERM],
+        stopped_by(SIGTERM, 143),
+    ),
+    "noted and not taken up until the end": (
+        CATCHING.format(
+            "signals.note(math.inf); say('ready'); wait(signals.noted); signals.raise_stopped()"
+        ),
+        [SIGTERM],
+        CAUGHT,
+    ),
+    "the second one ends it at once": (TWO.format(0), [SIGTERM, SIGINT], stopped_by(SIGINT, 130)),
+    "the second one is the first, passed on once more": (
+        TWO.format(1000),
+        [SIGTERM, SIGINT],
+        (0, "went on 15\n", ""),
+    ),
+    "forked processes end as by default": (FORKING, [], (0, "-15 None\n", "")),
+}
+
+
+def end(program: str, numbers: list[int], **options) -> tuple[int, str, str]:
+    """Runs a program that gets signals, each once the one before has arrived, and at last the
+    test's word; returns the exit code and what was printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", BEGINNING + program],
+        cwd=ROOT,
+        **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
+        text=True,
+        **options,
+    )
+    for word, number in zip(("ready\n", "noted\n"), numbers or [None], strict=False):
+        assert process.stdout.readline() == word, process.stderr.read()
+        if number:
+            process.send_signal(number)
+    out, err = process.communicate("go on\n", timeout=LONGEST)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_program(case):
+    program, numbers, expected = CASES[case]
+    assert end(program, numbers) == expected
+
+
+def test_a_hang_up_that_is_to_be_survived():
+    program = "say('ready'); sys.stdin.readline(); say('went on')"
+    found = end(program, [SIGHUP], preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_IGN))
+    assert found == (0, "went on\n", "")
+
+
+def test_what_only_imports_the_package_deals_with_signals_itself(tmp_path):
+    script = tmp_path / "run_mine.py"
+    script.write_text(
+        "import signal, runtime; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

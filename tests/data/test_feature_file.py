@@ -1,0 +1,84 @@
+"""Feature files of any task: examples to numbered records and a companion.
+
+How they are found again, and files of others: `tests/squad/test_feature_files.py`.
+"""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.data.cached_file import CachedFile
+from albert.data.feature_file import Chunk, FeatureSource, sha256_of_input
+from albert.data.tf_example import serialize
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+
+SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
+
+
+def record_of(number: int) -> bytes:
+    return serialize({"x": [number]})
+
+
+class Letters(FeatureSource):
+    """Every letter of a text becomes one record, a capital one two of them."""
+
+    name, spec, trims, chunk = "training", SPEC, True, 3
+
+    def __init__(self, text, folder, workers=1):
+        self.text, self.workers = text, workers
+        numbers, more = ("num_examples", "num_features"), [str(folder / "more")]
+        self.cached = CachedFile(str(folder / "records"), {"text": text}, more, numbers)
+
+    def read(self):
+        return self.text.replace("-", ""), {"it is a dash": self.text.count("-")}
+
+    def convert(self, examples, start):
+        records = [record_of(0) for letter in examples for _ in range(1 + letter.isupper())]
+        return Chunk(len(examples), records, (start, examples))
+
+    def numbered(self, record, number):
+        return record_of(number)
+
+    def write_companion(self, path, parts):
+        with open(path, "w") as file:
+            file.write(repr(parts))
+
+    count_foreign = None
+
+    def source_of(self, file):
+        return f"of {file.num_examples}"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_records_and_companion_are_in_order(tmp_path, log, workers):
+    """And described before they are made."""
+    source = Letters("abC-dEfg", tmp_path, workers)
+    expected = [("training examples", 7), ("left out", "1: it is a dash")]
+    assert list(source.describe()) == [*expected, ("training features", "to be made")]
+    assert source.num_examples() == 7 and list(tmp_path.iterdir()) == []
+    file = source.made()
+    assert list(source.describe()) == [*expected, ("training features", "reused")]
+    assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.made_elsewhere
+    records = list(tf.io.tf_record_iterator(str(tmp_path / "records")))
+    assert records == list(map(record_of, range(9)))
+    assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
+    lines = log()
+    assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in lines)
+    assert f"{tmp_path / 'records'}: 9 features of 7 examples" in lines
+
+
+def test_prepared_data(tmp_path, monkeypatch):
+    """What scores need is for rank 0 alone."""
+    data = Letters("abC", tmp_path).prepared()
+    assert data.files == [str(tmp_path / "records")]
+    assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
+    assert (data.num_examples, data.num_records) == (3, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(collectives, "_worker", Worker(1, 2))
+        again = Letters("abC", tmp_path).prepared()
+    assert again.source is None and again.content == data.content
+    other = Letters("abD", tmp_path).prepared()
+    assert other.num_records == 4 and data.snapshot != other.snapshot
+    with pytest.raises(UserError, match=f"^SQuAD file {tmp_path} cannot be read: Is a directory"):
+        sha256_of_input(str(tmp_path), "SQuAD file ")

@@ -1,0 +1,104 @@
+"""Work in processes: order, errors, and what a dead worker leaves."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.data import process_pool
+from albert.data.process_pool import ordered_map
+from tests.helpers.forking import ROOT
+from tests.helpers.running import exit_code_of_child, run_text
+
+# Prints the ids of two worker processes, which then have nothing to do or are at work.
+WORK = """
+import os, time
+from albert.data.process_pool import ordered_map
+def work(task):
+    time.sleep(1000 if task > 3 else 0.1)
+    return os.getpid()
+results = ordered_map(work, range(6 if {busy} else 4), 2)
+print(*{{next(results) for _ in range(4)}}, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_are_in_order(workers):
+    factor = 7
+
+    def slow_first(task):
+        time.sleep(0.02 if task == 0 else 0)
+        return task * factor
+
+    for tasks in (0, 1, 20):
+        results = list(ordered_map(slow_first, range(tasks), workers))
+        assert results == [7 * task for task in range(tasks)]
+
+
+def test_what_the_parent_no_longer_needs_is_not_ended_by_its_workers(tmp_path):
+    """An open session of TensorFlow that is collected in a forked process ends that process."""
+    text = """
+import gc, os
+from albert.data.process_pool import ordered_map
+class Session:
+    def __del__(self):
+        print("ended by", "the parent" if os.getpid() == parent else "a worker", flush=True)
+parent, session = os.getpid(), Session()
+session.itself = session
+del session
+list(ordered_map(lambda task: gc.collect(), range(2), 2))
+gc.collect()
+"""
+    assert run_text(tmp_path, text).stdout == "ended by the parent\n"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_errors_arrive(workers):
+    def fail_at_three(task):
+        if task == 3:
+            raise UserError("three is no good")
+        return task
+
+    results = ordered_map(fail_at_three, range(6), workers)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(UserError, match="three is no good"):
+        next(results)
+
+
+def test_a_dead_worker_is_an_error_in_one_line():
+    with pytest.raises(UserError, match="worker process died.*--preprocess_workers=1"):
+        list(ordered_map(lambda task: os.kill(os.getpid(), 9), range(4), 2))
+
+
+def test_results_that_wait_are_bounded(tmp_path):
+    """Of many tasks only a few are ahead of what was taken."""
+    results = ordered_map(lambda task: (tmp_path / str(task)).touch(), range(500), 2)
+    for taken, _ in zip(range(1, 100), results, strict=False):
+        assert len(list(tmp_path.iterdir())) < taken + 20
+    results.close()
+
+
+@pytest.mark.parametrize(("number", "busy"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+def test_workers_end_with_the_process_that_started_them(number, busy):
+    """However it ends; else they would hold their memory, and its output open, for ever."""
+    command = [sys.executable, "-c", WORK.format(busy=busy)]
+    parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    folders = [pathlib.Path("/proc") / pid for pid in parent.stdout.readline().split()]
+    assert len(folders) == 2 and all(folder.exists() for folder in folders)
+    parent.send_signal(number)
+    parent.communicate(timeout=10)  # which waits for the end of everybody's output
+    assert parent.returncode == -number
+    deadline = time.monotonic() + 10
+    while any(folder.exists() for folder in folders):
+        assert time.monotonic() < deadline, "workers are left behind"
+        time.sleep(0.02)
+
+
+def test_a_worker_whose_parent_is_gone_already_ends():
+    assert exit_code_of_child(lambda: process_pool._begin(parent=os.getpid())) == 1

@@ -1,0 +1,147 @@
+"""Random access to records. Batches of them: `test_batches.py`."""
+
+import mmap
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import estimators
+from albert.core.errors import UserError
+from albert.data.records import RecordFile, parsed_batches, reading_records, sequence_lengths
+from albert.data.tf_example import serialize
+from albert.optimizers import graph_keys
+from albert.training.loop import TrainingPlan, make_estimator, train
+from albert.training.prediction import Predictor
+from tests.helpers.files import write_records
+
+
+def test_lengths_of_sequences(tmp_path):
+    """Of every record, of all files; what is behind the last token is padding, holes are not."""
+    rng = np.random.default_rng(3)
+    masks = rng.integers(0, 2, (60, 2, 8)) * (np.arange(8) < rng.integers(0, 9, (60, 2, 1)))
+    records = [serialize({"input_mask": mask.ravel().tolist()}) for mask in masks]
+    files = {"a": records[:25], "b": records[25:]}
+    paths = [write_records(tmp_path / name, part) for name, part in files.items()]
+    expected = [["".join(map(str, row)).rstrip("0") for row in mask] for mask in masks]
+    spec = {"input_mask": tf.io.FixedLenFeature([2, 8], tf.int64)}
+    found = sequence_lengths(paths, spec)
+    assert found.tolist() == [list(map(len, rows)) for rows in expected]
+    assert found.min() == 0 and found.max() == 8
+
+
+class TestRecordFile:
+    def test_random_access_gives_what_reading_in_order_gives(self, tmp_path):
+        """Of several files, an empty one among them, as of one; of many lengths."""
+        rng = np.random.default_rng(1)
+        records = [rng.bytes(length) for length in (5, 0, 1, 300, 70000, 12, 16, *range(2, 30))]
+        files = {"a": records[:3], "empty": [], "b": records[3:]}
+        paths = [write_records(tmp_path / name, part) for name, part in files.items()]
+        file = RecordFile(paths)
+        assert len(file) == len(records)
+        order = rng.integers(0, len(records), 200)
+        assert file.read(order) == [records[i] for i in order]
+        assert len(RecordFile([paths[1]])) == len(RecordFile([])) == 0
+
+    def test_truncated_anywhere(self, tmp_path):
+        path = write_records(tmp_path / "f", [b"four", b"", b"a longer one"])
+        content = (tmp_path / "f").read_bytes()
+        whole = {0: 0, 20: 1, 36: 2, len(content): 3}  # lengths at which a record ends
+        for length in range(len(content) + 1):
+            (tmp_path / "f").write_bytes(content[:length])
+            if length in whole:
+                assert len(RecordFile([path])) == whole[length]
+            else:
+                last = max(n for end, n in whole.items() if end <= length)
+                with pytest.raises(UserError, match=f"f ends inside record {last};"):
+                    RecordFile([path])
+
+    def test_file_of_something_else_or_none(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="/f"):
+            RecordFile([str(tmp_path / "f")])
+        for content in (b"\xff" * 40, b"plain text, and not a short one" * 9):
+            (tmp_path / "f").write_bytes(content)
+            with pytest.raises(UserError, match="ends inside record 0"):
+                RecordFile([str(tmp_path / "f")])
+
+
+def flip(path, position, bit=0):
+    """Changes a bit of a file in place; its size and times stay."""
+    before = os.stat(path)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        content[position] ^= 1 << bit
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+class TestDamage:
+    """Every byte counts: that of a length, of a content, and of the checksum of each."""
+
+    @pytest.fixture
+    def paths(self, tmp_path):
+        """Two files of three records each, the first of them with contents of 4, 0 and 9 bytes."""
+        contents = [b"four", b"", b"nine byte"]
+        return [write_records(tmp_path / name, contents) for name in "ab"]
+
+    def test_any_byte_before_it_is_opened(self, paths):
+        for position in range(61):
+            flip(paths[1], position, bit=position % 8)
+            number = sum(end <= position for end in (20, 36))
+            reason = rf"(: record {number} is damaged|ends inside record {number};)"
+            with pytest.raises(UserError, match=paths[1] + ".*" + reason):
+                RecordFile(paths).read(range(6))
+            flip(paths[1], position, bit=position % 8)
+        assert len(RecordFile(paths).read(range(6))) == 6
+
+    def test_a_byte_that_changes_after_it_was_opened(self, paths):
+        file = RecordFile(paths)
+        assert file.read([4, 5]) == [b"", b"nine byte"]
+        flip(paths[1], 36 + 12 + 8)
+        assert file.read([2, 4]) == [b"nine byte", b""]
+        message = f"^{paths[1]}: record 2 is damaged, by its checksum; make the file anew$"
+        with pytest.raises(UserError, match=message):
+            file.read([0, 5])
+
+    def test_other_errors_of_tensorflow_stay_what_they_are(self):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="^of a model$"), reading_records():
+            raise tf.errors.InvalidArgumentError(None, None, "of a model")
+
+
+def linear_model_fn(features, labels, mode, params):
+    """One weight, in the form that the runtime trains and predicts with."""
+    weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+    step = tf.train.get_or_create_global_step()
+    outputs = weight * tf.cast(features["x"], tf.float32)
+    loss = tf.reduce_sum(outputs)
+    for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
+        tf.add_to_collection(key, loss)
+    update = tf.group(tf.assign_add(weight, 1.0), tf.assign_add(step, 1))
+    return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update)
+
+
+def test_damage_while_a_run_is_on(tmp_path, capfd):
+    """In training and in prediction, after the file was opened: TensorFlow's error is turned back
+    into the same one."""
+    path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
+    spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
+    estimator = make_estimator(linear_model_fn, str(tmp_path / "out"), 1, False)
+
+    def input_fn(damage):
+        batches = parsed_batches([path], spec, 1, shuffle_seed=None)
+        if damage:
+            flip(path, os.path.getsize(path) - 5)
+        return batches
+
+    plan = TrainingPlan(1, 1, 1, 1000, 1000, 1000)
+    train(estimator, lambda: input_fn(False), plan)
+    message = f"^{path}: record 99 is damaged, by its checksum; make the file anew$"
+    with pytest.raises(UserError, match=message):
+        train(estimator, lambda: input_fn(True), plan._replace(num_steps=101))
+    flip(path, os.path.getsize(path) - 5)
+    predictor = Predictor(estimator, lambda: input_fn(True), 1, 100)
+    with pytest.raises(UserError, match=message):
+        predictor.outputs(str(tmp_path / "out" / "model.ckpt-1"))
+    # TensorFlow crashes if a process that is forked later collects an open session.
+    predictor.close()
+    # TensorFlow's core writes past Python.
+    assert "Traceback" not in capfd.readouterr().err

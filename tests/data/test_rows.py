@@ -1,0 +1,87 @@
+"""Rows of TSV and JSON lines: what counts as text, and where a fault is."""
+
+import os
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.data.rows import read_json_lines, read_tsv, read_tsv_records
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content):
+        (tmp_path / "file.tsv").write_bytes(content)
+        return str(tmp_path / "file.tsv")
+
+    return write
+
+
+SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        # Quotation marks are characters.
+        ('1\t"an open one\t""two"" \'\n', [["1", '"an open one', '""two"" \'']]),
+        # Line ends and a byte order mark; Python's splitlines() knows a dozen more.
+        ("\ufeffé\tb\r\nc\td", [["é", "b"], ["c", "d"]]),
+        *((f"é\tb{end}c\td{end}{end}", [["é", "b"], ["c", "d"]]) for end in ("\n", "\r\n")),
+        (f"{SEPARATORS}\t1\n", [[SEPARATORS, "1"]]),
+        ("a\t\t\tb\n\tc\t\n", [["a", "", "", "b"], ["", "c", ""]]),
+        *((text, []) for text in ("", "\n\r\n", "\ufeff")),
+        ("a\n\nb\n", [["a"], [""], ["b"]]),
+    ],
+)
+def test_columns(write, content, rows):
+    """Empty lines count, but for those at the end."""
+    found = [(place.line, row) for place, row in read_tsv(write(content.encode()))]
+    assert found == list(enumerate(rows, start=1))
+    assert rows or list(read_tsv_records(write(content.encode()))) == []
+
+
+def test_not_utf8_names_line_and_byte(write):
+    path = write("ok\tü\n".encode() + "fü\tb\n".encode("latin-1"))
+    with pytest.raises(UserError, match=r"file\.tsv, line 2: byte 2 .*not UTF-8"):
+        list(read_tsv(path))
+
+
+@pytest.mark.parametrize("reader", [read_tsv, read_tsv_records, read_json_lines])
+def test_a_file_that_cannot_be_read(tmp_path, reader):
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in (
+        ("missing", "missing cannot be read: No such file"),
+        ("", "cannot be read: Is a directory"),
+        ("pipe", "pipe is not a regular file"),
+    ):
+        with pytest.raises(UserError, match=message):
+            list(reader(str(tmp_path / name)))
+
+
+def test_records(write):
+    def listed(records):
+        return [(place.line, record) for place, record in records]
+
+    found = listed(read_tsv_records(write(b"label\ttext_a\nyes\ta b\nno\t\n")))
+    assert found == [(2, {"label": "yes", "text_a": "a b"}), (3, {"label": "no", "text_a": ""})]
+    path = write(b'{"text_a": "a\\tb"}\r\n{"text_a": "c", "label": 1}')
+    found = listed(read_json_lines(path))
+    assert found == [(1, {"text_a": "a\tb"}), (2, {"text_a": "c", "label": 1})]
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "message"),
+    [
+        (read_tsv_records, b"label\ttext_a\nno\ta\nyes\n", "line 3: 1 columns, .* has 2"),
+        (read_tsv_records, b"label\ttext_a\nno\ta\nyes\ta\tb\n", "line 3: 3 columns, .* has 2"),
+        (read_json_lines, b"[" * 200_000, "line 1 is not JSON.*: nested too deeply"),
+        *(
+            (read_json_lines, b"{}\n" + line + b"\n{}", "line 2(: no| is not) JSON")
+            for line in (b"{", b"[1]", b"text", b"")
+        ),
+    ],
+)
+def test_records_that_are_none(write, reader, content, message):
+    with pytest.raises(UserError, match=message):
+        list(reader(write(content)))

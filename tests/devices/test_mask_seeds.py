@@ -1,0 +1,122 @@
+"""What a dropout mask depends on, and what it does not."""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert import optimization
+from albert.devices import mask_seeds, ops
+
+SHAPE = (100, 100)
+
+
+def draw(build, seed=1, step=0):
+    """What `build` returns, run at a step in a graph of its own with a seed."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(seed)
+        global_step = tf.train.get_or_create_global_step()
+        fetches = build()
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        global_step.load(step, session)
+        return session.run(fetches)
+
+
+def mask(place=None):
+    return ops.dropout(tf.ones(SHAPE), 0.5, place)
+
+
+def assert_independent(masks):
+    """Of two masks with a rate of 0.5 half of the elements are the same."""
+    kept = [m != 0 for m in masks]
+    for i, one in enumerate(kept):
+        for other in kept[:i]:
+            assert abs((one == other).mean() - 0.5) < 0.03
+
+
+def test_masks_by_place_seed_and_step():
+    """One place has one mask, so that a layer that is built again draws what it drew."""
+    first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")], 1, 10**9)
+    np.testing.assert_array_equal(first, again)
+    places = [(seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)]
+    masks = {place: draw(lambda: mask("a"), *place) for place in places}
+    np.testing.assert_array_equal(masks[1, 10**9], first)
+    assert_independent([other, *masks.values()])
+
+
+def test_operations_elsewhere_change_nothing():
+    def after_others():
+        tf.get_variable("w", [3])
+        tf.random.normal([2])
+        with tf.name_scope("layer"), tf.variable_scope("layer"):
+            others = [mask(), mask("other")]
+        with tf.name_scope("layer"):
+            return [mask("a"), mask(), *others]
+
+    named, unnamed = draw(lambda: [mask("a"), mask()])
+    also_named, also_unnamed, *others = draw(after_others)
+    np.testing.assert_array_equal(named, also_named)
+    np.testing.assert_array_equal(unnamed, also_unnamed)
+    assert_independent([named, unnamed, *others])
+
+
+def test_places_and_their_numbers():
+    """By the variable scope where they have no name. Numbers stay: checkpoints outlive versions of
+    the program, and a resumed run is to draw what it would."""
+    with tf.Graph().as_default():
+        numbers = [mask_seeds.number_of(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
+    assert numbers == [1087620361, 967273114, 1508609807]
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        for scope in ("head", "head", "tail"):
+            with tf.variable_scope(scope), tf.name_scope("anything"):
+                mask()
+        mask()
+        assert graph.get_collection(mask_seeds.PLACES) == [
+            *("head/dropout_0", "head/dropout_1", "tail/dropout_0", "/dropout_0")
+        ]
+
+
+def test_batches_of_a_step_have_masks_of_their_own():
+    """And a run that begins at the second step has those of that step."""
+    runs = 3
+
+    def masks_from(step, count):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(1)
+            weights = tf.get_variable("w", initializer=tf.ones(SHAPE))
+            dropped = ops.dropout(tf.ones(SHAPE), 0.5, "a")
+            options = optimization.OptimizerOptions(0.1, 10, gradient_accumulation_steps=runs)
+            train_op = optimization.training_op(tf.reduce_sum(weights * dropped), options)
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            tf.train.get_global_step().load(step, session)
+            return [session.run([dropped, train_op])[0] for _ in range(count)]
+
+    masks = masks_from(0, 2 * runs)
+    assert_independent(masks)
+    np.testing.assert_array_equal(masks[runs:], masks_from(1, runs))
+
+
+def test_a_graph_computes_the_moment_once_and_outside_of_branches():
+    def build():
+        inside = tf.cond(tf.constant(True), lambda: mask("a"), lambda: tf.ones(SHAPE))
+        outside = mask("a")
+        kinds = [op.type for op in tf.get_default_graph().get_operations()]
+        assert kinds.count("FloorMod") == 1
+        return inside, outside
+
+    np.testing.assert_array_equal(*draw(build))
+
+
+def test_a_session_without_local_variables():
+    """As the reference's programs may have; no step of theirs has several batches."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        dropped = mask("a")
+        session.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(dropped), draw(lambda: mask("a")))
+
+
+def test_without_a_seed_every_draw_is_another():
+    with tf.Graph().as_default(), tf.Session() as session:
+        dropped = mask("a")
+        assert_independent([session.run(dropped) for _ in range(3)])
+        assert not tf.global_variables() and not tf.local_variables()

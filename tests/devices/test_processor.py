@@ -1,0 +1,55 @@
+"""What is read of the text in which Linux describes a processor."""
+
+from __future__ import annotations
+
+import pytest
+
+from albert.devices import processor
+
+_BEFORE = "processor\t: 0\nvendor_id\t: Maker\nmodel name\t: {}\nstepping\t: 4\nflags\t\t: fpu sse "
+_AFTER = " sha_ni\nbugs\t\t: amx_bf16\n\n"
+SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
+
+
+@pytest.fixture
+def of_machine(tmp_path):
+    """The processor of a machine whose /proc/cpuinfo says this; None for no such file."""
+
+    def find(cpuinfo: str | None) -> processor.Processor:
+        if cpuinfo is not None:
+            (tmp_path / "proc").mkdir()
+            (tmp_path / "proc/cpuinfo").write_text(cpuinfo)
+        return processor.find(str(tmp_path))
+
+    return find
+
+
+SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has AVX512_BF16"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said", "bfloat16"),
+    [
+        ("avx", "no AVX2", (False, SLOW)),
+        ("avx avx2", "AVX2", (False, SLOW)),
+        # Instructions for integers have names that begin likewise.
+        (f"{SKYLAKE} avx512_vnni amx_int8", "AVX2, AVX-512", (False, SLOW)),
+        (f"{SKYLAKE} avx512_bf16", "AVX2, AVX-512, AVX512_BF16", (True, FAST)),
+        (
+            f"amx_bf16 {SKYLAKE} avx512_bf16 amx_tile",
+            "AVX2, AVX-512, AVX512_BF16, AMX",
+            (True, f"{FAST} and AMX"),
+        ),
+    ],
+)
+def test_instructions(of_machine, flags, said, bfloat16):
+    found = of_machine((_BEFORE.format("EPYC") + flags + _AFTER) * 2)
+    assert str(found) == f"EPYC ({said})"
+    assert found.bfloat16() == bfloat16
+
+
+@pytest.mark.parametrize("arm", [None, "processor\t: 0\nFeatures\t: fp bf16\nCPU part\t: 0xd40\n"])
+def test_what_is_not_known(of_machine, arm):
+    found = of_machine(arm)
+    assert str(found) == "unknown (instructions not known)"
+    assert found.bfloat16() == (None, "")

@@ -1,0 +1,84 @@
+"""How many cores a worker has for itself, and what is made of it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from albert.devices import threads
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Makes a machine of some cores on which this process is bound to some, with files."""
+
+    def make(cores: int, bound: int, **files: str) -> str:
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(bound)))
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        return str(tmp_path)
+
+    return make
+
+
+GROUP = "sys/fs/cgroup/jobs/mine"
+V2 = {"proc/self/cgroup": "0::/jobs/mine\n"}
+V1 = {
+    "proc/self/cgroup": "5:cpu,cpuacct:/mine\n4:cpuset:/mine\n",
+    "sys/fs/cgroup/cpu/mine/cpu.cfs_period_us": "100000\n",
+    "sys/fs/cgroup/cpuset/mine/cpuset.effective_cpus": "0-31",
+}
+
+
+@pytest.mark.parametrize(
+    ("cores", "bound", "files", "workers", "count"),
+    [
+        (64, 64, V2, 1, 64),
+        (64, 64, V2, 8, 8),
+        # The launcher has bound each to cores of its own, or all of a socket to those of it.
+        (64, 8, V2, 8, 8),
+        (64, 32, V2, 8, 8),
+        (64, 1, V2, 8, 1),
+        # More workers than cores.
+        (2, 2, V2, 3, 1),
+        (64, 64, {**V2, f"{GROUP}/cpu.max": "400000 100000"}, 1, 4),
+        (64, 64, {**V2, "sys/fs/cgroup/jobs/cpu.max": "350000 100000"}, 2, 1),
+        (64, 64, {**V2, f"{GROUP}/cpu.max": "max 100000"}, 2, 32),
+        # A container with cores of its own.
+        (64, 8, {**V2, f"{GROUP}/cpuset.cpus.effective": "0-3,8-11\n"}, 2, 4),
+        (64, 3, {**V2, f"{GROUP}/cpuset.cpus.effective": "1,3,5\n"}, 1, 3),
+        (64, 64, {**V2, f"{GROUP}/cpuset.cpus.effective": "\n"}, 1, 64),
+        # Version 1, with a quota and without.
+        (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "600000"}, 2, 3),
+        (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "-1"}, 2, 16),
+    ],
+)
+def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
+    assert threads.count_cores(workers, machine(cores, bound, **files)) == count
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "end"),
+    [
+        # What the user has set stays.
+        ({}, ["4", "4", "4"], ""),
+        ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
+    ],
+)
+def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, log, given, expected, end):
+    """Of two workers on a host of eight cores."""
+    monkeypatch.setattr(collectives, "_worker", Worker(1, 2, 1, 2, "mpirun"))
+    monkeypatch.setattr(threads, "count_cores", lambda workers: 8 // workers)
+    for name in threads.VARIABLES:
+        monkeypatch.setenv(name, given.get(name, ""))
+        if name not in given:
+            monkeypatch.delenv(name)
+    threads.limit()
+    assert [os.environ[name] for name in threads.VARIABLES] == expected
+    assert log() == [f"Threads: 4, a share of the host's cores for each of 2 workers{end}"]

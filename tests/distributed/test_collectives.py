@@ -1,0 +1,156 @@
+"""Workers: what their launcher tells them, and what they do together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import FlagError, UserError
+from albert.distributed import collectives, launcher
+from albert.distributed.collectives import Worker
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run_as_workers
+from tests.programs import collectives as program_of_workers
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Who this process is by variables of launchers, with all others taken away."""
+    for pattern, names in launcher._LAUNCHERS.values():
+        for name in names:
+            monkeypatch.delenv(pattern.format(name), raising=False)
+
+    def launched(form="{}", **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(form.format(name), value)
+        return launcher._from_environment()
+
+    return launched
+
+
+class TestEnvironment:
+    @pytest.mark.parametrize(
+        ("form", "name"), [("OMPI_COMM_WORLD_{}", "mpirun"), ("HOROVOD_{}", "horovodrun")]
+    )
+    def test_mpi(self, launched, form, name):
+        found = launched(form, RANK="9", SIZE="16", LOCAL_RANK="1", LOCAL_SIZE="8")
+        assert found == Worker(9, 16, 1, 8, name)
+
+    @pytest.mark.parametrize("tasks", ["8", "8(x2)", "8,4"])
+    def test_slurm(self, launched, tasks):
+        of_step = {"STEP_NUM_TASKS": "16", "STEP_TASKS_PER_NODE": tasks}
+        found = launched("SLURM_{}", PROCID="3", LOCALID="3", **of_step)
+        assert found == Worker(3, 16, 3, 8, "srun")
+
+    def test_a_slurm_job_is_no_step_yet(self, launched):
+        """What runs in the batch script itself is one process, however many tasks the job has."""
+        assert launched("SLURM_{}", PROCID="0", LOCALID="0", NTASKS="16") == Worker()
+
+    @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])
+    def test_what_is_no_number(self, launched, rank):
+        """The program ends when the module is imported."""
+        with pytest.raises(SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* no numbers"):
+            launched("OMPI_COMM_WORLD_{}", RANK=rank, SIZE="2", LOCAL_RANK="0", LOCAL_SIZE="2")
+
+    def test_several_processes_without_horovod_are_refused(self, monkeypatch):
+        monkeypatch.setattr(launcher, "started", Worker(1, 2, 1, 2, "mpirun"))
+        with pytest.raises(FlagError, match="mpirun started 2 processes, but --use_horovod is off"):
+            collectives.start(use_horovod=False)
+
+
+@pytest.mark.parametrize(
+    ("facts", "difference"),
+    [
+        (({"a": 1, "b": 2}, {"b": 2, "a": 1}), None),
+        (({"a": 1}, {"a": 2}), "rank 1 on host1 differs from rank 0 on host0 in a (2, not 1)"),
+        (({"a": 1, "b": 2}, {"a": 1}), "in b (None, not 2)"),
+        (({"a": 1}, {"a": 1, "b": 2}), "in b (2, not None)"),
+        (({"a": 1}, {"a": 1}, {"a": 3}), "rank 2 on host2 differs"),
+    ],
+)
+def test_the_first_difference_is_named(monkeypatch, facts, difference):
+    hosts = [[f"host{rank}", found] for rank, found in enumerate(facts)]
+    monkeypatch.setattr(collectives, "gather_json", lambda own: hosts)
+    named = difference and pytest.raises(UserError, match=re.escape(difference))
+    with named or contextlib.nullcontext():
+        collectives.check_alike(facts[0])
+
+
+def test_alone_everything_is_the_worker_itself(launched):
+    assert launched() == Worker(0, 1, 0, 1, None)
+    assert (collectives.rank(), collectives.size()) == (0, 1)
+    assert collectives.is_chief() and collectives.is_first()
+    assert collectives.label() == ""
+    assert collectives.starting_hooks() == []
+    assert collectives.share({"a": 1}) == {"a": 1}
+    arrays = [np.arange(3)]
+    assert collectives.gather(arrays, np.dtype(int)) == [arrays]
+    with tf.Graph().as_default():
+        tensors = [tf.zeros([2]), tf.zeros([3])]
+        assert collectives.mean(tensors, tf.float16) == tensors
+        collectives.connect()
+
+
+def test_groups_are_bounded_and_in_order():
+    with tf.Graph().as_default():
+        tensors = [tf.zeros([n]) for n in (1, 2, 5, 40, 1, 1)]
+        groups = [[t.shape[0] for t in group] for group in collectives.groups(tensors, 4 * 8)]
+    assert groups == [[1, 2, 5], [40], [1, 1]]
+
+
+def test_mean_is_a_scope_of_its_own(monkeypatch):
+    """With the same names on every worker: by them they find each other's vectors."""
+    found = []
+    for rank in range(2):
+        sent = []
+        horovod = types.SimpleNamespace(
+            Average=None, allreduce=lambda vector, op, name, sent=sent: sent.append(name) or vector
+        )
+        monkeypatch.setattr(collectives, "_horovod", horovod)
+        monkeypatch.setattr(collectives, "_worker", Worker(rank, 2, rank, 2, "mpirun"))
+        with tf.Graph().as_default() as graph:
+            given = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
+            before = len(graph.get_operations())
+            collectives.mean(given), collectives.mean(given[:1])
+            found.append(([op.name for op in graph.get_operations()[before:]], sent))
+    made, sent = found[0]
+    assert {name.split("/")[0] for name in made} == {"mean_over_workers", "mean_over_workers_1"}
+    assert sent == ["a_2_and_1_0", "a_2_and_0_0"]
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("mpirun")
+def test_workers_together(tmp_path, monkeypatch):
+    # What is set already stays.
+    monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "7")
+    for name in ("OMPI_MCA_mpi_yield_when_idle", "HOROVOD_CYCLE_TIME"):
+        monkeypatch.delenv(name, raising=False)
+    size, program = 3, str(ROOT / "tests" / "programs" / "collectives.py")
+    result = run_as_workers(size, [sys.executable, program, str(tmp_path)])
+    assert result.returncode == 0, result.stderr
+    given = zip(*(program_of_workers.values_of(rank) for rank in range(size)), strict=True)
+    expected = [np.mean(values, axis=0, dtype=np.float64) for values in given]
+    for rank in range(size):
+        means = np.load(tmp_path / f"{rank}.npz")
+        for name, tolerance in (("one_vector", 1e-6), ("several_vectors", 1e-6), ("float16", 2e-3)):
+            for number, value in enumerate(expected):
+                mean = means[f"{name}_{number}"]
+                assert mean.shape == value.shape
+                np.testing.assert_allclose(mean, value, rtol=0, atol=tolerance)
+        results = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert results["shared"] == [None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000]
+        of_others = [[0, 1], [], [0, 1, 2]], [[100, 101], [], [100, 101, 102, 103]]
+        assert results["gathered"] == [*of_others, []]
+        # The cores are spared where they are those that compute; not so on the last worker.
+        spared = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
+        assert results["spared"] == {
+            "HOROVOD_FUSION_THRESHOLD": "7",
+            **(spared if rank < 2 else {}),
+        }

@@ -1,0 +1,93 @@
+"""Who is named when workers fall silent: by a clock and over sockets that the test holds.
+
+How they connect, a job shows in which one hangs: `tests/test_workers.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import types
+
+import pytest
+
+from albert.distributed import heartbeats
+
+
+class Ended(Exception):
+    """Ends the process, in the test."""
+
+
+@pytest.fixture
+def pairs():
+    """Both ends of connections to two workers."""
+    pairs = [socket.socketpair() for _ in range(2)]
+    yield pairs
+    for end in (end for pair in pairs for end in pair):
+        end.close()
+
+
+@pytest.fixture
+def watch(monkeypatch, pairs):
+    """Watches workers that do something at each pause of two seconds; returns what is said."""
+
+    def watch(at_pause, late=0.0):
+        now, pauses, said = [0.0], [], []
+
+        def sleep(seconds):
+            pauses.append(seconds)
+            # Where the process itself is stopped, a pause takes longer.
+            now[0] += seconds + (late if len(pauses) == 2 else 0)
+            at_pause(len(pauses), *(theirs for _, theirs in pairs))
+            if len(pauses) == 50:
+                raise Ended
+
+        def end(line):
+            said.append(f"{line} at {now[0]:g}")
+            raise Ended
+
+        clock = types.SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+        monkeypatch.setattr(heartbeats, "time", clock)
+        peers = {ours: f"rank {number}" for number, (ours, _) in enumerate(pairs, 1)}
+        with contextlib.suppress(Ended):
+            heartbeats._watch(peers, 9.0, end)
+        return said
+
+    return watch
+
+
+def test_who_is_silent_is_named(watch, pairs):
+    def answer(pause, first, second):
+        first.send(b".")
+        if pause <= 3:
+            second.send(b".")
+
+    assert watch(answer) == ["rank 2 has not answered for 10 s at 16"]
+    for _, theirs in pairs:
+        assert theirs.recv(1000, socket.MSG_DONTWAIT).startswith(b"...."), "both are answered"
+
+
+def test_one_that_takes_nothing_is_silent(watch, pairs):
+    full = pairs[1][0]
+    full.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            full.send(b"." * 1000)
+    said = watch(lambda pause, first, second: first.send(b"."))
+    assert said == ["rank 2 has not answered for 10 s at 10"]
+
+
+@pytest.mark.parametrize("late", [0.0, 100.0])
+def test_nobody_is_named(watch, late):
+    """Where all answer; how long this process was stopped itself does not count."""
+
+    def answer(pause, *ends):
+        for end in ends if pause > 2 else ():
+            end.send(b".")
+
+    assert watch(answer, late) == []
+
+
+def test_who_has_ended_is_not_waited_for(watch):
+    """The launcher sees to that."""
+    assert watch(lambda pause, *ends: ends[pause > 1].close()) == []

@@ -1,0 +1,125 @@
+"""Folders of models, and those that are none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.inference import load_model
+from albert.inference.folders import open_folder
+
+
+@pytest.fixture
+def model(exported, tmp_path):
+    """A copy of an exported model, as if it had been moved."""
+    return shutil.copytree(exported, tmp_path / "moved" / "saved_model" / "1")
+
+
+def test_it_alone_can_be_moved(model, squad_dir):
+    folder = open_folder(str(model))
+    assert folder.checkpoint == str(model / "variables" / "variables")
+    config = json.loads((squad_dir / "albert.json").read_text())
+    assert folder.config.to_dict().items() >= config.items()
+    serialized = folder.tokenizer.sp_model.serialized_model_proto()
+    assert serialized == (squad_dir / "spm.model").read_bytes()
+    expected = {"task": "squad-1.1", "do_lower_case": True, "max_seq_length": 64, "doc_stride": 16}
+    assert folder.description.items() >= expected.items()
+    change(model, do_lower_case=False)
+    assert open_folder(str(model)).tokenizer.do_lower_case is False
+
+
+def test_the_best_checkpoint_of_a_run_or_else_the_newest(trained, tmp_path):
+    assert open_folder(str(trained)).checkpoint == str(trained / "model.ckpt-best")
+    ignored = shutil.ignore_patterns("*best*")
+    folder = shutil.copytree(trained, tmp_path / "out", ignore=ignored)
+    assert open_folder(str(folder)).checkpoint == str(folder / "model.ckpt-12")
+
+
+def test_a_folder_above_with_one_model(model):
+    for above in (model.parent, model.parent.parent):
+        assert open_folder(str(above)).path == str(model)
+    shutil.copytree(model, model.parent / "2")
+    fails(model.parent, "has several models, give one of them", str(model.parent / "2"))
+
+
+def change(model, **values) -> None:
+    path = model / "assets.extra" / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def fails(path, *parts: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load_model(str(path))
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in (str(path), *parts):
+        assert part in message
+
+
+def test_no_model(tmp_path):
+    fails(tmp_path / "none", "is no folder")
+    fails(tmp_path, "holds no model; give what --export_dir or --output_dir has made")
+    (tmp_path / "file").touch()
+    fails(tmp_path / "file", "is a file")
+
+
+def test_a_model_of_an_earlier_version(model, trained, tmp_path):
+    shutil.rmtree(model / "assets.extra")
+    fails(model, "has no assets.extra/model.json", "export the model again")
+    fails(model.parent, "export the model again")
+    shutil.copytree(trained, tmp_path / "out", ignore=shutil.ignore_patterns("assets.extra"))
+    fails(tmp_path / "out", "has no assets.extra/model.json", "which trains nothing")
+
+
+def test_a_file_is_missing(model):
+    for missing, part in (
+        ("variables/variables.data-00000-of-00001", "damaged or incomplete"),
+        ("assets.extra/config.json", "cannot be read"),
+        ("variables/variables.index", "has no weights"),
+        ("assets.extra/spm.model", "has no tokenizer"),
+    ):
+        content = (model / missing).read_bytes()
+        (model / missing).unlink()
+        fails(model, part)
+        (model / missing).write_bytes(content)
+
+
+def test_what_does_not_fit(model):
+    change(model, task="squad-2.0", start_n_top=5, end_n_top=5, no_answer_threshold=None)
+    fails(model, "does not fit the model", "start_logits")
+    change(model, task="pretraining")
+    fails(model, "is a model of pretraining, which answers nothing; there are answers for squad")
+    change(model, max_seq_length=10**6)
+    fails(model, "max_seq_length of 1000000, the model takes")
+    description = model / "assets.extra" / "model.json"
+    for text in ("", "[]", "{}", '{"task": 3}'):
+        description.write_text(text)
+        fails(model, "model.json")
+    description.write_text('{"task": "squad-1.1", "max_seq_length": 64}')
+    fails(model, "model.json does not say")
+
+
+_NUMBER, _FINITE = "a whole number from 1 to 2147483647", "two finite numbers or null"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "allowed"),
+    [
+        ("n_best_size", (0, "x"), _NUMBER),
+        ("max_answer_length", (None,), _NUMBER),
+        ("max_seq_length", (float("nan"), 10**30, -1), _NUMBER),
+        ("doc_stride", (1.5, True), _NUMBER),
+        ("do_lower_case", ("false",), "true or false"),
+        ("mask_padding_in_loss", (1,), "true or false"),
+        ("no_answer_threshold", (float("inf"),), "a finite number or null"),
+        ("labels", ([], ["yes", 1]), "a list of texts, or [null] for numbers"),
+        ("limits", ([0, float("nan")], 5), _FINITE),
+    ],
+)
+def test_a_value_that_cannot_be(model, name, values, allowed):
+    for value in values:
+        change(model, **{name: value})
+        fails(model, f"assets.extra/model.json: {name} must be {allowed}", f", not {value!r}")

@@ -1,0 +1,137 @@
+"""Answers of SQuAD 1.1: several texts, long ones, and where in a text an answer stands."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from albert.inference import load_model
+from albert.inference.places import place_of
+from albert.inference.session import ModelSession
+from albert.tasks.squad.head import make_v1_head
+from tests.helpers.serving import load_once
+
+
+@pytest.fixture(scope="module")
+def model(exported):
+    return load_once(str(exported))
+
+
+@pytest.fixture(scope="module")
+def paragraphs(squad_dir) -> list[dict]:
+    content = json.loads((squad_dir / "dev-v1.1.json").read_text())
+    return [p for article in content["data"] for p in article["paragraphs"]]
+
+
+def test_several_texts_are_compared_by_their_scores(model, paragraphs):
+    """Each answer has the score that it has alone, and the shares are of all of them."""
+    question = paragraphs[0]["qas"][0]["question"]
+    texts = [p["context"] for p in paragraphs]
+    together = model.answer(question, texts).answers
+    alone = [model.answer(question, [text]).answers for text in texts]
+    assert sum(a.probability for a in together) == pytest.approx(1)
+    for number, answers in enumerate(alone):
+        own = [a for a in together if a.context == number]
+        assert [a.text for a in own] == [a.text for a in answers][: len(own)]
+        # The shares among the answers of one text do not depend on the others'.
+        for found, expected in zip(own, answers, strict=False):
+            ratio = own[0].probability / answers[0].probability
+            assert found.probability == pytest.approx(expected.probability * ratio)
+    assert {a.context for a in together} > {0}
+
+
+def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
+    """Those of a text that is cut between two paragraphs are the paragraphs' answers."""
+    monkeypatch.setattr("albert.inference.squad._MOST_CHARACTERS", 1 << 12)
+    # What comes before it moves an answer's place, in parts without a space too.
+    for text in (" ".join(p["context"] for p in paragraphs), "a" * 9000):
+        for answer in model.answer("What?", [text]).answers:
+            assert text[answer.place : answer.place + len(answer.text)] == answer.text
+    question = paragraphs[0]["qas"][0]["question"]
+    first, second = ((f"{p['context']} " * 100)[:3750] + "\n\n" for p in paragraphs[:2])
+    (together,) = model.answer_all([(question, [first + second])])
+    (apart,) = model.answer_all([(question, [first, second])])
+    places = {}
+    for found in apart.answers:
+        places.setdefault(found.text, found.place + len(first) * found.context)
+    kept = {a.text: a.place for a in together.answers}
+    assert len(kept) == len(together.answers) and places.items() <= kept.items()
+
+
+def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
+    pauses = iter([None])
+
+    def pause():
+        if next(pauses, "second"):
+            raise KeyError
+
+    text = " ".join(p["context"] for p in paragraphs) * 20
+    with pytest.raises(KeyError):
+        model.answer_all([("What?", [text])], pause)
+
+
+def test_texts_by_themselves_and_without_words(model, paragraphs):
+    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
+    expected = model.answer(question, [text])
+    assert model.answer(question, text) == expected
+    assert model.answer_all([(question, text)]) == [expected]
+    assert model.answer("What?", [" \n"]).answers == []
+    found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
+    assert found and {a.context for a in found} == {1}
+
+
+@pytest.mark.parametrize("masks", [True, False])
+def test_lengths_of_what_goes_through_the_model(random_model, monkeypatch, masks):
+    """They are multiples of 16 up to the model's; the model's alone where padding counts."""
+    lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
+    lengths |= {"mask_padding_in_loss": masks, "max_seq_length": 50}
+    model = load_model(random_model(make_v1_head(masks), task="squad-1.1", **lengths))
+    fed = set()
+    predict = ModelSession._predict
+
+    def watched(self, examples, length):
+        fed.add(length)
+        return predict(self, examples, length)
+
+    monkeypatch.setattr(ModelSession, "_predict", watched)
+    model.answer("what?", ["a b"])
+    model.answer("what?", ["a b c d e f g h " * 20])
+    assert fed == ({16, 50} if masks else {50})
+
+
+TEXT = 'First line.\nThe "second" one. It has two sentences! And a\nthird line? Yes.'
+
+
+def found(piece: str, text: str = TEXT):
+    start = text.index(piece)
+    return place_of(text, start, start + len(piece))
+
+
+def test_line_character_and_sentence():
+    for piece, line, character, sentence in (
+        ("First", 1, 1, "First line."),
+        ("second", 2, 6, 'The "second" one.'),
+        ("two", 2, 26, "It has two sentences!"),
+        ("third", 3, 1, "And a\nthird line?"),
+        ("Yes.", 3, 13, "Yes."),
+        ("sentences! And", 2, 30, "It has two sentences! And a\nthird line?"),
+        ("one. It", 2, 14, 'The "second" one. It has two sentences!'),
+    ):
+        place = found(piece)
+        assert (place.line, place.character) == (line, character)
+        assert (place.sentence, place.text) == (sentence, piece)
+    # Paragraphs, and scripts without spaces.
+    assert found("b", "a\n\nb c\n \nd").sentence == "b c"
+    assert found("二", "一。二三。四").sentence == "二三。"
+    assert found("b", 'He said "a." Then b.').sentence == "Then b."
+
+
+def test_a_long_sentence_is_cut_where_it_is_shown():
+    place = found("here", "x " * 1000 + "here" + " y" * 1000)
+    assert place.before.startswith("…") and place.after.endswith("…")
+    assert len(place.sentence) == 200 + 4 + 200 + 2
+    assert place.character == 2001
+    # But not where it ends there.
+    text = "Before. " + "x" * 200 + "here" + "y" * 199 + ". After."
+    assert found("here", text).sentence == "x" * 200 + "here" + "y" * 199 + "."

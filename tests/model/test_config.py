@@ -1,0 +1,132 @@
+"""Configurations: defaults, files, which model they are of, and impossible values."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.model.config import AlbertConfig, BertConfig, read_config
+
+BERT = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3}
+BERT |= {"intermediate_size": 40}
+ALBERT = {**BERT, "embedding_size": 12}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a configuration file, of bytes or of what is to become JSON."""
+
+    def write(content):
+        path = tmp_path / "model.json"
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return str(path)
+
+    return write
+
+
+def test_defaults():
+    """Those of ALBERT-xxlarge, and of Google's BERT."""
+    common = {"num_hidden_layers": 12, "hidden_act": "gelu", "initializer_range": 0.02}
+    common |= {"max_position_embeddings": 512}
+    albert = {"vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096}
+    albert |= {"num_hidden_groups": 1, "num_attention_heads": 64, "intermediate_size": 16384}
+    albert |= {"inner_group_num": 1, "down_scale_factor": 1, "type_vocab_size": 2}
+    albert |= {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}
+    assert AlbertConfig(vocab_size=30000).to_dict() == {**common, **albert}
+    bert = {"vocab_size": 30522, "hidden_size": 768, "num_attention_heads": 12}
+    bert |= {"intermediate_size": 3072, "type_vocab_size": 16}
+    bert |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    config = BertConfig(vocab_size=30522)
+    assert config.to_dict() == {**common, **bert}
+    assert (config.embedding_size, config.num_hidden_groups, config.inner_group_num) == (768, 12, 1)
+
+
+def test_json_round_trip_keeps_unknown_keys(write):
+    values = {"vocab_size": 99, "hidden_size": 128, "net_structure_type": 0, "note": ["ä", None]}
+    config = AlbertConfig.from_json_file(write(json.dumps(values).encode("utf-8-sig")))
+    assert (config.hidden_size, config.net_structure_type) == (128, 0)
+    restored = json.loads(config.to_json_string())
+    assert restored == {**AlbertConfig(vocab_size=99).to_dict(), **values}
+    assert AlbertConfig.from_dict(restored).to_dict() == restored
+    # What is given out is a copy.
+    config.to_dict()["note"].append(2)
+    assert config.note == ["ä", None]
+
+
+def test_file_without_a_json_object_is_an_error(write, tmp_path):
+    for content in (b"{", b"", b"\xff\xfe", b"[1, 2]", b"null", b'"a"'):
+        with pytest.raises(UserError, match=r"model\.json.*(JSON|UTF-8)"):
+            AlbertConfig.from_json_file(write(content))
+    with pytest.raises(UserError, match=r"absent\.json"):
+        AlbertConfig.from_json_file(str(tmp_path / "absent.json"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"hidden_size": 30, "num_attention_heads": 4}, "hidden_size 30"),
+        ({"max_position_embeddings": 0}, "max_position_embeddings.*0"),
+        ({"num_hidden_layers": 12.0}, "num_hidden_layers.*12.0"),
+        ({"num_hidden_layers": True}, "num_hidden_layers.*True"),
+        ({"vocab_size": None}, "vocab_size.*None"),
+        ({"embedding_size": "128"}, "embedding_size.*'128'"),
+        ({"num_hidden_layers": 2, "num_hidden_groups": 3}, "num_hidden_groups 3"),
+        ({"hidden_dropout_prob": 1}, "hidden_dropout_prob.*1"),
+        ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob.*-0.1"),
+        ({"hidden_act": "swoosh"}, "swoosh"),
+        ({"hidden_size": 10**12}, "hidden_size must be 1048576 at most"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers must be 1000 at most"),
+        ({"num_hidden_layers": 40, "inner_group_num": 40}, "num_hidden_layers 40 times inner"),
+        ({"initializer_range": math.inf}, "initializer_range must be positive and finite, not inf"),
+        ({"initializer_range": math.nan}, "initializer_range .* not nan"),
+        ({"to_dict": 1}, "'to_dict' cannot be the name of a value"),
+        ({"__class__": {}}, "'__class__' cannot be the name"),
+    ],
+)
+def test_file_with_impossible_values_is_an_error(changes, named, write):
+    with pytest.raises(UserError, match=rf"model\.json.*{named}"):
+        AlbertConfig.from_json_file(write({**ALBERT, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (BERT, BertConfig),
+        ({**BERT, "model_type": "bert", "pooler_type": "first_token_transform"}, BertConfig),
+        (ALBERT, AlbertConfig),
+        ({**BERT, "num_hidden_groups": 1}, AlbertConfig),
+        ({"vocab_size": 9, "embedding_size": 8, "model_type": "albert"}, AlbertConfig),
+    ],
+)
+def test_keys_tell_the_model(values, expected, write):
+    config = read_config(write(values))
+    assert type(config) is expected
+    # `transformers` says the family, which is not kept.
+    kept = {name: value for name, value in values.items() if name != "model_type"}
+    assert kept.items() <= config.to_dict().items()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "nor of BERT: vocab_size, .*, intermediate_size are missing"),
+        ({k: v for k, v in BERT.items() if k != "hidden_size"}, "BERT: hidden_size is missing"),
+        ({"vocab_size": 9, "n_layer": 1}, "no configuration of ALBERT, .*nor of BERT"),
+        ({**BERT, "model_type": "roberta"}, "model_type 'roberta' is another family"),
+        ({**ALBERT, "model_type": "electra"}, "model_type 'electra' is another family"),
+        ({**BERT, "hidden_size": 25}, "hidden_size 25 is not a multiple"),
+    ],
+)
+def test_a_configuration_of_neither_model_is_an_error(values, message, write):
+    with pytest.raises(UserError, match=rf"model\.json.*{message}"):
+        read_config(write(values))
+
+
+def test_a_class_reads_no_configuration_of_the_other_model(write):
+    with pytest.raises(UserError, match="a configuration of BERT, where one of ALBERT is needed"):
+        AlbertConfig.from_json_file(write(BERT))
+    with pytest.raises(UserError, match="a configuration of ALBERT, where one of BERT is needed"):
+        BertConfig.from_json_file(write(ALBERT))

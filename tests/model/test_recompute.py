@@ -1,0 +1,144 @@
+"""Recomputed layers: the same gradients as without, in less memory."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.bf16 import configuration
+from albert.bf16.rules import plan
+from albert.model.recompute import Recomputation
+from albert.modeling import AlbertConfig, AlbertModel
+from albert.optimization import OptimizerOptions, training_op
+from tests.helpers.encoders import load_random_values
+from tests.helpers.tracing import traced_peak
+
+SHAPE = (4, 32)
+CONFIG = {"vocab_size": 60, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2}
+CONFIG |= {"num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 32}
+CONFIG |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+
+
+def build_loss(recomputes: bool, **changes) -> tf.Tensor:
+    """A loss in the current graph that takes states of several layers."""
+    tf.set_random_seed(3)
+    ids, mask = (tf.placeholder(tf.int32, SHAPE, name) for name in ("ids", "mask"))
+    config = AlbertConfig(**{**CONFIG, **changes})
+    model = AlbertModel(config, True, ids, mask, gradient_checkpointing=recomputes)
+    last, inner = model.get_sequence_output(), model.get_all_encoder_layers()[-2]
+    return tf.reduce_mean(last * tf.sin(inner)) + tf.reduce_mean(model.get_pooled_output())
+
+
+def build_gradients(loss: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.convert_to_tensor(g) for g in tf.gradients(loss, tf.trainable_variables())]
+
+
+def feed() -> dict[str, np.ndarray]:
+    rng = np.random.RandomState(5)
+    mask = np.ones(SHAPE, int)
+    mask[1:, 20:] = 0
+    return {"ids:0": rng.randint(0, 60, SHAPE), "mask:0": mask}
+
+
+def set_up(session: tf.Session) -> None:
+    """Weights with which the gradients of all of them are of the size of 0.01 to 1."""
+    session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    load_random_values(session, spread=0.2)
+
+
+def peak_of(session: tf.Session, gradients: list[tf.Tensor]) -> int:
+    return traced_peak(session, tf.add_n([tf.norm(g) for g in gradients]), feed())
+
+
+def gradients_and_peak(
+    recomputes: bool, is_resource: bool, **changes
+) -> tuple[dict[str, np.ndarray], int]:
+    """The loss and the gradients by name, and the most memory that these take."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        with tf.variable_scope("", use_resource=is_resource):
+            loss = build_loss(recomputes, **changes)
+            gradients = build_gradients(loss)
+        names = [v.op.name for v in tf.trainable_variables()]
+        set_up(session)
+        values = session.run([loss, *gradients], feed())
+        return dict(zip(["loss", *names], values, strict=True)), peak_of(session, gradients)
+
+
+def assert_same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("is_resource", "changes", "share"),
+    [
+        (False, {"num_hidden_layers": 4, "num_hidden_groups": 2}, 0.5),
+        (True, {"inner_group_num": 2}, 0.8),
+    ],
+)
+def test_gradients_are_those_without_in_less_memory(is_resource, changes, share):
+    """With dropout, so that other masks would show. One layer is in memory at a time; masks of
+    dropout are not kept either."""
+    wanted, most = gradients_and_peak(False, is_resource, **changes)
+    assert sum(np.abs(value).max() > 0.01 for value in wanted.values()) > 15
+    found, peak = gradients_and_peak(True, is_resource, **changes)
+    assert_same(found, wanted)
+    assert peak < share * most, peak / most
+
+
+def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
+    """Weights by name, before and after two steps of two batches with other masks each."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        loss = build_loss(recomputes)
+        # With its default an update is nearly the sign of a gradient, be it rounding alone.
+        options = OptimizerOptions(0.3, 100, gradient_accumulation_steps=2, epsilon=1.0)
+        step = training_op(loss, options)
+        weights = {v.op.name: v for v in tf.trainable_variables()}
+        set_up(session)
+        before = session.run(weights)
+        for _ in range(4):
+            session.run(step, feed())
+        return [before, session.run(weights)]
+
+
+def test_steps_of_several_batches_are_those_without():
+    (start, wanted), (_, found) = map(weights_before_and_after, (False, True))
+    assert sum(np.abs(wanted[name] - start[name]).max() > 1e-3 for name in wanted) > 15
+    assert_same(found, wanted)
+
+
+def test_summands_of_shared_weights_do_not_wait_in_memory():
+    """Each layer begins when that behind it has added its own to the sum."""
+    sizes = {"hidden_size": 128, "intermediate_size": 512}
+    summand = 4 * (4 * 128 * 128 + 2 * 128 * 512)
+    peaks = []
+    for number in (2, 6):
+        with tf.Graph().as_default(), tf.Session() as session:
+            gradients = build_gradients(build_loss(True, num_hidden_layers=number, **sizes))
+            set_up(session)
+            peaks.append(peak_of(session, gradients))
+    # The states between the layers are 4 x 64 KiB.
+    assert peaks[1] - peaks[0] < 4 * (4 * 32 * 128 * 4) + 2 * summand
+
+
+def test_a_graph_without_seed_is_refused():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="need tf.set_random_seed"):
+        Recomputation().apply(tf.sin, tf.ones([2]))
+
+
+def test_bfloat16_converts_both_forward_passes_alike():
+    with tf.Graph().as_default() as graph:
+        build_gradients(build_loss(True))
+    decisions = plan(graph.as_graph_def(), configuration.load("1")).decisions
+    converted = {decision.node: decision.is_converted for decision in decisions}
+    again = re.compile(r"gradients/(.*/layer_\d+)/.*?_grad/((?:attention_1|ffn_1|LayerNorm)\w*/.*)")
+    pairs = {
+        name: f"{found[1]}/inner_group_0/{found[2]}"
+        for name in converted
+        if (found := again.fullmatch(name)) and not re.search("gradients/|_grad/", found[2])
+    }
+    # Six dense layers and two products of attention in each of two layers, and what is between.
+    assert sum(converted[name] for name in pairs) > 2 * (6 + 2)
+    assert {n: converted[n] for n in pairs} == {n: converted[o] for n, o in pairs.items()}

@@ -1,0 +1,148 @@
+"""Layers on real tokens alone: what the padded form gives for them, and its gradients."""
+
+from __future__ import annotations
+
+import functools
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.model.token_rows import PackedRows
+from tests.helpers.encoders import albert, load_random_values
+
+CONFIG = albert(num_hidden_layers=2, max_position_embeddings=80)
+
+
+def make_mask(lengths, width, holes=()):
+    mask = np.int32([[place < length for place in range(width)] for length in lengths])
+    for row, place in holes:
+        mask[row, place] = 0
+    return mask
+
+
+MASKS = {
+    "lengths and holes": make_mask((40, 3, 17, 31, 1), 40, [(0, 5), (0, 6), (3, 20)]),
+    "no padding": make_mask((32, 32), 32),
+    # The number of tokens is a multiple of that of rows, and the longest one of that of lengths.
+    "full rows": make_mask((48, 16, 64), 64),
+    "one token": make_mask((1,), 7),
+    "an empty sequence": make_mask((0, 9), 9),
+}
+
+
+@functools.cache
+def built(at_positions=False, **options):
+    """A model in a session of its own, with a function of its states, and the gradients of that."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(3)
+        inputs = [tf.placeholder(tf.int32, [None, None]) for _ in range(3)]
+        positions = tf.placeholder(tf.int32, [None, None])
+        if at_positions:
+            options["positions"] = positions
+        model = modeling.AlbertModel(CONFIG, True, *inputs, **options)
+        states, factors = model.get_sequence_output(), tf.placeholder(tf.float32, [None] * 3)
+        variables = [v for v in tf.trainable_variables() if "pooler" not in v.op.name]
+        gradients = tf.gradients(tf.reduce_sum(tf.sin(states) * factors), variables)
+        named = {
+            v.op.name: tf.convert_to_tensor(g) for v, g in zip(variables, gradients, strict=True)
+        }
+        session = tf.Session(graph=graph)
+        load_random_values(session, spread=0.3)
+    holders = [*inputs, positions, factors]
+    return types.SimpleNamespace(session=session, holders=holders, outputs=[states, named])
+
+
+def run(mask, factors, positions=((0,),), **options):
+    """States of a mask's sequences, and the gradients of a function of them by variable.
+
+    `positions`, [B, P], are those of the states in a model that is built for some.
+    """
+    rng = np.random.RandomState(4)
+    ids, segments = rng.randint(1, 50, mask.shape), rng.randint(0, 2, mask.shape)
+    model = built(**options)
+    values = ids, mask, segments, positions, factors
+    return model.session.run(model.outputs, dict(zip(model.holders, values, strict=True)))
+
+
+def assert_same_gradients(gradients, expected_gradients):
+    for name, gradient in expected_gradients.items():
+        # The gradient of a key's bias is 0 but for rounding: that of the kernel is its measure.
+        scope = name.rpartition("/")[0]
+        of_scope = (g for n, g in expected_gradients.items() if n.startswith(scope))
+        scale = max(np.abs(g).max() for g in of_scope) or 1.0
+        np.testing.assert_allclose(gradients[name] / scale, gradient / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "recomputes"), [*((name, False) for name in MASKS), ("lengths and holes", True)]
+)
+def test_equals_the_padded_form(name, recomputes):
+    mask, real = MASKS[name], MASKS[name] == 1
+    factors = np.random.RandomState(5).randn(*mask.shape, CONFIG.hidden_size) * real[..., None]
+    options = {"remove_padding": True, "gradient_checkpointing": recomputes}
+    states, gradients = run(mask, factors, **options)
+    expected, expected_gradients = run(mask, factors)
+    np.testing.assert_allclose(states[real], expected[real], atol=1e-5)
+    assert not states[~real].any()
+    assert_same_gradients(gradients, expected_gradients)
+
+
+@pytest.mark.parametrize(
+    ("remove_padding", "recomputes"), [(False, False), (True, False), (True, True)]
+)
+def test_the_last_layer_at_some_positions_alone(remove_padding, recomputes):
+    """At the first one of all sequences, and at several."""
+    mask, options = MASKS["lengths and holes"], {"gradient_checkpointing": recomputes}
+    rows = np.arange(len(mask))[:, np.newaxis]
+    for positions in ([(0,)] * 5, [(0, 4), (0, 0), (0, 3), (0, 4), (0, 0)]):
+        factors = np.random.RandomState(5).randn(*np.shape(positions), CONFIG.hidden_size)
+        options |= {"at_positions": True, "remove_padding": remove_padding}
+        states, gradients = run(mask, factors, positions, **options)
+        of_all = np.zeros([*mask.shape, CONFIG.hidden_size])
+        np.add.at(of_all, (rows, positions), factors)
+        expected, expected_gradients = run(mask, of_all)
+        np.testing.assert_allclose(states, expected[rows, positions], atol=1e-5)
+        assert_same_gradients(gradients, expected_gradients)
+
+
+def test_one_position_of_all_sequences():
+    """Has as many rows behind the last attention as there are sequences."""
+    with tf.Graph().as_default() as graph:
+        ids = tf.ones([6, 20], tf.int32)
+        model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
+        products = [o for o in graph.get_operations() if o.type == "Einsum"]
+        rows = [o.outputs[0].shape[0] for o in products if "/layer_1/" in o.name]
+    assert model.get_sequence_output().shape == (6, 1, CONFIG.hidden_size)
+    assert sorted(rows) == [6] * 3 + [6 * 20] * 3
+
+
+def test_the_number_of_rows_follows_the_tokens():
+    """In steps, so that few shapes occur."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        mask = tf.placeholder(tf.int32, [None, None])
+        rows = PackedRows(mask, num_heads=2).rows(tf.ones([*tf.unstack(tf.shape(mask)), 4]))
+        masks = [make_mask(n, 100) for n in ((1, 1), (30, 33), (64,), (64, 64, 99))]
+        sizes = [session.run(rows, {mask: value}).shape for value in masks]
+    assert sizes == [(64, 4), (64, 4), (128, 4), (256, 4)]
+
+
+def test_dropout_reaches_real_tokens_alone():
+    """And draws one mask, forward and backward, so that gradients are finite and repeat."""
+    config = albert(num_hidden_layers=2, max_position_embeddings=80, hidden_dropout_prob=0.5)
+    mask = MASKS["lengths and holes"]
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(3)
+        ids = tf.constant(mask * 7)
+        model = modeling.AlbertModel(config, True, ids, tf.constant(mask), remove_padding=True)
+        states = model.get_sequence_output()
+        gradients = tf.gradients(tf.reduce_sum(tf.square(states)), tf.trainable_variables())
+        gradients = [tf.convert_to_tensor(g) for g in gradients if g is not None]
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        one, two = (session.run([states, gradients]) for _ in range(2))
+    assert not one[0][mask == 0].any()
+    for first, second in zip(one[1], two[1], strict=True):
+        assert np.isfinite(first).all()
+        np.testing.assert_array_equal(first, second)

@@ -1,0 +1,106 @@
+"""How much memory there is, from files as Linux has them and tools that cards come with."""
+
+from __future__ import annotations
+
+import pytest
+
+from albert.preflight.available_memory import Memory, card_memory, host_memory, parse_size
+
+MEMINFO = "MemTotal:       24000000 kB\nMemFree:          100000 kB\nMemAvailable:   20000000 kB\n"
+UNLIMITED = "9223372036854771712\n"
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Writes files of a machine and returns its root."""
+
+    def write(**files):
+        for path, content in {"proc/meminfo": MEMINFO, **files}.items():
+            file = tmp_path / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        return str(tmp_path)
+
+    return write
+
+
+def test_what_the_host_has(machine, tmp_path):
+    assert host_memory(root=str(tmp_path)) is None, "of another system nothing is known"
+    assert host_memory(root=machine()) == (20000000 * 1024, "available on this host")
+    assert host_memory(in_use=5000, root=machine()).size == 20000000 * 1024 + 5000
+
+
+@pytest.mark.parametrize(
+    ("groups", "file"),
+    [
+        # Version 2: the least of the whole path counts.
+        ("0::/jobs/mine\n", "jobs/mine/memory.max"),
+        ("0::/jobs/mine\n", "jobs/memory.max"),
+        ("0::/jobs/mine\n", "memory.max"),
+        # Inside a container.
+        ("0::/\n", "memory.max"),
+        ("0::/../../mine\n", "memory.max"),
+        # Version 1, also beside version 2.
+        ("4:memory:/slurm/job_1\n0::/\n", "memory/slurm/job_1/memory.limit_in_bytes"),
+        ("4:memory:/slurm/job_1\n", "memory/slurm/memory.limit_in_bytes"),
+        ("4:memory:/docker/1f\n", "memory/memory.limit_in_bytes"),
+        ("9:name=a:b:/\n4:memory:/a:b\n", "memory/a:b/memory.limit_in_bytes"),
+    ],
+)
+def test_the_least_limit_counts(machine, groups, file):
+    no_limits = {
+        "sys/fs/cgroup/jobs/mine/memory.max": "max\n",
+        "sys/fs/cgroup/jobs/memory.max": "17000000000\n",
+        "sys/fs/cgroup/memory/slurm/job_1/memory.limit_in_bytes": UNLIMITED,
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED,
+    }
+    limits = {**no_limits, f"sys/fs/cgroup/{file}": "4000000000\n"}
+    root = machine(**limits, **{"proc/self/cgroup": groups})
+    expected = 4000000000, f"allowed by {root}/sys/fs/cgroup/{file}"
+    assert host_memory(in_use=5000, root=root) == expected
+
+
+def test_a_limit_beyond_the_memory_is_none(machine):
+    files = {
+        "proc/self/cgroup": "4:memory:/\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED,
+        # Of a group that this process is not in.
+        "sys/fs/cgroup/memory/other/memory.limit_in_bytes": "1000\n",
+    }
+    assert host_memory(root=machine(**files)).source == "available on this host"
+
+
+def test_sizes():
+    sizes = {"32GB": 32 * 10**9, "96 GiB": 96 * 2**30, "31.5GB": 31_500_000_000}
+    sizes |= {"500MB": 500 * 10**6, "500MiB": 500 * 2**20}
+    assert {text: parse_size(text) for text in sizes} == sizes
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "32", "GB", "-1GB", "0GB", "0.0000000001MB", "32gb", "1e3GB", "32GB.", "9" * 400 + "GB"],
+)
+def test_what_is_no_size(text):
+    with pytest.raises(ValueError, match="is no size; write it like 32GB"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool", "output", "size"),
+    [
+        ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n24564 MiB\n", 24564 * 2**20),
+        ("hpu", "hl-smi", "memory.total [MiB]\n98304 MiB\n", 98304 * 2**20),
+        # Which of them would be taken is not known.
+        ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n8192 MiB\n", None),
+        ("gpu", "nvidia-smi", "memory.total [MiB]\n[N/A]\n", None),
+        ("gpu", "another-smi", "24564 MiB\n", None),
+        # A tool that fails.
+        ("hpu", "hl-smi", "32768 MiB\n'; exit 9; echo '", None),
+    ],
+)
+def test_a_card(tmp_path, monkeypatch, kind, tool, output, size):
+    program = tmp_path / tool
+    program.write_text(f"#!/bin/sh\ncase $* in *memory.total*) printf '{output}' ;; esac\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert card_memory(kind) == (Memory(size, f"on a card, as {tool} says") if size else None)

@@ -1,0 +1,117 @@
+"""What check_setup.py says of a step's memory and its type, by machine and workers."""
+
+from __future__ import annotations
+
+import re
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.bf16 import configuration
+from albert.devices import device
+from albert.devices.processor import Processor
+from albert.distributed import collectives
+from albert.optimization import create_optimizer
+from albert.preflight import checks
+from albert.preflight.available_memory import Memory
+from albert.preflight.report import Report
+from albert.preflight.step_memory import estimate_memory
+
+JOB = types.SimpleNamespace(steps=lambda: (10, 0))
+GB = 10**9
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A step of a single weight matrix of 40 MB: 0.2 GB with all that belongs to it."""
+    with tf.Graph().as_default():
+        weights = tf.get_variable("weights", [1000, 10000])
+        loss = tf.reduce_sum(tf.matmul(tf.placeholder(tf.float32, [8, 1000]), weights))
+        return create_optimizer(loss, 1e-3, 10, 0, False)
+
+
+@pytest.fixture
+def rows(step, monkeypatch):
+    """Describes the step for a machine; returns the rows by item."""
+
+    def describe(kind="cpu", card=None, host=None, workers=1, rank=0, device_memory=None):
+        monkeypatch.setattr(device, "kind", lambda: kind)
+        monkeypatch.setattr(checks, "card_memory", lambda kind: card)
+        monkeypatch.setattr(checks, "host_memory", lambda in_use: host)
+        monkeypatch.setattr(checks, "peak_memory_gb", lambda: 0.5)
+        monkeypatch.setattr(collectives, "local_size", lambda: workers)
+        monkeypatch.setattr(collectives, "local_rank", lambda: rank)
+        report = Report()
+        with report.part("memory"):
+            checks.describe_memory(report, JOB, step, device_memory)
+        return {row.item: row for row in report.rows}
+
+    return describe
+
+
+def needed(row):
+    """The gigabytes that a row says are needed."""
+    return float(re.match(r"([\d.]+) GB needed", row.value)[1])
+
+
+def test_a_card(rows, step):
+    size = estimate_memory(step)["in all"]
+    for room, fits in ((size, True), (size - 1, False)):
+        row = rows("gpu", Memory(room, "on a card, as nvidia-smi says"))["device memory"]
+        assert row.ok == fits
+        assert needed(row) == pytest.approx(size / GB, abs=0.01)
+        assert ("lower --train_batch_size" in row.value) != fits
+
+
+def test_a_card_that_says_nothing(rows):
+    row = rows("hpu")["device memory"]
+    assert row.ok and row.value.startswith("not known; --device_memory=32GB")
+
+
+def test_workers_share_the_host(rows):
+    one = needed(rows(host=Memory(10 * GB, "here"))["host memory"])
+    four = rows(host=Memory(int(3.9 * one * GB), "here"), workers=4)["host memory"]
+    assert needed(four) == pytest.approx(4 * one, abs=0.03)
+    assert not four.ok and "needed by 4 workers, " in four.value
+    assert "host memory" not in rows(host=Memory(1, "here"), workers=4, rank=1)
+
+
+def test_beside_a_card_the_host_holds_the_program_and_a_checkpoint(rows):
+    """Weights and their two moments, 0.12 GB, and the program of half a gigabyte."""
+    row = rows("hpu", host=Memory(10 * GB, "here"))["host memory"]
+    assert needed(row) == pytest.approx(0.62, abs=0.02)
+
+
+def test_another_machine_has_another_host(rows):
+    found = rows("gpu", Memory(1, "here"), Memory(1, "here"), device_memory=32 * GB)
+    assert all(row.ok for row in found.values())
+    assert found["device memory"].value.endswith("32.00 GB given by --device_memory")
+    assert "host memory" not in found
+
+
+WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
+NOT_SET = "not set: the run is in float32"
+HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX512_BF16 nor AMX"
+
+
+@pytest.mark.parametrize(
+    ("kind", "instructions", "config", "value"),
+    [
+        ("cpu", WITH, None, f"{NOT_SET}; TF_BF16_CONVERSION=1 is faster: {HAS}"),
+        ("cpu", WITHOUT, None, f"{NOT_SET}; bfloat16 would be slower: {HAS_NOT}"),
+        *((kind, found, None, NOT_SET) for kind, found in (("cpu", UNKNOWN), ("gpu", WITHOUT))),
+        ("cpu", WITHOUT, "basic", f"basic; float32 is faster: {HAS_NOT}"),
+        *(("cpu", found, "basic", "basic") for found in (WITH, UNKNOWN)),
+        ("gpu", WITH, None, NOT_SET),
+        ("hpu", WITHOUT, "basic", "basic"),
+    ],
+)
+def test_advice_on_the_type_of_products(monkeypatch, kind, instructions, config, value):
+    monkeypatch.setattr(device, "kind", lambda: kind)
+    monkeypatch.setattr(checks.processor, "find", lambda: Processor("", instructions))
+    report = Report()
+    checks.describe_choice(report, config and configuration.load(config))
+    (row,) = report.rows
+    assert row.value == value
+    assert row.warns == ("float32 is faster" in value)

@@ -1,0 +1,202 @@
+"""How long a job takes by what was measured of it: sums worked out by hand."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.data.batches import Data
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+from albert.preflight import duration
+from albert.preflight.duration import Elsewhere, Measured, Pace, describe_duration
+from albert.preflight.report import Report
+from albert.preflight.scaling import Link, scale, sent_in_a_step
+from albert.training.task import DEV, TEST, TRAIN
+
+SETTINGS = {"train_batch_size": 4, "gradient_accumulation_steps": 3, "predict_batch_size": 10}
+SETTINGS |= {"save_checkpoints_steps": 20, "output_dir": "none"}
+SETTINGS |= {"allreduce_dtype": "float32", "shard_optimizer": "none"}
+
+
+def test_the_pace_is_without_the_first():
+    pace = Pace.of([10.0, 2.0, 3.0])
+    assert pace == (10.0, 2.5, 2)
+    assert (pace.seconds(1), pace.seconds(5)) == (10.0, 20.0)
+    assert Pace.of([7.0]) == (7.0, 7.0, 0), "alone it stands for all"
+    assert Pace.of([7.0]).seconds(3) == 21.0
+
+
+def test_three_batches_or_five_minutes_are_enough():
+    measured = [1.0, 1.0], [1.0, 1.0, 1.0], [299.0], [100.0, 200.0]
+    assert list(map(duration._is_enough, measured)) == [False, True, False, True]
+
+
+def part(num_records: int) -> Data:
+    return Data([], {}, 100, num_records)
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """The rows about a job of 50 steps at one worker, of which all train 600 examples."""
+
+    def rows(measured: Measured, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
+        monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
+        task = types.SimpleNamespace(
+            settings=types.SimpleNamespace(**SETTINGS | settings),
+            steps=lambda num_examples: (num_examples // (12 * collectives.size()), 0),
+        )
+        steps = task.steps(600) if trains else None
+        checked = types.SimpleNamespace(
+            task=task, trained=task, num_examples=600, steps=steps, num_weights=25_000_000
+        )
+        report = Report()
+        describe_duration(report, checked, measured, on)
+        assert all(row.part == "duration" and row.ok for row in report.rows), report.rows
+        assert collectives.size() == workers
+        return {row.item: row.value for row in report.rows}
+
+    return rows
+
+
+MEASURED = Measured(
+    5.0,
+    {TRAIN: part(0), DEV: part(95), TEST: part(11)},
+    {TRAIN: Pace(9.0, 0.5, 2), DEV: Pace(2.0, 1.0, 2), TEST: Pace(2.0, 1.0, 1)},
+)
+
+
+def test_the_job_here(rows):
+    """150 micro-batches, 3 times 10 batches, and 2 batches."""
+    assert rows(MEASURED) == {
+        "features": "5.0 s, made once",
+        "training": "1 min 24 s: 50 steps of 12 examples, 8.00 a second, by 2 batches after the "
+        "first",
+        "scoring": "33.0 s: 3 x 95 features, 10.00 a second, by 2 batches after the first",
+        "labelling": "3.0 s: 1 x 11 features, 10.00 a second, by 1 batch after the first",
+        "whole job": "2 min 04 s from the beginning, on hosts like this one",
+    }
+
+
+def test_every_checkpoint_in_the_folder_is_scored(rows, tmp_path):
+    for step in (1, 2, 3):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.get_variable("w", initializer=0.0)
+            session.run(tf.global_variables_initializer())
+            tf.train.Saver().save(session, str(tmp_path / f"model.ckpt-{step}"))
+    measured = Measured(0.0, {DEV: part(95)}, {DEV: Pace(2.0, 1.0, 2)})
+    found = rows(measured, trains=False, output_dir=str(tmp_path))
+    assert found["scoring"].startswith("33.0 s: 3 x 95 features")
+
+
+def test_predictions_are_timed_in_the_order_of_the_file():
+    """The longest records would say nothing of the others."""
+    asked = []
+
+    def predictor(data, by_length):
+        asked.append(by_length)
+        return types.SimpleNamespace(batches=lambda checkpoint: [1, 2], close=lambda: None)
+
+    run = types.SimpleNamespace(predictor=predictor)
+    assert duration._prediction_pace(run, part(8)).measured == 1
+    assert asked == [False]
+
+
+def test_workers_stop_measuring_together(monkeypatch):
+    """As rank 0 says, however long a step takes on this one."""
+    monkeypatch.setattr(collectives, "share", lambda value: False)
+    watch, stopped = duration._StopWatch(), []
+    context = types.SimpleNamespace(request_stop=lambda: stopped.append(True))
+    for _ in range(5):
+        watch.before_run(context)
+        watch.after_run(context, None)
+    assert stopped == []
+
+
+def test_two_workers_here(rows):
+    """25 steps of 3 micro-batches each; 5 batches, 2 times; 1 batch."""
+    found = rows(MEASURED, workers=2)
+    assert found["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 a second")
+    assert found["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 a second")
+    assert found["labelling"].startswith("2.0 s: 1 x 11")
+    assert found["whole job"].startswith("1 min 05 s from")
+
+
+def test_workers_like_those_here(rows):
+    """100 MB in 10 Gbit/s: 0.08 s, 0.12 s for what 4 workers send, beside a step of 1.5 s.
+
+    12 steps of 1.62 s; 1 pass of 3 batches; 1 batch.
+    """
+    found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)))
+    expected = {
+        "features": "5.0 s, made once",
+        "training": "19.4 s: 12 steps of 48 examples, 29.63 a second",
+        "scoring": "3.0 s: 1 x 95 features, 40.00 a second",
+        "labelling": "1.0 s: 1 x 11 features, 40.00 a second",
+        "whole job": "28.4 s at an efficiency of 0.926, modelled with 8.00 examples/s of a single "
+        "worker, as on hosts like this one, and links of 10 Gbit/s with 0 us latency",
+    }
+    assert found == {**rows(MEASURED), **{f"4 workers: {k}": v for k, v in expected.items()}}
+
+
+def test_other_workers_and_other_bytes(rows):
+    """Half the bytes are sent in half the time. Of another rate, a step of 12 examples takes 0.1 s
+    and the all-reduce 0.12 s; prediction is 3 times faster."""
+    found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)), allreduce_dtype="float16")
+    assert "at an efficiency of 0.962, " in found["4 workers: whole job"]
+    found = rows(MEASURED, Elsewhere(4, 120.0, Link(10.0, 0.0)))
+    assert found["4 workers: training"] == "2.6 s: 12 steps of 48 examples, 218.18 a second"
+    assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 a second"
+    said = "efficiency of 0.455, modelled with 120.00 examples/s of a single worker, as given"
+    assert said in found["4 workers: whole job"]
+
+
+def test_a_job_of_another_machine(rows):
+    """Nothing was measured here but the features."""
+    found = rows(MEASURED._replace(paces={}), Elsewhere(1, 8.0, Link()))
+    items = "features", "training", "scoring", "labelling", "whole job"
+    assert list(found) == [f"1 worker: {item}" for item in items]
+    # 150 micro-batches of 0.5 s, 30 batches of 10 / 24 s and 2.
+    assert found["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")
+
+
+def test_without_a_training(rows):
+    """The initial checkpoint is scored where there is no other."""
+    measured = Measured(0.0, {DEV: part(95)}, {DEV: Pace(2.0, 1.0, 2)})
+    found = rows(measured, Elsewhere(4, None, Link()), trains=False)
+    assert found == {
+        "scoring": "11.0 s: 1 x 95 features, 10.00 a second, by 2 batches after the first",
+        "whole job": "11.0 s from the beginning, on hosts like this one",
+        "other workers": "not modelled: nothing is trained",
+    }
+
+
+@pytest.mark.parametrize(("workers", "times"), [(1, 0), (2, 1), (4, 1.5), (64, 1.96875)])
+def test_more_workers_send_less_than_twice(workers, times):
+    """200 MB, 10 Gbit/s: 0.16 s for what the gradients are once."""
+    scaled = scale(0.16, sent_in_a_step(50_000_000, workers), Link(10.0, microseconds=0.0))
+    assert scaled.allreduce == pytest.approx(0.16 * times)
+    assert scaled.step == pytest.approx(0.16 * (1 + times))
+    assert scaled.efficiency == pytest.approx(1 / (1 + times))
+
+
+@pytest.mark.parametrize(
+    ("shard", "batches", "wire", "expected", "turns"),
+    [
+        ("none", 3, 2, 0.75 * (2 + 2), 6),
+        ("state", 3, 4, 0.75 * (4 + 4), 6),
+        ("state", 3, 2, 0.75 * (2 + 4), 6),
+        ("gradients", 1, 4, 0.75 * (4 + 4), 6),
+        ("gradients", 3, 2, 0.75 * (3 * 2 + 4), 12),
+    ],
+)
+def test_what_four_workers_send(shard, batches, wire, expected, turns):
+    """Weights are gathered in float32, whatever the gradients are sent as."""
+    assert sent_in_a_step(1000, 4, wire, shard, batches) == (1000 * expected, turns)
+
+
+def test_a_link_says_what_it_is():
+    assert str(Link()) == "links of 100 Gbit/s with 20 us latency"
+    assert scale(1.0, sent_in_a_step(0, 64), Link()).allreduce == pytest.approx(126 * 20e-6)

@@ -1,0 +1,104 @@
+"""The memory of a training step: counted by hand for a small graph, and as TensorFlow traces it."""
+
+import argparse
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import estimators
+from albert.data.sequences import SEQUENCE_KEYS
+from albert.modeling import AlbertConfig, BertConfig
+from albert.optimization import OptimizerOptions, training_op
+from albert.preflight.step_memory import estimate_memory, on_the_cpu
+from albert.tasks.squad.head import make_v1_head
+from albert.tasks.squad.records import ANSWER_KEYS
+from albert.training.encoder_task import ModelOptions, make_model_fn
+from benchmarks.memory import make_step
+from tests.helpers.tracing import IN_TURN, traced_peak
+
+ALBERT = functools.partial(AlbertConfig, embedding_size=32)
+
+
+def small_step(**options) -> tf.Operation:
+    """8 x 5 inputs through two weight matrices with a tanh between them."""
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [8, 5])
+        first = tf.get_variable("first", [5, 7])
+        second = tf.get_variable("second", [7, 3])
+        loss = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, first)), second))
+        return training_op(loss, OptimizerOptions(1e-3, 10, **options))
+
+
+def test_parts():
+    parts = estimate_memory(small_step())
+    weights = 4 * (5 * 7 + 7 * 3)
+    assert parts["parameters"] == weights
+    assert parts["optimizer state"] == 2 * weights
+    # The input and the tanh.
+    assert parts["activations"] - 4 * (8 * 5 + 8 * 7) in range(0, 64)
+    # The gradient of the product and of the tanh, and what the update takes of the variables.
+    assert parts["gradients and updates"] in range(3 * weights, 6 * weights)
+    assert parts["in all"] == sum(v for k, v in parts.items() if k != "in all")
+    assert "accumulated gradients" not in parts
+
+
+def test_accumulated_gradients():
+    parts = estimate_memory(small_step(gradient_accumulation_steps=2))
+    # Three facts of the step besides.
+    assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3
+
+
+def test_resident_memory_by_hand():
+    parts = {"activations": 50, "gradients and updates": 30, "in all": 200}
+    program = on_the_cpu({**parts, "activations": -30, "in all": 0})
+    assert on_the_cpu(parts) == 200 + 8 + program
+    assert on_the_cpu({**parts, "accumulated gradients": 7}) == 200 + 8 + 7 + program
+
+
+def encoder_step(
+    make_config: Callable, layers: int, size: int
+) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
+    """A step of a small model in the current graph, and what to feed."""
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 256}
+    dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    limits = {"vocab_size": 300, "max_position_embeddings": 64, "num_hidden_layers": layers}
+    config = make_config(**sizes, **dropout, **limits)
+    options = ModelOptions(OptimizerOptions(1e-3, 10))
+    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=False), options)
+    shapes = {**dict.fromkeys(SEQUENCE_KEYS, [size, 64]), **dict.fromkeys(ANSWER_KEYS, [size])}
+    features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
+    tf.train.get_or_create_global_step()
+    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+    return step, {features[name]: np.ones(shape) for name, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    ("make_config", "layers", "size"),
+    [(ALBERT, 6, 4), (BertConfig, 6, 2)],
+    ids=["ALBERT", "BERT"],
+)
+def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
+    with tf.Graph().as_default(), tf.Session(config=IN_TURN) as session:
+        step, feed = encoder_step(make_config, layers, size)
+        parts = estimate_memory(step)
+        tensors = parts["activations"] + parts["gradients and updates"]
+        session.run(tf.global_variables_initializer())
+        assert tensors == pytest.approx(traced_peak(session, step, feed), rel=0.1)
+    assert on_the_cpu(parts) > parts["in all"]
+
+
+# Gigabytes of a program before a training and at its peak, which benchmarks/memory.py has measured.
+MEASURED = [("base", 1, False, 0.47, 2.89), ("xxlarge", 2, True, 0.48, 7.24)]
+
+
+@pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)
+def test_a_step_takes_as_much_as_measured(size, accumulation, checkpointing, program, peak):
+    flags = argparse.Namespace(config=f"configs/albert_{size}_v2.json", seq_length=384)
+    vars(flags).update(layers=None, optimizer="adamw", accumulation=accumulation)
+    with tf.Graph().as_default():
+        step, _ = make_step(flags, checkpointing, batch_size=4)
+        needed = on_the_cpu(estimate_memory(step)) / 1e9
+    assert program + needed == pytest.approx(peak, rel=0.15)

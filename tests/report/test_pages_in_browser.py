@@ -1,0 +1,522 @@
+"""The pages of predictions and of a server in a real browser: in one module, for one browser."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pathlib
+import re
+import shlex
+
+import numpy as np
+import pytest
+import requests
+from scipy.stats import binomtest
+
+from albert.report.page import write_page
+from albert.serving.services import service_of
+from albert.serving.web import Limits
+from albert.tasks.classification.view import labels_view
+from albert.tasks.squad.scoring import evaluate_v2, get_raw_scores
+from albert.tasks.squad.view import answers_view
+from tests.helpers.browser import MARKUP, Page, contrast, emulate
+from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, model_of
+
+Keys = pytest.importorskip("selenium.webdriver", reason="selenium is not installed").Keys
+FITS = "return document.documentElement.scrollWidth <= innerWidth"
+ROWS = "return document.querySelectorAll('.row').length"
+
+
+@pytest.fixture
+def open_view(chromium, tmp_path):
+    """Opens the page of a view; what the console says when the test ends is a failure."""
+
+    def open_view(view) -> Page:
+        write_page(str(tmp_path / "predictions.html"), view)
+        return Page(chromium, f"file://{tmp_path}/predictions.html")
+
+    # What was said before is of other pages.
+    chromium.get_log("browser")
+    yield open_view
+    emulate(chromium)
+    assert chromium.get_log("browser") == []
+
+
+@pytest.fixture
+def open_service(chromium):
+    """Opens the page of a model, or of a service; with what serves it."""
+    started = []
+
+    def open_service(service, **kwargs) -> Page:
+        service = service_of(load_once(str(service))) if not hasattr(service, "fields") else service
+        started.append(Served(service, **kwargs))
+        page = Page(chromium, started[-1].url)
+        page.served = started[-1]
+        return page
+
+    chromium.get_log("browser")
+    yield open_service
+    emulate(chromium)
+    chromium.get("about:blank")
+    for served in started:
+        served.stop()
+
+
+def shown(page: Page) -> list[str]:
+    """The heading of every row in sight."""
+    return page.texts(".row div:first-child")
+
+
+def view_of(count=6, markup=""):
+    """Articles of SQuAD 2.0, answers to them, n-best lists and log-odds; every third is none."""
+    articles, answers, odds, nbest = [], {}, {}, []
+    for n in range(count):
+        context = f"Tower {n} was built 🏰 by Anna{markup} in {1000 + n}, and it was Anna who fell."
+        question = {"id": f"q{n}", "question": f"{'Who' if n % 2 else 'When'} built {n}{markup}?"}
+        truth = "Anna" if n % 2 else str(1000 + n)
+        truths = [{"text": truth, "answer_start": context.index(truth)}] * (n % 3 != 2)
+        question |= {"is_impossible": not truths, "answers": truths}
+        articles.append({"paragraphs": [{"context": context, "qas": [question]}]})
+        answers[f"q{n}"] = "Anna" if truths else ""
+        odds[f"q{n}"] = -3.0 if truths else 3.0
+        entry = {"text": "Anna", "probability": (n % 10) / 10 + 0.05}
+        nbest.append((f"q{n}", [entry, {"text": f"Tower {n}", "probability": 0.01}]))
+    scores, raw = evaluate_v2(articles, answers, odds), get_raw_scores(articles, answers)
+    return answers_view(f"Towers{markup}", articles, answers, scores, raw, nbest, odds)
+
+
+def test_a_question(open_view):
+    page = open_view(view_of())
+    assert page.driver.title == page.text("h1") == "Towers"
+    assert page.text("h2") == "When built 0?"
+    assert page.texts("#passage mark.answer") == ["Anna"]
+    assert page.texts("#passage mark.truth") == ["1000"]
+    assert page.texts("#detail dd") == ["Anna", "1000"]
+    assert page.texts(".bars span:nth-child(3n + 1)")[:2] == ["Anna", "Tower 0"]
+    assert page.texts(".bars .number") == ["5.0%", "1.0%"]
+    widths = "return [...document.querySelectorAll('.meter i')].map(bar => bar.clientWidth / "
+    assert page.run(widths + "bar.parentNode.clientWidth)") == pytest.approx([0.05, 0.01], abs=0.02)
+    chips = ["Exact match 66.67", "F1 66.67", "Questions 6", "Answerable: exact match 50"]
+    assert page.texts("#scores .chip")[:4] == chips
+    assert "Best F1 threshold" in page.text("#scores")
+    assert page.texts(".row .facts")[0] == "✗ wrong · F1 0% · confidence 5% · Anna"
+    page.press("j")
+    # What is predicted and true is both; the first Anna, whose place the file gives.
+    assert page.texts("#passage mark.answer.truth") == ["Anna"]
+    assert page.text("#passage").index("Anna") < page.text("#passage").index("1001")
+
+
+def test_searches_and_filters(open_view):
+    page = open_view(view_of(12))
+    page.type("#search", "WHO built 3")
+    assert shown(page) == ["Who built 3?"]
+    assert page.text("#count") == "1 of 12"
+    page.type("#search", "1004")
+    assert shown(page) == ["When built 4?"], "the paragraph counts too"
+    page.type("#search", "q5")
+    assert page.text("h2") == "Who built 5?"
+    page.type("#search", "nowhere")
+    assert shown(page) == [] and "Nothing fits" in page.text("#sample")
+    page.find("#sample button").click()
+    assert page.text("#count") == "12 of 12"
+    # By confidence.
+    everything = page.run("return samples.map(s => s.confidence)")
+    page.type("#low", "50")
+    page.type("#high", "90")
+    expected = sum(0.5 <= confidence <= 0.9 for confidence in everything)
+    assert 0 < expected < 12
+    assert page.text("#count") == f"{expected} of 12"
+    page.find("#order").send_keys("least")
+    found = page.run("return state.shown.map(s => s.confidence)")
+    assert found == sorted(found) and len(found) == expected
+
+    # By outcome, of all questions.
+    page = open_view(view_of())
+    buttons = ["all 6", "right 4", "wrong 2", "unanswerable 2", "abstained 2"]
+    assert [" ".join(text.split()) for text in page.texts("#outcomes button")] == buttons
+    page.find("[data-only=right]").click()
+    # Those that ask who, and those without an answer.
+    assert [text.split()[2] for text in shown(page)] == ["1?", "2?", "3?", "5?"]
+    assert page.find("[data-only=right]").get_attribute("aria-pressed") == "true"
+    page.type("#search", "when")
+    assert page.text("#count") == "1 of 6"
+
+
+def bars(page, key):
+    """What the bars of a chart say, by the names that people who see nothing get."""
+    names = "return [...document.querySelectorAll(`[id^='${arguments[0]}:']`)]"
+    return page.run(names + ".map(bar => bar.ariaLabel)", key)
+
+
+def test_charts_show_the_selection_and_filter_it(open_view):
+    page = open_view(view_of(12))
+    titles = ["F1 by confidence", "F1 by question word", "F1 by words of the true answer"]
+    assert page.texts("#plots h3") == titles
+    labels = "return [...document.querySelectorAll('#plots [role=group]')].map(e => e.ariaLabel)"
+    assert page.run(labels) == titles
+    low, high = (100 * x for x in binomtest(2, 6).proportion_ci(method="wilson"))
+    when = f"when: F1 33.3, 6 questions; 95% interval {low:.0f} to {high:.0f}"
+    assert sorted(bars(page, "word"))[0] == page.find("[id='word:when']").get_attribute("title")
+    assert sorted(bars(page, "word"))[0] == when
+    assert bars(page, "confidence")[9].startswith("90-100%: F1 ")
+    line = "const [bar, line] = arguments[0].querySelectorAll('i'), all = bar.parentNode;"
+    line += "return [bar, line].map(e => 100 * e.getBoundingClientRect().width / all.clientWidth)"
+    drawn = page.run(line, page.find("[id='word:when']"))
+    assert drawn == pytest.approx([100 / 3, high - low], abs=0.2)
+
+    # A bar filters by mouse and keyboard, keeps the focus, and leaves the other bars their counts.
+    page.find("[id='word:when']").click()
+    assert page.text("#count") == "6 of 12" and page.text("#overall") == "F1 33.3, 6 questions"
+    assert sorted(bars(page, "word"))[0] == when and len(bars(page, "word")) == 2
+    page.find("[data-only=wrong]").click()
+    assert page.text("#overall") == "F1 0.0, 4 questions"
+    bar = page.find("[id='word:when']")
+    assert bar.get_attribute("aria-pressed") == "true"
+    bar.send_keys(Keys.ENTER)
+    assert page.text("#count") == "4 of 12", "who is always answered"
+    focused = page.driver.switch_to.active_element
+    assert focused.get_attribute("id") == "word:when"
+    assert focused.get_attribute("aria-pressed") == "false"
+
+    # A bar says as many as it chooses.
+    page.press(Keys.ESCAPE)
+    page.find("[id='confidence:90-100%']").click()
+    assert page.text("#count") == "5 of 12" and "5 questions" in bars(page, "confidence")[9]
+
+
+def test_the_address_holds_the_filters(open_view):
+    page = open_view(view_of(12))
+    path = page.driver.current_url
+    page.driver.get(f"{path}#only=wrong&to=50&word=when&order=most+confident+first")
+    assert page.text("#count") == "3 of 12" and page.text("h2") == "When built 4?"
+    assert page.run("return $('high').value + $('order').value") == "50most confident first"
+    page.driver.get(f"{path}#only=nothing&order=none&word=&from=0")
+    assert page.text("#count") == "12 of 12", "what is not known is no filter"
+
+    # Each step is one back: typing into a field, a button, a bar, a row.
+    page.driver.get(path + "#")
+    page.type("#search", "built")
+    page.find("[data-only=wrong]").click()
+    page.find("[id='word:when']").click()
+    page.press("j", "j")
+    assert page.run("return location.hash") == "#q=built&only=wrong&word=when&id=q6"
+    linked = page.driver.current_url
+    seen = []
+    for _ in range(4):
+        page.driver.back()
+        seen.append((page.run("return location.hash.slice(1)"), page.text("#count")))
+    only = "q=built&only=wrong"
+    wrong = [(f"{only}&word=when", "4 of 12"), (only, "4 of 12")]
+    assert seen == [*wrong, ("q=built", "12 of 12"), ("", "12 of 12")]
+    page.driver.forward()
+    assert page.run("return $('search').value") == "built"
+    page.driver.get("about:blank")
+    page.driver.get(linked)
+    assert page.text("h2") == "When built 6?" and page.text("#count") == "4 of 12"
+
+
+def test_the_selection_is_saved_as_a_table(open_view, chromium, tmp_path):
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    chromium.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    view = view_of(6, markup=' "a", b')
+    page = open_view(view)
+    page.find("[data-only=wrong]").click()
+    page.find("#save").click()
+    file = tmp_path / "predictions.csv"
+    page.until(lambda: file.exists() and file.stat().st_size)
+    rows = list(csv.DictReader(file.read_text("utf-8-sig").splitlines()))
+    samples = [sample for sample in view["samples"] if not sample["right"]]
+    assert [(row["id"], row["question"], row["true"]) for row in rows] == [
+        (s["id"], s["question"], s["truths"][0][1]) for s in samples
+    ]
+    assert [float(row["confidence"]) for row in rows] == [s["confidence"] for s in samples]
+
+
+def test_keyboard(open_view):
+    page = open_view(view_of(40))
+    selected = "return document.querySelector('[aria-selected=true] div').innerText"
+    page.press("j", "j", "k", Keys.ARROW_DOWN)
+    assert page.run(selected) == page.text("h2") == "When built 2?"
+    page.press(Keys.END)
+    assert page.run(selected) == "Who built 39?"
+    assert page.run("return $('list').getAttribute('aria-activedescendant')") == "row-39"
+    page.press(Keys.ARROW_DOWN, Keys.PAGE_UP)
+    assert page.run(selected) != "Who built 39?"
+    page.press(Keys.HOME)
+    assert page.run(selected) == "When built 0?"
+    page.press("/", "q", "3", "j")
+    assert page.run("return $('search').value") == "q3j", "letters that are typed move nothing"
+    page.press(Keys.ESCAPE, "j")
+    assert page.run("return $('search').value") == ""
+    assert page.run(selected) == "Who built 1?"
+
+
+def test_markup_is_text(open_view):
+    broken = "return [window.broken, document.querySelectorAll('img').length]"
+    page = open_view(view_of(markup=MARKUP))
+    assert page.text("h1") == f"Towers{MARKUP}"
+    assert page.text("h2") == f"When built 0{MARKUP}?"
+    assert MARKUP in page.text("#passage")
+    assert page.run(broken) == [None, 0]
+    page = open_view(labels(["no", MARKUP]))
+    assert page.texts("#matrix th")[-1] == MARKUP
+    assert page.run(broken) == [None, 0]
+
+
+def labels(names, passage=None):
+    """A view of 8 examples with these labels, of which the last two are wrong."""
+    texts = [{"id": f"e{n}", "passage": passage, "texts": [f"text {n}", "b"]} for n in range(8)]
+    outputs = []
+    for n, answer in enumerate([0, 1, 0, 1, 0, 1, 1, 0]):
+        output = {"label_ids": np.int64(n % 2), "predictions": np.int32(answer)}
+        outputs.append({**output, "probabilities": np.array([[0.8, 0.2], [0.3, 0.7]][answer])})
+    return labels_view("Pairs", texts, outputs, names, {"eval_accuracy": 0.75})
+
+
+def test_labels_and_options(open_view):
+    page = open_view(labels(["no", "yes"]))
+    assert page.texts("#scores .chip") == ["Accuracy 0.7500"]
+    assert page.text("#overall") == "Accuracy 75.0%, 8 examples"
+    assert page.texts("#matrix button") == ["3", "1", "1", "3"]
+    page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
+    assert shown(page) == ["text 6"]
+    assert page.texts("#detail dd") == ["yes", "no"]
+    assert page.texts("#matrix button") == ["3", "1", "1", "3"]
+    page.find("[data-only=right]").click()
+    assert page.text("#count") == "0 of 8"
+    page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
+    assert page.text("#count") == "6 of 8"
+    page = open_view(labels(["A", "B"], "a passage"))
+    assert page.texts(".bars span:nth-child(3n + 1)")[:2] == ["A: text 0", "B: b"]
+    assert page.text("#passage") == "a passage"
+
+
+def test_numbers(open_view):
+    texts = [{"id": f"e{n}", "passage": None, "texts": [f"text {n}"]} for n in range(3)]
+    outputs = [{"label_ids": np.float32(n), "predictions": np.float32(n * n)} for n in range(3)]
+    page = open_view(labels_view("Numbers", texts, outputs, [None], {"pearson": 0.96}))
+    assert not page.find("#outcomes").is_displayed()
+    assert not page.find("#confidence").is_displayed()
+    page.find("#order").send_keys("largest")
+    assert shown(page) == ["text 2", "text 0", "text 1"]
+    assert page.texts("#detail dd") == ["4.00", "2.00"]
+    circles = "return document.querySelectorAll('circle').length"
+    assert page.run(circles) == 3
+    # Those that are not known are called so, and the rest is shown.
+    nan = np.float32("nan")
+    outputs = [{"label_ids": np.float32(n), "predictions": [nan, 3.0, 2.5][n]} for n in range(3)]
+    page = open_view(labels_view("Numbers", texts, outputs, [None], {"pearson": nan}))
+    assert page.texts("#scores .chip") == ["Pearson correlation unknown"]
+    assert page.texts("#detail dd") == ["unknown", "0.00"]
+    assert page.run(circles) == 2
+    view = view_of()
+    view["samples"][0] |= {"confidence": None, "nbest": [["Anna", None]]}
+    page = open_view(view)
+    assert page.texts(".bars .number") == ["unknown"]
+    assert page.texts(".row .facts")[0] == "✗ wrong · F1 0% · Anna"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_narrow_and_in_both_schemes(open_view, chromium, scheme):
+    emulate(chromium, 390, prefers_color_scheme=scheme)
+    page = open_view(view_of(1000))
+    assert page.run(FITS)
+    page.find("summary").click()
+    assert page.run(FITS)
+    style = "return getComputedStyle($(arguments[0]))[arguments[1]]"
+    ground = page.run("return getComputedStyle(document.body).backgroundColor")
+    assert (contrast(ground, "rgb(0, 0, 0)") < 3) == (scheme == "dark")
+    for field in ("search", "low", "order", "save"):
+        for inside in (ground, page.run(style, field, "backgroundColor")):
+            assert contrast(page.run(style, field, "borderTopColor"), inside) >= 3
+    fill = page.run("return getComputedStyle(document.querySelector('.track i')).backgroundColor")
+    assert contrast(fill, page.run(style, "list", "backgroundColor")) >= 3
+    # Of many questions no more are drawn than are in sight.
+    assert page.run(ROWS) < 60
+    page.type("#search", "77")
+    assert page.text("#count") == "19 of 1000"
+    page.type("#search", "")
+    page.find("summary").click()
+
+    # The page scrolls, and nothing in it; a sample takes the place of the list until one goes back.
+    assert page.run("return $('list').scrollHeight === $('list').clientHeight")
+    page.run("scrollTo(0, 500 * 56)")
+    row = "return document.elementFromPoint(100, 400).closest('.row')"
+    page.until(lambda: page.run(row))
+    question = page.run(row + ".firstChild.innerText")
+    assert page.run(ROWS) < 60
+    page.run(row).click()
+    assert page.text("#sample h2") == question and page.run("return scrollY") == 0
+    assert not page.find("#list").is_displayed() and not page.find("#search").is_displayed()
+    page.find("[data-to='1']").click()
+    assert page.text("#sample h2") != question
+    for leave in (page.driver.back, lambda: page.find("[data-to=list]").click()):
+        leave()
+        assert not page.find("#detail").is_displayed()
+        chosen = page.find("[aria-selected=true]")
+        assert 0 < page.run("return arguments[0].getBoundingClientRect().top", chosen) < 844
+        chosen.click()
+    assert page.run(FITS)
+
+
+class TestServer:
+    """Its page."""
+
+    def ask(self, page: Page, button=None) -> None:
+        """Asks, and waits for what comes of it."""
+        (button or page.find("#send")).click()
+        page.until(page.find("#send").is_enabled)
+
+    def fault_at(self, page: Page, name: str) -> str:
+        """What is said to be wrong with an input, which must have the focus."""
+        field, fault = page.find(f"#{name}"), page.find(f"#{name}-fault")
+        assert field.get_attribute("aria-describedby") == fault.get_attribute("id")
+        assert field.get_attribute("aria-invalid") == str(fault.is_displayed()).lower()
+        assert not fault.is_displayed() or page.driver.switch_to.active_element == field
+        return fault.text
+
+    def test_an_answer_in_its_text(self, open_service, exported):
+        page, model = open_service(exported), load_once(str(exported))
+        text = f"A tower 🏰 and a mill{MARKUP} stood here, and\nmore words of it."
+        question = f"What is{MARKUP}?"
+        page.run("document.getElementById('context').value = arguments[0]", text)
+        page.type("#question", question)
+        self.ask(page)
+        found = model.answer(question, [text]).answers
+        assert page.texts("#said") == [" ".join(found[0].text.split())]
+        in_text = "return document.getElementById('passage').textContent"
+        assert page.run(in_text) == text
+        marked = "return document.querySelector('mark').textContent"
+        assert page.run(marked) == found[0].text
+        # Another answer is shown where it stands.
+        assert len(page.texts("#others button")) == min(5, len(found)) > 1
+        page.find("#others li:nth-child(2) button").click()
+        assert page.run(marked) == found[1].text and page.run(in_text) == text
+        before = "return document.querySelector('mark').previousSibling.textContent"
+        assert page.run(before) == text[: found[1].place]
+        assert page.run("return window.broken") is None
+        assert page.texts("#result h2, #asked") == ["Answer", question]
+        shares = [f"{100 * answer.probability:.1f}%" for answer in found[:5]]
+        assert page.texts(".row span:last-child") == shares
+        assert page.texts("#facts") == [f"confidence {shares[0]} · line 1"]
+        # What is shown for a terminal asks the same.
+        command = shlex.split(page.run("return document.getElementById('curl').textContent"))
+        assert command[:2] == ["curl", page.driver.current_url + "v1/answer"]
+        asked = json.loads(command[command.index("-d") + 1])
+        assert asked == {"question": question, "context": text, "n_best": 5}
+        assert page.console() == []
+
+    def test_examples_and_what_the_page_says_of_the_model(self, open_service, exported):
+        page = open_service(exported)
+        name = pathlib.Path(exported).parent.parent.name
+        assert f" Model: {name} (squad-1.1), version " in page.text("#about")
+        link = page.find("header a").get_attribute("href")
+        assert requests.get(link, timeout=LONGEST).json()["openapi"]
+        buttons = page.driver.find_elements("css selector", "#examples button")
+        self.ask(page, buttons[1])
+        assert page.texts("#asked") == [buttons[1].text] != [buttons[0].text]
+        answer = page.run("return document.querySelector('mark').textContent")
+        assert answer and answer in page.find("#context").get_attribute("value")
+        page.find("#clear").click()
+        assert page.run("return context.value + question.value") == ""
+        assert page.driver.switch_to.active_element == page.find("#context")
+
+    def test_faults_and_the_keyboard(self, open_service, exported):
+        page = open_service(exported, limits=Limits(body_bytes=1000, seconds=LONGEST))
+        page.type("#question", " ")
+        self.ask(page)
+        assert self.fault_at(page, "question") == "Question is empty."
+        assert page.console() == [], "an empty question is not sent"
+        page.type("#question", "Who wrote it?" + Keys.ENTER)
+        page.until(page.find("#send").is_enabled)
+        assert self.fault_at(page, "question") == "" and page.texts("#said") != [""]
+        page.type("#context", Keys.CONTROL + Keys.ENTER)
+        assert self.fault_at(page, "context") == "Context is empty."
+        # What only the server refuses.
+        page.run("context.value = 'half a character \\ud83c'")
+        self.ask(page)
+        assert self.fault_at(page, "context").startswith("Context has half of a surrogate pair")
+        assert not page.find("#answer").is_displayed(), "it is of another question"
+        page.run("context.value = 'long '.repeat(200)")
+        self.ask(page)
+        too_long = "The text is too long for this server: the body is larger than 1000 bytes, "
+        assert page.texts("#fault") == [f"{too_long}the server's limit."]
+        assert self.fault_at(page, "context") == ""
+
+    def test_the_token_is_asked_for(self, open_service, exported):
+        page = open_service(exported, token="secret")
+        assert not page.find("#token").is_displayed()
+        self.ask(page)
+        assert self.fault_at(page, "token") == "This server answers only with its token."
+        page.type("#token", "secrets")
+        self.ask(page)
+        assert self.fault_at(page, "token") == "This is not the server's token."
+        page.type("#token", "secret")
+        self.ask(page)
+        assert self.fault_at(page, "token") == "" and page.texts("mark") != []
+
+    def test_an_answer_that_takes_long(self, open_service, exported):
+        """The old answer is dimmed meanwhile, and stays for who stops."""
+        service = Gated(load_once(str(exported)))
+        page = open_service(service)
+        service.may.set()
+        self.ask(page)
+        assert page.text("#clock").startswith("Answered in ")
+        said = page.text("#said")
+        service.may.clear()
+        page.find("#send").click()
+        page.until(lambda: re.fullmatch("Asking: [1-9][0-9]* s", page.text("#clock")))
+        result = page.find("#result")
+        assert result.get_attribute("aria-busy") == "true" and not page.find("#send").is_enabled()
+        assert float(page.find("#answer").value_of_css_property("opacity")) < 0.6
+        self.ask(page, page.find("#stop"))
+        assert page.text("#clock").startswith("Stopped after ")
+        assert result.get_attribute("aria-busy") == "false"
+        assert page.texts("#said") == [said] and page.texts("#fault") == [""]
+        assert not page.find("#stop").is_displayed()
+        service.may.set()
+        self.ask(page)
+        assert page.text("#clock").startswith("Answered in ")
+        page.served.server.stop()
+        self.ask(page)
+        unreachable = "The server cannot be reached (Failed to fetch). Does it still run?"
+        assert page.texts("#fault") == [unreachable] and page.texts("#clock") == [""]
+        assert not page.find("#answer").is_displayed()
+
+    def test_labels_and_options(self, open_service, random_model):
+        folder = model_of(random_model, "labels")
+        page = open_service(folder)
+        page.type("#text", "A text.")
+        page.type("#second_text", "Another one.")
+        self.ask(page)
+        found = load_once(folder).classify("A text.", "Another one.")
+        share = found.probabilities[found.label]
+        assert page.texts("#said") == [found.label]
+        assert sorted(page.texts(".row span:first-child")) == sorted(LABELS)
+        assert page.texts(".row span:last-child")[0] == f"{100 * share:.1f}%"
+        bar = "return document.querySelector('.bar div').offsetWidth / arguments[0].offsetWidth"
+        assert page.run(bar, page.find(".bar")) == pytest.approx(share, abs=0.01)
+        page = open_service(model_of(random_model, "options"))
+        options = ["one", "two", "red", "blue"]
+        for number, option in enumerate(options):
+            page.type(f"#options-{number}", option)
+        self.ask(page)
+        label, option = page.text("#said").split(": ")
+        assert options["ABCD".index(label)] == option
+        assert len(page.texts("#others li")) == 4 and page.console() == []
+
+    @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+    def test_the_answer_is_in_sight(self, open_service, exported, width, scheme):
+        page = open_service(exported)
+        emulate(page.driver, width, height=500, prefers_color_scheme=scheme)
+        page.type("#context", "word" * 100)
+        self.ask(page)
+        assert page.run(FITS) and page.run("return innerWidth") == width
+        top = page.run("return document.getElementById('said').getBoundingClientRect().top")
+        assert 0 <= top < 400
+        share = page.find(".row span:last-child")
+        assert share.value_of_css_property("white-space") == "nowrap"
+        for name, around in (("question", "form"), ("question", "question"), ("clear", "clear")):
+            edge = page.find(f"#{name}").value_of_css_property("border-top-color")
+            ground = page.find(f"#{around}").value_of_css_property("background-color")
+            assert contrast(edge.replace("rgba", "rgb"), ground.replace("rgba", "rgb")) >= 3

@@ -1,0 +1,171 @@
+"""Samples on the terminal, with and without colours; and the page as a file."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+from albert.core.errors import UserError
+from albert.report import terminal
+from albert.report.page import read_page, rounded, write_page
+from albert.report.terminal import COLOURED, ONLY, PLAIN, lines_of, style_of_output
+from albert.tasks.classification.view import labels_view
+
+VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}
+SAMPLE = {
+    **{"id": "q1", "passage": 0, "question": "Who built it?", "answer": "Anna", "place": 0},
+    **{"truths": [(0, "Anna"), (0, "Anna built it")], "nbest": [["Anna", 0.9], ["", 0.1]]},
+    **{"right": True, "score": 1.0, "confidence": 0.83, "odds": -1.5},
+    **{"unanswerable": False, "abstained": False},
+}
+
+
+@pytest.fixture(autouse=True)
+def width(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_plain():
+    assert list(lines_of(VIEW, SAMPLE, PLAIN)) == [
+        "q1  right  F1 100%  confidence 83%  log-odds of no answer -1.50",
+        "  Who built it?",
+        "  [{Anna] built it};?[31m then Anna left.",
+        "  predicted  [Anna]",
+        "  true       {Anna | Anna built it}",
+        "  n-best      90%  Anna",
+        "              10%  no answer",
+        "",
+    ]
+
+
+def test_colours_say_the_same():
+    """And nothing of a text acts on the terminal."""
+    coloured = "\n".join(lines_of(VIEW, SAMPLE, COLOURED))
+    codes = re.findall(r"\x1b\[[\d;]+m", coloured)
+    of_wrong = {COLOURED.before["wrong"]}
+    assert set(codes) == {*COLOURED.before.values(), *COLOURED.after.values()} - of_wrong
+    plain = "\n".join(lines_of(VIEW, SAMPLE, PLAIN))
+    without = re.sub(r"\x1b\[[\d;]+m", "", coloured)
+    assert without == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
+
+
+def test_lines_fit(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    view = {**VIEW, "passages": ["word " * 30 + "x" * 100]}
+    nbest = [["long " * 12, 0.004], ["", 1.0]]
+    sample = {**SAMPLE, "place": -1, "truths": [], "nbest": nbest}
+    lines = list(lines_of(view, sample, PLAIN))[1:]
+    assert max(map(len, lines)) <= 40
+    assert "".join(lines).count("x") == 100 and "".join(lines).count("word") == 30
+    first = next(n for n, line in enumerate(lines) if line.startswith("  n-best       0%  long"))
+    *wrapped, last = lines[first + 1 : -1]
+    assert {line[:19] for line in wrapped} == {" " * 19} and last == f"{'100%':>17}  no answer"
+    assert "".join(lines[first:]).count("long") == 12
+
+
+def test_none():
+    for answer, truths, unanswerable, predicted, true in (
+        ("", [], True, "[no answer]", "no answer"),
+        (None, [(0, "Anna")], False, "[no prediction]", "{Anna}"),
+        ("x", [], False, "[x]", "not known"),
+    ):
+        found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
+        lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
+        assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
+
+
+def test_labels_options_and_numbers():
+    labelled = {"id": "e1", "passage": None, "texts": ["one", "two"]}
+    sample = {**labelled, "right": False, "confidence": 0.7, "truth": 0, "answer": 1}
+    sample["probabilities"] = [0.3, 0.7]
+    view = {"kind": "labels", "labels": ["no", "yes"], "passages": ["text"]}
+    shares = ["  of all      30%  no", "              70%  yes"]
+    said = ["  predicted  yes", "  true       no", *shares, ""]
+    first = "e1  wrong  confidence 70%"
+    assert list(lines_of(view, sample, PLAIN)) == [first, "  one", "  two", *said]
+    options = ["  no         one", "  yes        two"]
+    view["kind"] = "options"
+    assert list(lines_of(view, {**sample, "passage": 0}, PLAIN))[1:4] == ["  text", *options]
+    number = {**labelled, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
+    view["kind"] = "numbers"
+    assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
+
+
+def test_numbers_that_are_not_known():
+    """A model whose weights are none any more has predictions all the same."""
+    outputs = {"label_ids": np.int64(1), "predictions": np.int32(0)}
+    nan = np.float32("nan")
+    text = [{"id": "e1", "passage": None, "texts": ["one"]}]
+    output = {**outputs, "probabilities": np.array([nan, np.inf])}
+    view = labels_view("T", text, [output], ["a", "b"], {"f1": nan})
+    assert view["scores"] == {"f1": None}
+    (sample,) = view["samples"]
+    shares = ["  of all        ?  a", "                ?  b"]
+    said = ["e1  wrong", "  one", "  predicted  a", "  true       b", *shares, ""]
+    assert list(lines_of(view, sample, PLAIN)) == said
+    numbers = labels_view("T", text, [{**outputs, "predictions": nan}], [None], {})
+    assert "  predicted  unknown" in list(lines_of(numbers, numbers["samples"][0], PLAIN))
+    nbest = {**SAMPLE, "nbest": [["Anna", None]], "confidence": None, "odds": None}
+    assert "  n-best        ?  Anna" in list(lines_of(VIEW, nbest, PLAIN))
+
+
+def test_which_samples():
+    samples = [
+        {"right": True, "unanswerable": True, "abstained": True},
+        {"right": False, "unanswerable": True, "abstained": False},
+        {"right": None},
+    ]
+    found = {only: [n for n, s in enumerate(samples) if fits(s)] for only, fits in ONLY.items()}
+    some = {"wrong": [1], "right": [0], "unanswerable": [0, 1], "abstained": [0]}
+    assert found == {"all": [0, 1, 2], **some}
+
+
+def test_where_there_are_colours(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(terminal.sys, "stdout", stream)
+    for is_terminal, no_color, term, style in (
+        (True, "", "xterm", COLOURED),
+        (False, "", "xterm", PLAIN),
+        (True, "1", "xterm", PLAIN),
+        (True, "", "dumb", PLAIN),
+    ):
+        monkeypatch.setattr(stream, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setenv("NO_COLOR", no_color)
+        monkeypatch.setenv("TERM", term)
+        assert style_of_output() is style
+
+
+WHOLE = {
+    "kind": "answers",
+    "title": "a </script><!-- <script> & \u2028 {{data}}",
+    "samples": [{"id": "half a character \ud800", "text": "ä 😀"}],
+}
+
+
+def test_a_view_is_read_as_it_was_written(tmp_path):
+    """Nothing in a text is markup, and there is no address of anything to load."""
+    path = tmp_path / "predictions.html"
+    write_page(str(path), WHOLE)
+    assert read_page(str(path)) == WHOLE
+    page = path.read_text(encoding="utf-8")
+    data = page.partition('id="data">')[2].partition("</script>")[0]
+    assert "<" not in data and json.loads(data) == WHOLE
+    for what in ("http:", "https:", "url(", "@import", "src=", "href="):
+        assert what not in page.replace("http://www.w3.org/2000/svg", "")
+    # Numbers that JSON does not have.
+    known = [rounded(x) for x in (None, float("nan"), float("-inf"), 0.123456)]
+    assert known == [None, None, None, 0.1235]
+
+
+def test_what_is_no_page(tmp_path):
+    path, script = tmp_path / "predictions.html", b'<script type="application/json" id="data">'
+    for content in (b"<html></html>", b"\xff", script + b"[]</script>"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match="is no page of predictions"):
+            read_page(str(path))
+    with pytest.raises(UserError, match="none.html cannot be read: No such file"):
+        read_page(str(tmp_path / "none.html"))

@@ -1,0 +1,83 @@
+"""The scores, held against NumPy's corrcoef and plain definitions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from albert.tasks.classification import metrics
+
+LABELS = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
+FOUND = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1])
+
+
+def random_numbers(seed):
+    """Numbers of which some are equal."""
+    rng = np.random.RandomState(seed)
+    x = rng.randint(0, 12, 40) / 4
+    return x, (x + rng.standard_normal(40)).round(1).astype(np.float32)
+
+
+def test_of_confusion_counts():
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        labels = rng.randint(0, 2, 50)
+        found = np.where(rng.rand(50) < 0.3, 1 - labels, labels)
+        pairs = list(zip(labels.tolist(), found.tolist(), strict=True))
+        tp, tn, fn, fp = (pairs.count(pair) for pair in ((1, 1), (0, 0), (1, 0), (0, 1)))
+        assert metrics.accuracy(labels, found) == pytest.approx((tp + tn) / 50)
+        assert metrics.f1(labels, found) == pytest.approx(tp / (tp + (fp + fn) / 2))
+        product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+        expected = (tp * tn - fp * fn) / math.sqrt(product)
+        assert metrics.matthews(labels, found) == pytest.approx(expected, abs=1e-12)
+
+
+def mean_ranks(values):
+    """1 + how many are smaller + half of how many others are equal."""
+    return [sum(v < w for v in values) + (1 + sum(v == w for v in values)) / 2 for w in values]
+
+
+def test_correlations_by_their_definitions():
+    """Of ranks, where equal values share theirs, for Spearman's."""
+    for seed in range(20):
+        x, y = random_numbers(seed)
+        assert metrics.pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+        expected = np.corrcoef(*(mean_ranks(values.tolist()) for values in (x, y)))[0, 1]
+        assert metrics.spearman(x, y) == pytest.approx(expected, abs=1e-12)
+
+
+def test_constant_predictions_are_worth_0():
+    """Not NaN, so that checkpoints can be compared."""
+    for constant in (np.zeros(12, int), np.ones(12, int)):
+        for metric in (metrics.matthews, metrics.pearson, metrics.spearman):
+            assert metric(LABELS, constant) == metric(constant, LABELS) == 0
+    assert metrics.pearson(np.arange(7.0), np.full(7, 0.1, np.float32)) == 0
+    nothing = np.zeros(12, int)
+    assert metrics.f1(LABELS, nothing) == metrics.f1(nothing, nothing) == 0
+
+
+def test_losses():
+    logits = np.array([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], np.float32)
+    first = -math.log(math.exp(2) / (math.e + math.exp(2) + math.exp(0.5)))
+    assert metrics.cross_entropy(np.array([1, 2]), logits) == pytest.approx(
+        (first + math.log(3)) / 2
+    )
+    # That of a sure mistake is finite where the exponential is not, in float64 either.
+    assert metrics.cross_entropy(np.array([0]), np.array([[-900.0, 900.0]], np.float32)) == 1800
+    value = metrics.mean_squared_error(np.array([1.0, 5.0]), np.array([2.0, 2.0], np.float32))
+    assert value == pytest.approx((1 + 9) / 2)
+
+
+def test_scores_by_name():
+    """In the order of the names, as numbers of JSON."""
+    logits = np.stack([1.0 - FOUND, FOUND], axis=1).astype(np.float32) * 3
+    scores = metrics.compute_metrics(["matthew_corr", "eval_accuracy", "f1"], LABELS, logits)
+    assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]
+    assert scores["f1"] == metrics.f1(LABELS, FOUND)
+    assert scores["matthew_corr"] == metrics.matthews(LABELS, FOUND)
+    assert scores["eval_loss"] == metrics.cross_entropy(LABELS, logits)
+    x, y = random_numbers(0)
+    numbers = metrics.compute_metrics(["pearson", "spearman", "MSE"], x, y)
+    assert numbers["pearson"] == metrics.pearson(x, y)
+    assert numbers["eval_loss"] == numbers["MSE"] == metrics.mean_squared_error(x, y)
+    assert {type(value) for value in (*scores.values(), *numbers.values())} == {float}

@@ -1,0 +1,231 @@
+"""Examples to features: the reference's, special tokens, truncation, labels, records, and files.
+
+How any cached file is found whole, damaged or foreign: `tests/data/test_cached_file.py`.
+"""
+
+import gzip
+import itertools
+import json
+import logging
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import classifier_utils, tokenization
+from albert.classifier_utils import ColaProcessor, InputExample, MrpcProcessor
+from albert.core.errors import UserError
+from albert.tasks.glue.feature_files import GlueFeatures
+from albert.tasks.glue.features import FeatureMaker
+from tests.helpers.files import write_records
+
+CLS, SEP = 2, 3
+SEQUENCES = ("input_ids", "input_mask", "segment_ids")
+
+
+class Letters:
+    """A tokenizer whose tokens are letters."""
+
+    def tokenize(self, text):
+        return list(text)
+
+    def convert_tokens_to_ids(self, tokens):
+        special = {"[CLS]": CLS, "[SEP]": SEP}
+        return [special.get(token) or ord(token) for token in tokens]
+
+
+def convert(text_a, text_b=None, label="0", labels=("0", "1"), length=16):
+    example = InputExample("id", text_a, text_b, label)
+    return classifier_utils.convert_single_example(0, example, labels, length, Letters(), "task")
+
+
+def letters(feature):
+    names = {0: ".", CLS: "<", SEP: ">"}
+    return "".join(names.get(i) or chr(i) for i in feature.input_ids)
+
+
+def fields(record):
+    """Values of a serialized example."""
+    return {
+        key: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for key, feature in tf.train.Example.FromString(record).features.feature.items()
+    }
+
+
+def fields_of(feature):
+    """The same of a feature."""
+    sequences = {key: getattr(feature, key) for key in SEQUENCES}
+    numbers = {"label_ids": [feature.label_id], "is_real_example": [feature.is_real_example]}
+    return {**sequences, **numbers}
+
+
+def test_golden(shared, en8k, tmp_path):
+    """All 600 of the reference, by both ways of converting."""
+    path = shared / "golden" / "mrpc-features-train-first600-seq128.jsonl.gz"
+    golden = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    (tmp_path / "MRPC").mkdir()
+    raw = (shared / "data" / "mrpc" / "msr_paraphrase_train.txt").read_bytes()
+    (tmp_path / "MRPC" / "train.tsv").write_bytes(raw)
+    processor = MrpcProcessor(use_spm=True, do_lower_case=True)
+    examples = processor.get_train_examples(str(tmp_path))[: len(golden)]
+    labels = processor.get_labels()
+    records = FeatureMaker(en8k, labels, 128).records(examples)
+    features = classifier_utils.convert_examples_to_features(examples, labels, 128, en8k, "mrpc")
+    assert len(golden) == 600
+    for row, example, feature, record in zip(golden, examples, features, records, strict=True):
+        used, first = len(row["input_ids"]), row["n_segment0"]
+        expected = {
+            "input_ids": row["input_ids"] + [0] * (128 - used),
+            "input_mask": [1] * used + [0] * (128 - used),
+            "segment_ids": [0] * first + [1] * (used - first) + [0] * (128 - used),
+            **{"label_ids": [row["label_id"]], "is_real_example": [1]},
+        }
+        assert example.guid == row["guid"]
+        assert fields_of(feature) == fields(record) == expected
+
+
+class TestLayout:
+    def test_one_text_or_two(self):
+        assert letters(convert("", "ab")) == "<>ab>..........."
+        assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
+        for nothing in (None, ""):
+            feature = convert("abc", nothing)
+            assert letters(feature) == "<abc>..........."
+            assert feature.segment_ids == [0] * 16
+            assert feature.input_mask == [1] * 5 + [0] * 11
+
+    @pytest.mark.parametrize("room", [2, 3, 7, 10])
+    def test_truncation_is_one_token_after_the_other(self, room):
+        """The longer text loses its last token until both fit; the second one if equally long."""
+        for a, b in itertools.product(range(1, 14), repeat=2):
+            kept = [a, b]
+            while sum(kept) > room:
+                kept[kept[0] <= kept[1]] -= 1
+            if kept[1]:
+                expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
+                assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
+
+    def test_labels(self):
+        names = ["contradiction", "entailment", "neutral"]
+        assert [convert("a", label=name, labels=names).label_id for name in names] == [0, 1, 2]
+        assert convert("a", label=2.5, labels=[None]).label_id == 2.5
+        assert isinstance(convert("a", label=0, labels=[None]).label_id, float)
+        with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
+            convert("a", label="x")
+
+    def test_wordpiece(self, tmp_path):
+        """Without a SentencePiece model, through the public function and the fast one."""
+        (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n")
+        tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+        example = InputExample("id", "Hello", "you there", "1")
+        feature = classifier_utils.convert_single_example(
+            0, example, ["0", "1"], 8, tokenizer, "task"
+        )
+        assert feature.input_ids == [2, 4, 5, 3, 6, 1, 3, 0]
+        (record,) = FeatureMaker(tokenizer, ["0", "1"], 8).records([example])
+        assert fields(record) == fields_of(feature)
+
+
+@pytest.mark.parametrize(("labels", "given"), [(["0", "1"], "1010"), ([None], [0.5, 0, 2.5, 5.0])])
+def test_records(tokenizer, tmp_path, labels, given):
+    """The fast way is the public one, and its values are those of the lists."""
+    texts = ("what comes after this, 1995, there?", "a bo ri"), ("ünïcode ½ text", None)
+    texts += ("a " * 60, "b " * 60), ("", None)
+    pairs = zip(texts, given, strict=True)
+    examples = [InputExample("id", *text, label) for text, label in pairs]
+    path = str(tmp_path / "features")
+    filled_up = [*examples, classifier_utils.PaddingInputExample()]
+    classifier_utils.file_based_convert_examples_to_features(
+        filled_up, labels, 32, tokenizer, path, "task"
+    )
+    *records, filling = tf.io.tf_record_iterator(path)
+    assert FeatureMaker(tokenizer, labels, 32).records(examples) == records
+    features = classifier_utils.convert_examples_to_features(
+        examples, labels, 32, tokenizer, "task"
+    )
+    rows = list(map(fields, records))
+    assert rows == list(map(fields_of, features))
+    assert [row["label_ids"] for row in rows] == [[float(label)] for label in given]
+    assert [row["input_ids"].count(SEP) for row in rows] == [2, 1, 2, 1]
+    assert fields(filling) == {
+        **dict.fromkeys(SEQUENCES, [0] * 32),
+        **{"label_ids": [0], "is_real_example": [0]},
+    }
+    kind = float if labels == [None] else int
+    assert {type(row["label_ids"][0]) for row in (*rows, fields(filling))} == {kind}
+
+
+@pytest.fixture
+def features(tokenizer, tmp_path):
+    """The features of a training set of CoLA, written anew if `rows` are given."""
+
+    def features(
+        rows=None, length=16, lower=True, part="train", processor=ColaProcessor, own=tokenizer
+    ):
+        source = tmp_path / "train.tsv"
+        if rows:
+            lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
+            source.write_text("".join(lines))
+        paths = str(source), str(tmp_path / "features")
+        return GlueFeatures(processor(True, lower), own, length, part, *paths)
+
+    return features
+
+
+def records(path):
+    return list(tf.io.tf_record_iterator(str(path)))
+
+
+def test_made_as_by_the_public_function(features, tokenizer, tmp_path):
+    assert features(rows=7).made()[:2] == (str(tmp_path / "features"), 7)
+    assert {p.name for p in tmp_path.iterdir()} == {"train.tsv", "features", "features.json"}
+    processor = ColaProcessor(True, True)
+    examples = processor.read_examples(str(tmp_path / "train.tsv"), "train")
+    classifier_utils.file_based_convert_examples_to_features(
+        examples, processor.get_labels(), 16, tokenizer, str(tmp_path / "public"), "cola"
+    )
+    assert records(tmp_path / "features") == records(tmp_path / "public")
+
+
+class OtherProcessor(ColaProcessor):
+    pass
+
+
+OTHER_LABELS = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
+
+
+def test_made_anew_with_a_reason(features, squad_dir):
+    features(rows=7).made()
+    assert features().state() == "reused"
+    other = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"), True)
+    for change, reason in (
+        ({"length": 24}, "max_seq_length 16, now it is 24"),
+        ({"lower": False}, "do_lower_case True, now it is False"),
+        ({"part": "dev"}, "part train, now it is dev"),
+        ({"processor": OtherProcessor}, "task ColaProcessor, now it is OtherProcessor"),
+        ({"processor": OTHER_LABELS}, "labels ['0', '1'], now it is ['1', '0']"),
+        ({"own": other}, "tokenizer_sha256"),
+        ({"rows": 8}, "input_sha256"),
+    ):
+        assert f"to be made anew: it was made with {reason}" in features(**change).state()
+
+
+def test_without_a_header_of_ours(features, tmp_path, log):
+    """They are used with a warning, or refused if the ids are of another vocabulary."""
+    path = tmp_path / "features"
+    features(rows=7).made()
+    (tmp_path / "features.json").unlink()
+    content, (*others, record) = path.read_bytes(), records(path)
+    log()
+    assert features().made().num_examples == 7
+    (warning,) = log(logging.WARNING)
+    assert f"{path} has no header of ours: its 7 records are used as they are" in warning
+    with pytest.raises(UserError, match="no file of features of length 24; .*--cached_dir"):
+        features(length=24).made()
+    assert path.read_bytes() == content and not path.with_suffix(".json").exists()
+    for key, limit in (("input_ids", 200), ("label_ids", 2)):
+        example = tf.train.Example.FromString(record)
+        example.features.feature[key].int64_list.value[0] = limit
+        write_records(path, [*others, example.SerializeToString()])
+        message = rf"\(record 6 has {limit} in {key}, which must be below {limit}\)"
+        with pytest.raises(UserError, match=message):
+            features().made()

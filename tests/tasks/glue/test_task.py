@@ -1,0 +1,170 @@
+"""What a classification makes of what the model gives, and of its flags; by tasks of GLUE."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import estimators
+from albert.core.errors import FlagError, UserError
+from albert.data.batches import Data
+from albert.devices import mask_seeds
+from albert.report.page import read_page
+from albert.settings.flags import Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.glue.examples import InputExample
+from albert.tasks.glue.flags import define_glue_flags
+from albert.tasks.glue.task import GlueTask, _feature_path
+from albert.training.task import DEV, TEST, TRAIN
+
+
+@pytest.fixture
+def make(set_flags, squad_dir, tmp_path):
+    """Makes a task of some flags, with the data in `tmp_path`."""
+
+    def make(name, *flags):
+        model = f"--albert_config_file={squad_dir}/albert.json"
+        own = f"--task_name={name}", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
+        own += model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32", "--do_train"
+        set_flags([lambda: define_flags(define_glue_flags)], *own, *flags)
+        return GlueTask(Settings())
+
+    return make
+
+
+def model_of(task, steps, mode):
+    """What the task's model gives for two examples, and where it drops units out."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        ids = tf.constant([[5, 6, 7], [8, 9, 10]])
+        features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
+        features["label_ids"] = tf.constant([0, 1])
+        return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(mask_seeds.PLACES)
+
+
+def test_numbers_in_a_submission_are_within_the_tasks_limits(make, tmp_path):
+    """STS-B has 0 to 5; the model may give less and more, which the other file shows."""
+    task = make("STS-B")
+    numbers = [
+        {"predictions": value, "probabilities": value[None], "is_real_example": True}
+        for value in np.array([5.75, -0.5, 2.5], np.float32)
+    ]
+    examples = [InputExample(f"id{n}", "text") for n in range(3)]
+    files = [tmp_path / "results.tsv", tmp_path / "submission.tsv"]
+    task.write_labels(Data(["test.tf_record"], {}, 3, 3, source=examples), numbers, files)
+    assert files[0].read_text() == "5.75\n-0.5\n2.5\n"
+    assert files[1].read_text() == "index\tprediction\nid0\t5.0\nid1\t0.0\nid2\t2.5\n"
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_deterministic_run_has_no_dropout_in_the_head(make, squad_dir, tmp_path, deterministic):
+    config = json.loads((squad_dir / "albert.json").read_text())
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config["num_hidden_layers"] = 1
+    (tmp_path / "albert.json").write_text(json.dumps(config))
+    flag = f"--albert_config_file={tmp_path / 'albert.json'}"
+    task = make("MRPC", flag, f"--deterministic_run={deterministic}")
+    assert task.has_dropout() != deterministic
+    _, places = model_of(task, (10, 0), estimators.ModeKeys.TRAIN)
+    assert places == ([] if deterministic else ["classifier"])
+
+
+@pytest.mark.parametrize("flags", [[], ["--threshold_to_export=0.25"]])
+def test_the_threshold_is_exported_where_it_is_given(make, flags):
+    spec, _ = model_of(make("MRPC", *flags), None, estimators.ModeKeys.PREDICT)
+    (exported,) = spec.export_outputs.values()
+    assert ("threshold" in exported.outputs) == bool(flags)
+    assert "threshold" not in spec.predictions
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps"),
+    [
+        ("--train_step=50 --warmup_step=2", (50, 2)),
+        ("--train_step=50 --warmup_proportion=0.2", (50, 10)),
+        ("--train_step=50 --warmup_step=2 --warmup_proportion=0.2", (50, 2)),
+        ("--num_train_epochs=3 --warmup_proportion=0.5", (37, 18)),
+        ("--num_train_epochs=3 --train_step=50", (50, 0)),
+    ],
+)
+def test_steps(make, flags, steps):
+    """100 examples are 12.5 steps of 8. A default that gives way: tests/race/test_task.py."""
+    task = make("MRPC", "--train_batch_size=8", *flags.split())
+    assert task.steps(num_examples=100) == steps
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--do_train=false"], "nothing to do: give --do_train, --do_eval, --do_predict or"),
+        (["--task_name=mrcp"], "--task_name=mrcp is no task; there are "),
+        (["--tsv_regression"], "--tsv_regression is for --task_name=tsv only"),
+        (["--train_step=0"], "--train_step must be positive, not 0"),
+    ],
+)
+def test_flags_that_do_not_fit(make, flags, words):
+    with pytest.raises(FlagError, match=words):
+        make("MRPC", *flags)
+
+
+def test_where_features_are(make, tmp_path):
+    """As in the reference."""
+    task = make("MRPC", "--cached_dir=cached")
+    assert [_feature_path(task.settings, part) for part in (TRAIN, DEV, TEST)] == [
+        "cached/mrpc_train.tf_record",
+        "cached/mrpc_eval.tf_record",
+        f"{tmp_path}/out/predict.tf_record",
+    ]
+
+
+def test_a_model_predicts_for_its_own_task_and_for_those_that_share_it(make):
+    """MNLI's model has three sets of pairs; one's own texts may go to any model."""
+    assert make("MRPC").identity() == {"task": "glue", "task_name": "mrpc"}
+    for name in ("MNLI", "MisMNLI", "AX", "tsv"):
+        assert make(name, f"--tsv_regression={name == 'tsv'}").identity() == {"task": "glue"}
+
+
+# The reference's feature files may have examples that only fill a batch up.
+OUTPUTS = [
+    {
+        **{"label_ids": np.int32(label), "predictions": np.int32(predicted)},
+        **dict.fromkeys(("logits", "probabilities"), np.eye(2, dtype=np.float32)[predicted]),
+        "is_real_example": np.int32(is_real),
+    }
+    for label, predicted, is_real in [(1, 1, 1), (0, 1, 1), (0, 0, 1), (1, 1, 1), (0, 1, 0)]
+]
+DATA = Data(
+    ["x.tf_record"], {}, 4, 5, source=[InputExample(name, f"text {name}") for name in "abcd"]
+)
+
+
+def test_what_fills_a_batch_up_is_neither_scored_nor_labelled(make, tmp_path):
+    """Probabilities and labels are written as the reference and GLUE have them."""
+    task = make("RTE")
+    (tmp_path / "out").mkdir()
+    scored = task.score(DATA, OUTPUTS)
+    assert scored.scores["eval_accuracy"] == 0.75
+    scored.write_outputs()
+    view = read_page(task.page())
+    found = [(s["texts"], s["truth"], s["answer"], s["right"]) for s in view["samples"]]
+    assert found == [
+        (["text a"], 1, 1, True),
+        (["text b"], 0, 1, False),
+        (["text c"], 0, 0, True),
+        (["text d"], 1, 1, True),
+    ]
+    assert view["scores"] == scored.scores and view["title"] == "RTE"
+    names = [str(tmp_path / name) for name in ("results", "submission")]
+    assert task.write_labels(DATA, OUTPUTS, names) == {"num_examples": 4}
+    assert (tmp_path / "results").read_text() == "0.0\t1.0\n" * 2 + "1.0\t0.0\n" + "0.0\t1.0\n"
+    submission = (tmp_path / "submission").read_text()
+    rows = [f"{name}\t{'not_' * (name != 'c')}entailment\n" for name in "abcd"]
+    assert submission == "index\tprediction\n" + "".join(rows)
+
+
+def test_features_of_other_examples_are_neither_scored_nor_labelled(make):
+    task = make("RTE")
+    for call in (task.score, lambda *given: task.write_labels(*given, ["results", "labels"])):
+        with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):
+            call(DATA, OUTPUTS[1:])

@@ -1,0 +1,158 @@
+"""The processors: columns and labels of every task, and faults in its files."""
+
+import logging
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.tasks.glue.tasks import PROCESSORS
+from tests.helpers.glue import LABELS, ROWS, write_all
+
+# Task: the first training example's id, the label of the first example to develop and to test on,
+# and the scores, of which the first tells which checkpoint is best.
+TASKS = {
+    "cola": ("train-0", "0", ("matthew_corr", "eval_accuracy")),
+    "mnli": ("0", "contradiction", ("eval_accuracy",)),
+    "mismnli": ("0", "contradiction", ("eval_accuracy",)),
+    "mrpc": ("train-1", "0", ("eval_accuracy", "f1")),
+    "rte": ("0", "entailment", ("eval_accuracy",)),
+    "sst-2": ("train-1", "0", ("eval_accuracy",)),
+    "sts-b": ("0", 0.0, ("pearson", "spearman", "MSE")),
+    "qqp": ("0", "0", ("eval_accuracy", "f1")),
+    "qnli": ("0", "entailment", ("eval_accuracy",)),
+    "wnli": ("0", "0", ("eval_accuracy",)),
+}
+SINGLE = ("cola", "sst-2")
+
+
+@pytest.fixture(scope="module")
+def glue_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("glue")
+    write_all(folder, ["Alpha", "beta", '"gamma"', "δέλτα"])
+    return folder
+
+
+def processor_of(task, use_spm=True, do_lower_case=True):
+    return PROCESSORS[task](use_spm, do_lower_case)
+
+
+def column(path, number):
+    """A column of a file as it stands, header included."""
+    return [line.split("\t")[number] for line in path.read_text().splitlines()]
+
+
+class TestFiles:
+    @pytest.mark.parametrize("task", TASKS)
+    def test_every_part_is_read(self, glue_dir, task):
+        processor = processor_of(task, use_spm=False)
+        first_id, label, scores = TASKS[task]
+        assert processor.metrics == scores
+        train = processor.get_train_examples(str(glue_dir))
+        dev = processor.get_dev_examples(str(glue_dir))
+        test = processor.get_test_examples(str(glue_dir))
+        assert [len(part) for part in (train, dev, test)] == [ROWS] * 3
+        assert (train[0].guid, dev[0].label) == (first_id, label)
+        assert {example.label for example in test} == {label}
+        assert [example.guid for example in test] == [str(n) for n in range(ROWS)]
+        for example in (*train, *dev, *test):
+            assert 3 <= len(example.text_a.split()) <= 8
+            assert (example.text_b is None) == (task in SINGLE)
+            assert task in SINGLE or 3 <= len(example.text_b.split()) <= 8
+        given = LABELS[processor.folder]
+        given = [float(label) for label in given] if task == "sts-b" else list(given)
+        assert [e.label for e in train] == [given[n % len(given)] for n in range(ROWS)]
+        assert processor.get_labels() == ([None] if task == "sts-b" else given)
+
+    @pytest.mark.parametrize(
+        ("task", "part", "file", "columns", "header"),
+        [
+            ("cola", "train", "CoLA/train", (3,), 0),
+            ("cola", "test", "CoLA/test", (1,), 1),
+            ("sst-2", "dev", "SST-2/dev", (0,), 1),
+            ("sst-2", "test", "SST-2/test", (1,), 1),
+            ("mrpc", "test", "MRPC/test", (3, 4), 1),
+            ("sts-b", "test", "STS-B/test", (7, 8), 1),
+            ("qqp", "train", "QQP/train", (3, 4), 1),
+            ("qqp", "test", "QQP/test", (1, 2), 1),
+            ("mnli", "dev", "MNLI/dev_matched", (8, 9), 1),
+            ("mismnli", "dev", "MNLI/dev_mismatched", (8, 9), 1),
+            ("mnli", "test", "MNLI/test_matched", (8, 9), 1),
+            ("mismnli", "test", "MNLI/test_mismatched", (8, 9), 1),
+            ("qnli", "dev", "QNLI/dev", (1, 2), 1),
+            ("ax", "test", "diagnostic/diagnostic", (1, 2), 1),
+        ],
+    )
+    def test_texts_are_the_right_columns(self, glue_dir, task, part, file, columns, header):
+        processor = processor_of(task, use_spm=False, do_lower_case=False)
+        examples = getattr(processor, f"get_{part}_examples")(str(glue_dir))
+        for name, number in zip(("text_a", "text_b"), columns, strict=False):
+            expected = column(glue_dir / f"{file}.tsv", number)[header:]
+            assert [getattr(example, name) for example in examples] == expected
+
+    def test_texts_are_normalized_for_sentencepiece(self, tmp_path):
+        (tmp_path / "CoLA").mkdir()
+        (tmp_path / "CoLA" / "dev.tsv").write_text("x\t1\t\tÀ  la\u00a0Carte\n")
+        texts = []
+        for use_spm, lower in ((True, True), (True, False), (False, True)):
+            (example,) = processor_of("cola", use_spm, lower).get_dev_examples(str(tmp_path))
+            texts.append(example.text_a)
+        assert texts == ["a la carte", "A la Carte", "À  la\u00a0Carte"]
+
+
+SCORES = "\t".join("abcdefghi")  # of STS-B, but for the score
+SST2 = "sentence\tlabel\n"
+
+
+class TestFaults:
+    @pytest.fixture
+    def read(self, tmp_path):
+        """Reads a set of a task, to train on or another, from a file with this content."""
+
+        def read(task, content, part="train"):
+            processor = processor_of(task)
+            (tmp_path / processor.folder).mkdir(exist_ok=True)
+            path = tmp_path / processor.folder / f"{part}.tsv"
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+            return getattr(processor, f"get_{part}_examples")(str(tmp_path))
+
+        return read
+
+    @pytest.mark.parametrize(
+        ("task", "content", "fault"),
+        [
+            ("cola", "a\t1\t\ttext\na\t1\t\n", r", line 2: \d+ columns, \d+ are"),
+            ("sst-2", f"{SST2}fine\t1\n\nbad\t0\n", r", line 3: \d+ columns, \d+ are"),
+            ("qnli", "index\tq\ts\tlabel\n0\tq\ts\tentailment\n1\tq\ts\n", r", line 3: \d+ col"),
+            ("sts-b", f"{SCORES}\tj\n{SCORES}\n", r", line 2: \d+ columns, \d+ are"),
+            ("mnli", "\t".join("abcdefghijkl") + f"\n{SCORES}\tj\tk\n", r", line 2: \d+ columns"),
+            *(
+                ("sst-2", f"{SST2}fine\t{x}\n", f", line 2: the label is '{x}', not one of 0, 1")
+                for x in ("2", "", "yes")
+            ),
+            *(
+                ("sts-b", f"{SCORES}\tscore\n{SCORES}\t{x}\n", f", line 2: the label is '{x}'")
+                for x in ("high", "nan", "inf", "")
+            ),
+            *(("sst-2", nothing, " has no examples") for nothing in ("", "\n\n", SST2)),
+            ("sst-2", f"{SST2}f\udcfcr\t1\n".encode(errors="surrogateescape"), ", line 2: byte 2 "),
+        ],
+    )
+    def test_a_file(self, read, task, content, fault):
+        with pytest.raises(UserError, match=rf"train\.tsv{fault}"):
+            read(task, content)
+
+    def test_short_rows_of_quora(self, read, log):
+        """The published training file has some, and the reference leaves them out silently; but
+        every test example must be in a submission."""
+        rows = "0\t1\t2\ta\tb\t1\n1\t3\t4\tbroken\nline\t0\n2\t5\t6\tc\td\t0\n"
+        examples = read("qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n" + rows)
+        assert [e.text_a for e in examples] == ["a", "c"]
+        (warning,) = log(logging.WARNING)
+        assert "2 rows with too few columns" in warning and "line 3" in warning
+        with pytest.raises(UserError, match=r"test\.tsv, line 3: 2 columns, 3 are needed"):
+            read("qqp", "id\tquestion1\tquestion2\n0\ta\tb\n1\tc\n", part="test")
+
+    def test_more_columns_than_needed(self, read):
+        """A text that holds a tab; the first columns count, as in the reference."""
+        (example,) = read("mrpc", "Quality\t1\t2\t3\t4\n1\ta\tb\tc\td\te\n")
+        assert (example.label, example.text_a, example.text_b) == ("1", "c", "d")

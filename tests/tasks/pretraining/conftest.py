@@ -1,0 +1,49 @@
+"""A small generated corpus with its SentencePiece model."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from albert import tokenization
+from albert.tasks.pretraining.blocks import DataOptions
+from albert.tasks.pretraining.documents import Encoder
+from albert.tasks.pretraining.masking import MaskingOptions
+from albert.tasks.pretraining.pairs import PairOptions
+from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
+from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from tests.helpers.pretraining import write_topics
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> pathlib.Path:
+    """A folder with train.txt, dev.txt and spm.model."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_topics(folder / "train.txt", 1, 700)
+    write_topics(folder / "dev.txt", 2, 60)
+    # As many pieces as can be made of it.
+    model = train_model([str(folder / "train.txt")], PieceOptions(71, num_threads=1))
+    (folder / "spm.model").write_bytes(model)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(corpus) -> tokenization.FullTokenizer:
+    return tokenization.FullTokenizer(None, True, str(corpus / "spm.model"))
+
+
+@pytest.fixture(scope="session")
+def encoder(tokenizer) -> Encoder:
+    return Encoder(tokenizer)
+
+
+@pytest.fixture(scope="session")
+def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
+    """A record file with masks and one without, "masked" and "plain", of the same sentences."""
+    folder = tmp_path_factory.mktemp("records")
+    for name, probability in (("masked", 0.15), ("plain", 0.0)):
+        options = DataOptions(2, 1, PairOptions(32, 0.1, False), MaskingOptions(4, probability))
+        plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
+        ShardMaker(tokenizer, options).make(plan)
+    return {name: str(folder / name) for name in ("masked", "plain")}

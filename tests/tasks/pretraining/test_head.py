@@ -1,0 +1,203 @@
+"""The pretraining heads: golden losses, variables, size of the graph, gradients of the input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.core import estimators
+from albert.core.errors import UserError
+from albert.data.records import reading_records
+from albert.optimization import OptimizerOptions
+from albert.tasks.pretraining.head import make_head
+from albert.tasks.pretraining.scoring import scores_of
+from albert.training.encoder_task import ModelOptions, make_model_fn
+from tests.helpers.encoders import load_random_values, transformers_model
+
+TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
+SIZES = {
+    **{"vocab_size": 211, "hidden_size": 12, "intermediate_size": 16, "type_vocab_size": 2},
+    **{"num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 16},
+}
+TINY = modeling.AlbertConfig(**SIZES, embedding_size=8)
+
+
+def build(config, features, mode, init_checkpoint=None, num_groups=0):
+    """The specification of the model in the default graph."""
+    tf.train.get_or_create_global_step()
+    optimizer = OptimizerOptions(1e-3, 10, optimizer="lamb")
+    options = ModelOptions(optimizer, init_checkpoint, num_groups)
+    model_fn = make_model_fn(config, make_head(config), options)
+    tensors = {key: tf.convert_to_tensor(value) for key, value in features.items()}
+    return model_fn(tensors, None, mode, {})
+
+
+def tiny_features():
+    rng = np.random.default_rng(1)
+    return {
+        "input_ids": rng.integers(0, 211, (3, 16), np.int32),
+        "input_mask": np.ones((3, 16), np.int32),
+        "segment_ids": np.array([[0] * 8 + [1] * 8] * 3, np.int32),
+        "masked_lm_positions": rng.integers(1, 16, (3, 4), np.int32),
+        "masked_lm_ids": rng.integers(0, 211, (3, 4), np.int32),
+        "masked_lm_weights": np.array([[1, 1, 1, 0]] * 3, np.float32),
+        "next_sentence_labels": np.array([[0], [1], [1]], np.int32),
+    }
+
+
+def scores_of_sums(sums):
+    rows = zip(*sums.values(), strict=True)
+    return scores_of([dict(zip(sums, row, strict=True)) for row in rows])
+
+
+def shapes_of(checkpoint):
+    stored = tf.train.load_checkpoint(str(checkpoint)).get_variable_to_shape_map()
+    return {name: shape for name, shape in stored.items() if name != "global_step"}
+
+
+def shapes_of_variables():
+    return {v.op.name: v.shape.as_list() for v in tf.trainable_variables()}
+
+
+@pytest.fixture(scope="module")
+def golden(shared):
+    """The golden folder, its configuration, its features and its figures."""
+    folder = shared / "golden" / "albert_tiny"
+    figures = np.load(folder / "encoder.npz")
+    config = modeling.AlbertConfig.from_json_file(str(folder / "albert_config.json"))
+    features = {
+        key: figures[key].astype(np.float32 if key.endswith("weights") else np.int32)
+        for key in tiny_features()
+    }
+    return folder, config, features, figures
+
+
+def test_golden_loss_of_training(golden):
+    """Of both, which the first step reports."""
+    folder, config, features, figures = golden
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    with tf.Graph().as_default(), tf.Session() as session:
+        spec = build(config, features, TRAIN, str(folder))
+        session.run(tf.global_variables_initializer())
+        loss = session.run(spec.loss)
+    expected = float(figures["masked_lm_loss"]) + float(figures["sentence_order_loss"])
+    assert abs(loss - expected) < 1e-5
+
+
+@pytest.mark.each_python
+def test_golden_losses_of_prediction(golden):
+    """And names and shapes of variables."""
+    folder, config, features, figures = golden
+    with tf.Graph().as_default(), tf.Session() as session:
+        spec = build(config, features, PREDICT)
+        modeling.initialize_from_checkpoint(tf.trainable_variables(), str(folder))
+        session.run(tf.global_variables_initializer())
+        scores = scores_of_sums(session.run(spec.predictions))
+        assert shapes_of_variables() == shapes_of(folder / "model.ckpt-best")
+    # The reference divides by the number of masked tokens plus 1e-5.
+    masked = figures["masked_lm_weights"].sum()
+    loss = scores["masked_lm_loss"] * masked / (masked + 1e-5)
+    assert abs(loss - figures["masked_lm_loss"]) < 1e-5
+    assert abs(scores["sentence_order_loss"] - figures["sentence_order_loss"]) < 1e-5
+
+
+def test_variables_of_bert_are_those_of_the_golden_checkpoint(shared):
+    folder = shared / "golden" / "bert_tiny"
+    config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+    with tf.Graph().as_default():
+        build(config, tiny_features(), PREDICT)
+        assert shapes_of_variables() == shapes_of(folder / "bert_model.ckpt")
+
+
+def test_losses_of_bert_are_those_of_transformers(tmp_path):
+    features, config = tiny_features(), modeling.BertConfig(**SIZES)
+    with tf.Graph().as_default(), tf.Session() as session:
+        spec = build(config, features, PREDICT)
+        load_random_values(session, spread=0.3)
+        sums = session.run(spec.predictions)
+        path = tf.train.Saver(tf.trainable_variables()).save(session, str(tmp_path / "model.ckpt"))
+    theirs = transformers_model(config, path)
+    torch = pytest.importorskip("torch")
+    inputs = [torch.from_numpy(features[key]).long() for key in list(features)[:3]]
+    with torch.no_grad():
+        tokens, relation = theirs(*inputs, return_dict=False)
+    tokens, relation = (torch.log_softmax(scores, -1).numpy() for scores in (tokens, relation))
+    rows, places = np.arange(3)[:, None], features["masked_lm_positions"]
+    labels = features["next_sentence_labels"][:, 0]
+    losses = -tokens[rows, places, features["masked_lm_ids"]]
+    expected = {
+        "masked_lm_loss": (losses * features["masked_lm_weights"]).sum(axis=1),
+        "next_sentence_loss": -relation[rows[:, 0], labels],
+    }
+    assert sums.keys() >= {"next_sentence_correct", *expected}
+    for name, value in expected.items():
+        np.testing.assert_allclose(sums[name], value, rtol=0, atol=1e-4)
+    scores = scores_of_sums(sums)
+    mean = expected["next_sentence_loss"].mean()
+    assert scores["next_sentence_loss"] == pytest.approx(mean, 1e-4)
+    right = (relation.argmax(-1) == labels).mean()
+    assert scores["next_sentence_accuracy"] == pytest.approx(right)
+    assert "sentence_order_loss" not in scores
+
+
+def test_values_out_of_range_are_an_error_of_the_files_and_weights_of_0_do_not_count():
+    """The error is in TensorFlow's words, which differ from operation to operation."""
+    features = tiny_features()
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensors = {k: tf.placeholder_with_default(v, v.shape) for k, v in features.items()}
+        spec = build(TINY, tensors, PREDICT)
+        session.run(tf.global_variables_initializer())
+        losses = []
+        for label in (3, 170):
+            features["masked_lm_ids"][:, 3] = label
+            feed = {tensors["masked_lm_ids"]: features["masked_lm_ids"]}
+            losses.append(session.run(spec.predictions["masked_lm_loss"], feed))
+        np.testing.assert_array_equal(*losses)
+        labels = ["masked_lm_positions", "masked_lm_ids", "next_sentence_labels"]
+        for key in ["input_ids", *labels]:
+            wrong = features[key].copy()
+            wrong[1] = 999
+            with (
+                pytest.raises(UserError, match="record of some file is damaged"),
+                reading_records(["some file"]),
+            ):
+                session.run(spec.predictions, {tensors[key]: wrong})
+
+
+def test_scores_over_the_vocabulary_are_of_masked_places_only():
+    with tf.Graph().as_default() as graph:
+        build(TINY, tiny_features(), TRAIN)
+        tensors = [tensor for op in graph.get_operations() for tensor in op.outputs]
+    shapes = {tuple(t.shape.as_list()) for t in tensors if t.shape.rank and t.shape[-1] == 211}
+    # Scores, the bias, and weights transposed.
+    assert (12, 211) in shapes and shapes <= {(12, 211), (211,), (1, 211), (8, 211)}
+    assert "OneHot" not in {tensor.op.type for tensor in tensors}
+
+
+def test_all_groups_start_from_the_first(tmp_path):
+    """A checkpoint of one group serves both, with `num_groups`."""
+    groups = {"num_hidden_layers": 2, "num_hidden_groups": 2}
+    config = modeling.AlbertConfig.from_dict({**TINY.to_dict(), **groups})
+    with tf.Graph().as_default(), tf.Session() as session:
+        build(TINY, tiny_features(), PREDICT)
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    reader = tf.train.load_checkpoint(path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        build(config, tiny_features(), TRAIN, path, num_groups=2)
+        session.run(tf.global_variables_initializer())
+        for name, value in session.run({v.op.name: v for v in tf.trainable_variables()}).items():
+            source = name.replace("group_1/inner", "group_0/inner")
+            np.testing.assert_array_equal(value, reader.get_tensor(source))
+
+
+def test_scores_are_means_over_masked_tokens_and_examples():
+    names = ["masked_lm_weight", "masked_lm_loss", "masked_lm_correct"]
+    names += ["sentence_order_loss", "sentence_order_correct"]
+    rows = [(1, 4.0, 1, 0.5, 1), (3, 2.0, 0, 0.25, 0), (0, 0.0, 0, 0.0, 1)]
+    outputs = [dict(zip(names, map(np.float32, row), strict=True)) for row in rows]
+    expected = {"masked_lm_accuracy": 1 / 4, "masked_lm_loss": 6 / 4, "loss": 1.75}
+    expected |= {"sentence_order_accuracy": 2 / 3, "sentence_order_loss": 0.25}
+    assert scores_of(outputs) == pytest.approx(expected)

@@ -1,0 +1,171 @@
+"""Masks: the rule by which words are chosen, against a loop; what stands in their place."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.tasks.pretraining.masking import Masker, MaskingOptions, Words, choose_ngrams
+from albert.tasks.pretraining.sequences import Layout
+
+MASK, VOCAB_SIZE = 4, 1000
+
+
+def choose_in_a_loop(sizes_of_words, order, sizes, budget, taken):
+    """The same rule for one row, a word at a time."""
+    chosen = set()
+    left = budget
+    for first, size in zip(order, sizes, strict=False):
+        if left <= 0:
+            break
+        run = list(range(first, min(first + size, len(sizes_of_words))))
+        while run and sum(sizes_of_words[word] for word in run) > left:
+            run.pop()
+        if run and not any(word in chosen or word in taken for word in run):
+            chosen.update(run)
+            left -= sum(sizes_of_words[word] for word in run)
+    return chosen
+
+
+@given(st.data())
+def test_words_are_chosen_as_in_a_loop(data):
+    ngram = data.draw(st.integers(1, 4))
+    row = st.lists(st.integers(1, 5), min_size=1, max_size=12)
+    texts = data.draw(st.lists(row, min_size=1, max_size=5))
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    width = max(map(len, texts))
+    begins = np.zeros((len(texts), width + ngram), int)
+    order = np.zeros((len(texts), width), int)
+    for row, text in enumerate(texts):
+        begins[row] = sum(text)
+        begins[row, : len(text)] = np.cumsum([0, *text[:-1]])
+        order[row, : len(text)] = rng.permutation(len(text))
+    words = Words(np.array(list(map(len, texts))), begins)
+    sizes = rng.integers(1, ngram + 1, order.shape)
+    budget = rng.integers(0, 15, len(texts))
+    taken = rng.random(begins.shape) < 0.15
+    before = taken.copy()
+    chosen = choose_ngrams(words, order, sizes, budget, taken)
+    for row, text in enumerate(texts):
+        own_order, own_taken = order[row, : len(text)].tolist(), np.flatnonzero(before[row])
+        expected = choose_in_a_loop(
+            text, own_order, sizes[row].tolist(), budget[row], set(own_taken.tolist())
+        )
+        assert set(np.flatnonzero(chosen[row]).tolist()) == expected
+    np.testing.assert_array_equal(taken, before | chosen)
+
+
+def rows_of(count, length_a, length_b, seq_length):
+    """Rows of random tokens of which every third or so begins a word, and [CLS], [SEP], padding."""
+    rng = np.random.default_rng(5)
+    layout = Layout(np.full(count, length_a), np.full(count, length_b), seq_length)
+    ids = rng.integers(5, VOCAB_SIZE, (count, seq_length)).astype(np.int32) * layout.in_text
+    ids[:, 0], ids[:, length_a + 1], ids[:, length_a + length_b + 2] = 2, 3, 3
+    return ids, layout, rng.random((count, seq_length)) < 0.35
+
+
+def mask(options, ids, layout, begins_word=None, vocab_size=VOCAB_SIZE):
+    """What is masked; without `begins_word`, every token is a word."""
+    if begins_word is None:
+        begins_word = np.ones(ids.shape, bool)
+    masker = Masker(options, MASK, vocab_size)
+    return masker.mask(ids, layout, begins_word, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("permutation", [False, True])
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words):
+    ids, layout, begins_word = rows_of(300, 20, 30, 64)
+    options = MaskingOptions(6, 0.15, do_whole_word_mask=whole_words, do_permutation=permutation)
+    masked = mask(options, ids, layout, begins_word)
+    starts = layout.word_starts(begins_word) if whole_words else layout.in_text
+    word_numbers = np.cumsum(starts, axis=1)
+    assert masked.positions.shape == masked.labels.shape == (300, 12 if permutation else 6)
+    moved = 0
+    for row, count in enumerate(masked.counts):
+        places = masked.positions[row, :count]
+        assert (np.diff(places) > 0).all() and layout.in_text[row, places].all()
+        np.testing.assert_array_equal(masked.labels[row, :count], ids[row, places])
+        assert not masked.positions[row, count:].any() and not masked.labels[row, count:].any()
+        others = np.setdiff1d(np.arange(64), places)
+        np.testing.assert_array_equal(masked.ids[row, others], ids[row, others])
+        numbers = set(word_numbers[row, places].tolist())
+        of_words = np.isin(word_numbers[row], list(numbers)) & layout.in_text[row]
+        np.testing.assert_array_equal(np.flatnonzero(of_words), places)
+        # Permuted tokens are those of other places; [MASK] and any token are in six at most.
+        now, before = masked.ids[row, places], ids[row, places]
+        foreign = ~np.isin(now, before)
+        assert foreign.sum() <= 6
+        moved += ((now != before) & ~foreign).sum()
+    assert moved > 1000 or not permutation
+    # 53 tokens: 8 of them would be more than the 6 that are allowed.
+    assert masked.counts.max() == (12 if permutation else 6)
+
+
+@pytest.mark.parametrize(
+    ("length", "probability", "most", "wanted"),
+    [
+        (13, 0.15, 20, 2),
+        (7, 0.0, 20, 0),
+        (4, 0.01, 20, 1),
+        (67, 0.15, 20, 10),
+        (67, 0.15, 5, 5),
+        (20, 0.125, 20, 2),
+    ],
+)
+def test_how_many_are_masked(length, probability, most, wanted):
+    ids, layout, _ = rows_of(10, 1, length - 4, 70)
+    masked = mask(MaskingOptions(most, probability), ids, layout)
+    assert masked.counts.tolist() == [wanted] * 10
+
+
+@pytest.mark.parametrize("favor_shorter", [True, False])
+def test_longer_runs_are_rarer(favor_shorter):
+    """The first run of a row has n words with a probability proportional to 1 / n."""
+    ids, layout, _ = rows_of(6000, 200, 300, 512)
+    options = MaskingOptions(6, 0.006, favor_shorter_ngram=favor_shorter)
+    assert round(503 * 0.006) == 3
+    masked = mask(options, ids, layout)
+    # Three tokens of three words: alone, two and one, or all together (which three alone seldom
+    # are by chance).
+    shapes = collections.Counter(
+        tuple(np.diff(layout.text_number(np.zeros(3, int), row[:3])) == 1)
+        for row in masked.positions
+    )
+    p = np.array([1, 1 / 2, 1 / 3]) / (11 / 6)
+    p = p if favor_shorter else p[::-1]
+    # A run of three at once, or what fits: after one, one or two; after two, one.
+    expected = [p[2], p[1] + p[0] * (p[1] + p[2]), p[0] * p[0]]
+    pairs = shapes[True, False] + shapes[False, True]
+    found = np.array([shapes[True, True], pairs, shapes[False, False]])
+    np.testing.assert_allclose(found / 6000, expected, atol=0.03)
+
+
+def test_what_stands_in_the_place_of_masked_tokens():
+    """80% [MASK], 10% unchanged, 10% any token: within four standard deviations."""
+    ids, layout, begins_word = rows_of(1000, 100, 149, 256)
+    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word)
+    used = np.arange(masked.positions.shape[1]) < masked.counts[:, np.newaxis]
+    before, now = (np.take_along_axis(i, masked.positions, 1)[used] for i in (ids, masked.ids))
+    is_mask, is_same = now == MASK, now == before
+    drawn = now[~is_mask & ~is_same]
+    for count, share in ((is_mask.sum(), 0.8), (is_same.sum(), 0.1), (len(drawn), 0.1)):
+        tolerance = 4 * np.sqrt(share * (1 - share) / len(now)) + 0.1 / VOCAB_SIZE
+        assert abs(count / len(now) - share) < tolerance
+    assert len(set(drawn)) > 0.9 * VOCAB_SIZE and min(drawn) >= 0 and max(drawn) < VOCAB_SIZE
+    # Every id may be drawn; that one of 20 never is has a chance of exp(-70).
+    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word, vocab_size=20)
+    assert set(masked.ids[masked.ids != ids]) == set(range(20))
+
+
+def test_every_word_is_masked_equally_often():
+    """Within five standard deviations; where words are cut off by the text's ends they are not."""
+    ids, layout, _ = rows_of(8000, 10, 10, 24)
+    masked = mask(MaskingOptions(1, 0.01), ids, layout)
+    counts = np.bincount(masked.positions[:, 0], minlength=24)[layout.in_text[0]]
+    assert counts.sum() == 8000
+    assert np.abs(counts - 400).max() < 5 * np.sqrt(400)

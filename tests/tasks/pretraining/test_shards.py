@@ -1,0 +1,179 @@
+"""Whole jobs in this process: the same bytes however they are made, and against the plain way."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.tasks.pretraining import shards
+from albert.tasks.pretraining.blocks import DataOptions
+from albert.tasks.pretraining.masking import MaskingOptions
+from albert.tasks.pretraining.pairs import PairOptions
+from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from benchmarks import plain_pretraining_data as plain
+
+DUPE_FACTOR = 4
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 4 kB, so that a small text has many."""
+    monkeypatch.setattr(shards, "_LEAST_BLOCK_BYTES", 4000)
+    monkeypatch.setattr(shards, "_MOST_BLOCK_BYTES", 4000)
+
+
+def make(files, outputs, tokenizer, workers=1, one_of_each_file=False, **changes) -> int:
+    parts = {"pairs": PairOptions(64, 0.1, False), "masking": MaskingOptions(5, 0.15)}
+    options = DataOptions(**{"dupe_factor": DUPE_FACTOR, "random_seed": 1, **parts, **changes})
+    plan = plan_shards(list(map(str, files)), list(map(str, outputs)), 4, one_of_each_file)
+    return ShardMaker(tokenizer, options, workers).make(plan)["records"]
+
+
+def examples(path) -> list[dict]:
+    """The records of a file as lists by key."""
+    found = []
+    for record in tf.io.tf_record_iterator(str(path)):
+        features = tf.train.Example.FromString(record).features.feature
+        found.append({k: f.int64_list.value or f.float_list.value for k, f in features.items()})
+    return found
+
+
+def test_the_bytes_do_not_depend_on_the_workers(corpus, tokenizer, tmp_path, small_blocks):
+    contents = []
+    for workers in (1, 2, 3):
+        names = [tmp_path / f"{workers}-{k}" for k in range(3)]
+        make([corpus / "train.txt"], names, tokenizer, workers)
+        contents.append([name.read_bytes() for name in names])
+    assert contents[0] == contents[1] == contents[2]
+    assert len(set(contents[0])) == 3
+
+
+def test_only_missing_shards_are_made(corpus, tokenizer, tmp_path, small_blocks):
+    names = [tmp_path / f"shard-{k}" for k in range(3)]
+    total = make([corpus / "dev.txt"], names, tokenizer)
+    contents, times = ([name.read_bytes() for name in names], [n.stat().st_mtime_ns for n in names])
+    names[1].unlink()
+    assert make([corpus / "dev.txt"], names, tokenizer, workers=2) == total
+    assert [name.read_bytes() for name in names] == contents
+    same = [name.stat().st_mtime_ns == time for name, time in zip(names, times, strict=True)]
+    assert same == [True, False, True]
+
+
+def test_a_shard_of_other_options_or_without_a_count_is_made_anew(corpus, tokenizer, tmp_path):
+    name, header = tmp_path / "shard", tmp_path / "shard.json"
+    total = make([corpus / "dev.txt"], [name], tokenizer)
+    before, good = name.read_bytes(), header.read_bytes()
+    content = json.loads(good)
+    del content["header_sha256"], content["facts"]["in_order"]
+    header.write_text(json.dumps(content))
+    assert make([corpus / "dev.txt"], [name], tokenizer) == total
+    assert header.read_bytes() == good
+    for changes in (
+        {"random_seed": 2},
+        {"dupe_factor": 3},
+        {"masking": MaskingOptions(5, 0.1)},
+        {"pairs": PairOptions(64, 0.1, True)},
+    ):
+        make([corpus / "dev.txt"], [name], tokenizer, **changes)
+        assert name.read_bytes() != before
+        before = name.read_bytes()
+
+
+def test_a_failed_job_leaves_the_shards_that_are_ready(corpus, tokenizer, tmp_path, small_blocks):
+    """The text goes wrong in the last shard."""
+    (tmp_path / "text.txt").write_bytes((corpus / "dev.txt").read_bytes() + b"\xff\n")
+    names = [tmp_path / f"shard-{k}" for k in range(3)]
+    with pytest.raises(UserError, match="not UTF-8"):
+        make([tmp_path / "text.txt"], names, tokenizer)
+    left = sorted(name for name in os.listdir(tmp_path) if "shard" in name)
+    assert left == ["shard-0", "shard-0.json", "shard-1", "shard-1.json"]
+
+
+def test_a_shard_of_each_file(tokenizer, tmp_path):
+    """Each has the topics of its own file's documents."""
+    for topic in "ab":
+        text = f"{topic}xono {topic}yono\n{topic}zono {topic}xono\n\n" * 50
+        (tmp_path / f"{topic}.txt").write_text(text)
+    files, names = ([tmp_path / f"{topic}{end}" for topic in "ab"] for end in (".txt", ".made"))
+    make(files, names, tokenizer, one_of_each_file=True)
+    first, second = (
+        {i for e in examples(name) for i in e["masked_lm_ids"] if i > 4} for name in names
+    )
+    # Signs apart, they share no token but those of the words' ends.
+    assert first - second and second - first
+
+
+def test_small_text_is_shared_out_as_well(corpus, tokenizer, tmp_path):
+    """It is less than a block of the usual size; every file gets some and all of it is there."""
+    names = [tmp_path / str(k) for k in range(60)]
+    total = make([corpus / "dev.txt"], names, tokenizer)
+    found = list(map(examples, names))
+    assert all(found) and total == sum(map(len, found))
+    outputs = list(map(str, names))
+    plan = plan_shards([str(corpus / "dev.txt")], outputs, DUPE_FACTOR, False)
+    sizes = [sum(span.end - span.start for span in block) for block in plan.blocks]
+    assert sum(sizes) == (corpus / "dev.txt").stat().st_size
+
+
+def test_text_that_is_too_short_and_a_file_of_others(corpus, tokenizer, tmp_path):
+    with pytest.raises(UserError, match="too short for 61 output files: .* 60 documents"):
+        make([corpus / "dev.txt"], [tmp_path / str(k) for k in range(61)], tokenizer)
+    (tmp_path / "text.txt").write_text("axono ayono")
+    with pytest.raises(UserError, match="shard: no pair of sentences"):
+        make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer)
+    assert os.listdir(tmp_path) == ["text.txt"]
+    (tmp_path / "shard").write_text("mine")
+    with pytest.raises(UserError, match="not written by this program"):
+        make([corpus / "dev.txt"], [tmp_path / "shard"], tokenizer)
+    assert (tmp_path / "shard").read_text() == "mine"
+
+
+def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, small_blocks):
+    """A block that is one document of one sentence; the others are in blocks of their own."""
+    lines = [f"{topic}xono {topic}yono " * 400 for topic in "abc"]
+    (tmp_path / "text.txt").write_text("\n\n".join(lines))
+    assert len(plan_shards([str(tmp_path / "text.txt")], ["x"], 4, False).blocks) == 3
+    plain = MaskingOptions(5, 0.0)
+    made = make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer, masking=plain)
+    assert made == 3 * DUPE_FACTOR
+    for example in examples(tmp_path / "shard"):
+        assert example["next_sentence_labels"] == [1]
+        ids, used = list(example["input_ids"]), sum(example["input_mask"])
+        begin = used - sum(example["segment_ids"])
+        texts = map(tokenizer.sp_model.decode, (ids[1 : begin - 1], ids[begin : used - 1]))
+        # No word has the letter of another topic.
+        first, second = (set(text) & set("abc") for text in texts)
+        assert len(first) == len(second) == 1 and first != second
+
+
+def statistics(found: list[dict]) -> dict[str, float]:
+    """Means over examples."""
+    places = [e["masked_lm_positions"][: int(sum(e["masked_lm_weights"]))] for e in found]
+    return {
+        "length": np.mean([sum(e["input_mask"]) for e in found]),
+        "first segment": np.mean([sum(e["input_mask"]) - sum(e["segment_ids"]) for e in found]),
+        "label": np.mean([e["next_sentence_labels"] for e in found]),
+        "predictions": np.mean([sum(e["masked_lm_weights"]) for e in found]),
+        "word starts": np.mean([sum(e["token_boundary"]) for e in found]),
+        "mask tokens": np.mean([list(e["input_ids"]).count(4) for e in found]),
+        "neighbours": np.mean([sum(b - a == 1 for a, b in itertools.pairwise(p)) for p in places]),
+        "places": np.mean([p for e in found for p in e["masked_lm_positions"] if p]),
+    }
+
+
+def test_records_are_like_those_of_the_plain_way(corpus, tokenizer, tmp_path, monkeypatch):
+    """Two implementations with other random numbers agree in what they do on average."""
+    monkeypatch.setattr(plain, "MAX_SEQ_LENGTH", 64)
+    monkeypatch.setattr(plain, "MAX_PREDICTIONS", 5)
+    plain.convert(str(corpus / "train.txt"), str(tmp_path / "plain"), tokenizer, DUPE_FACTOR)
+    make([corpus / "train.txt"], [tmp_path / "ours"], tokenizer)
+    expected, found = (examples(tmp_path / name) for name in ("plain", "ours"))
+    assert len(expected) > 3000
+    assert len(found) == pytest.approx(len(expected), rel=0.03)
+    assert statistics(found) == pytest.approx(statistics(expected), rel=0.03)

@@ -1,0 +1,119 @@
+"""Pretraining under the flags: its parts, its steps, and what of its data is looked at."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from unittest import mock
+
+import pytest
+
+from albert.core.errors import FlagError, UserError
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+from albert.settings.flags import Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.pretraining import task as task_module
+from albert.tasks.pretraining.flags import define_pretraining_flags
+from albert.tasks.pretraining.input_pipeline import check_files
+from albert.tasks.pretraining.task import PretrainingTask
+from tests.helpers.models import CONFIGS
+
+
+@pytest.fixture
+def make(set_flags, files, encoder, tmp_path):
+    """Makes the task of some flags; it trains on the file with masks."""
+    config = tmp_path / "albert.json"
+    sizes = {"vocab_size": encoder.tokenizer.size, "max_position_embeddings": 32}
+    config.write_text(json.dumps({**CONFIGS["albert"], **sizes}))
+    always = [f"--albert_config_file={config}", f"--input_file={files['masked']}"]
+    always += [f"--output_dir={tmp_path / 'out'}", "--max_seq_length=32"]
+
+    def make(*flags):
+        definers = [lambda: define_flags(define_pretraining_flags)]
+        set_flags(definers, *always, "--max_predictions_per_seq=4", *flags)
+        return PretrainingTask(Settings())
+
+    return make
+
+
+@pytest.fixture
+def other(files, tmp_path):
+    """Another file of the same records, and its path."""
+    return str(shutil.copy(files["masked"], tmp_path / "other"))
+
+
+class TestParts:
+    @pytest.mark.parametrize(
+        ("train", "evaluate", "eval_file", "expected"),
+        [
+            (True, True, False, ["train"]),
+            (True, True, True, ["train", "other"]),
+            (False, True, False, ["train"]),
+            (False, True, True, ["other"]),
+            (True, False, False, ["train"]),
+        ],
+    )
+    def test_no_file_is_read_twice(self, make, files, other, train, evaluate, eval_file, expected):
+        """It takes minutes for large ones; neither in a run nor by `check_setup.py`."""
+        flags = [f"--eval_file={other}"] if eval_file else []
+        task = make(f"--do_train={train}", f"--do_eval={evaluate}", *flags)
+        paths = {"train": files["masked"], "other": other}
+        for look in (lambda part: part.prepared(), lambda part: dict(part.describe())):
+            with mock.patch.object(task_module, "check_files", wraps=check_files) as check:
+                list(map(look, map(task.part, task.wanted())))
+            looked_at = [call.args[0] for call in check.call_args_list]
+            assert looked_at == [[paths[name]] for name in expected]
+
+    def test_what_is_scored_is_cut_to_max_eval_steps(self, make):
+        flags = ("--do_eval", "--eval_batch_size=8")
+        task = make(*flags, "--max_eval_steps=2")
+        train, dev = (task.part(name).prepared() for name in ("train", "dev"))
+        count = train.num_records
+        assert count > 16 and train.num_examples == dev.num_examples == count
+        assert train.max_batches is None
+        assert (dev.num_records, dev.max_batches) == (16, 2)
+        assert make(*flags, "--max_eval_steps=1000").part("dev").prepared().num_records == count
+
+    def test_trained_on_and_scored_on(self, make, files, other, log):
+        """The scores are not of text that the model has not seen."""
+        for more, warnings in (
+            ("", []),
+            (f",{files['masked']}", [f"trained on and scored on: {files['masked']}"]),
+        ):
+            make("--do_eval", f"--eval_file={other}{more}").part("dev").prepared()
+            assert log(logging.WARNING) == warnings
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(1, (100, 30)), (8, (12, 3)), (200, (1, 0))])
+def test_the_flags_of_a_run(make, monkeypatch, workers, expected):
+    """Each worker does its part of the steps; groups start from the first where flags say so."""
+    task = make("--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16")
+    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
+    assert task.steps(num_examples=12345) == expected
+    options = task.optimizer_options(*expected)
+    assert (options.num_train_steps, options.num_warmup_steps) == expected
+    assert options.start_warmup_step == 16 // workers
+    assert task.num_groups() == 0 and make("--init_from_group0").num_groups() == 2
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--do_train=false", "nothing to do: at least one of --do_train and --do_eval"),
+        ("--input_file=", "--input_file is required"),
+        ("--num_train_epochs=2", "--num_train_epochs has no use in pretraining"),
+        ("--num_train_steps=0", "--num_train_steps must be positive, not 0"),
+        ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
+        ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
+    ],
+)
+def test_flags_that_do_not_fit(make, flag, words):
+    with pytest.raises(FlagError, match=words):
+        make(flag)
+
+
+def test_a_tokenizer_of_another_model(make, squad_dir):
+    with pytest.raises(UserError, match=r"spm\.model has 200 pieces, .* must be of the same model"):
+        make("--masked_lm_budget=0.1", f"--spm_model_file={squad_dir / 'spm.model'}")

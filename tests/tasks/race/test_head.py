@@ -1,0 +1,75 @@
+"""The head of RACE: figures from NumPy and the variables, for both layouts of features."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import estimators
+from albert.data.sequences import SEQUENCE_KEYS
+from albert.devices import mask_seeds
+from albert.modeling import AlbertModel
+from albert.race_utils import create_model, model_fn_builder
+from tests.helpers.classification import CONFIG
+from tests.helpers.sessions import quick_session
+
+LENGTH, SIZE = 10, 3
+LABELS = np.array([3, 0, 2], np.int32)
+
+
+def batch(shape):
+    """Ids, mask and segments."""
+    rng = np.random.RandomState(1)
+    ids = rng.randint(5, 60, [SIZE, 4, LENGTH]).astype(np.int32)
+    mask = (np.arange(LENGTH) < rng.randint(4, 11, [SIZE, 4, 1])).astype(np.int32)
+    segments = mask * (np.arange(LENGTH) > 3).astype(np.int32)
+    return [values.reshape(shape) for values in (ids, mask, segments)]
+
+
+@pytest.mark.parametrize("shape", [[SIZE, 4, LENGTH], [SIZE, 4 * LENGTH]])
+def test_one_score_an_option(shape):
+    with tf.Graph().as_default(), quick_session() as session:
+        tf.set_random_seed(5)
+        inputs = map(tf.constant, batch(shape))
+        results = create_model(
+            CONFIG, False, *inputs, tf.constant(LABELS), 4, False, LENGTH, 0.1, None
+        )
+        with tf.variable_scope("", reuse=True):
+            rows = map(tf.constant, batch([SIZE * 4, LENGTH]))
+            pooled = AlbertModel(CONFIG, False, *rows, scope="bert").get_pooled_output()
+        session.run(tf.global_variables_initializer())
+        head = {v.op.name: session.run(v) for v in tf.trainable_variables() if "bert" not in v.name}
+        (loss, losses, probabilities, logits, predictions), pooled = session.run([results, pooled])
+    assert {name: value.shape for name, value in head.items()} == {
+        "output_weights": (1, 16),
+        "output_bias": (1,),
+    }
+    assert 0.005 < head["output_weights"].std() < 0.03
+    expected = (pooled.astype(np.float64) @ head["output_weights"].T).reshape(SIZE, 4)
+    np.testing.assert_allclose(logits, expected, atol=1e-6)
+    shares = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(probabilities, shares, atol=1e-6)
+    np.testing.assert_allclose(losses, -np.log(shares[np.arange(SIZE), LABELS]), atol=1e-6)
+    assert loss == pytest.approx(losses.mean(), abs=1e-6)
+    assert predictions.tolist() == expected.argmax(axis=1).tolist()
+
+
+def test_dropout_has_a_place_of_its_own():
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        inputs = map(tf.constant, batch([SIZE, 4, LENGTH]))
+        create_model(CONFIG, True, *inputs, None, 4, False, LENGTH, 0.5, None)
+        assert tf.get_collection(mask_seeds.PLACES) == ["classifier"]
+
+
+def test_training_lowers_the_loss():
+    arguments = (CONFIG, 4, None, 0.01, 10, 0, False, False, LENGTH, 0.0, None)
+    with tf.Graph().as_default(), quick_session() as session:
+        tf.set_random_seed(5)
+        values = map(tf.constant, batch([SIZE, 4 * LENGTH]))
+        features = dict(zip(SEQUENCE_KEYS, values, strict=True))
+        features["label_ids"] = tf.constant(LABELS)
+        spec = model_fn_builder(*arguments)(features, None, estimators.ModeKeys.TRAIN, {})
+        assert tf.get_collection(mask_seeds.PLACES) == []
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
+    assert losses[-1] < losses[0]

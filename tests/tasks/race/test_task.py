@@ -1,0 +1,26 @@
+"""RACE under the flags."""
+
+from __future__ import annotations
+
+from albert.settings.flags import Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.race.flags import define_race_flags
+from albert.tasks.race.task import RaceTask
+
+
+def test_flags_reach_the_task_and_its_description(set_flags, squad_dir, tmp_path):
+    def make(*flags: str) -> RaceTask:
+        model = f"--albert_config_file={squad_dir}/albert.json"
+        own = model, f"--spm_model_file={squad_dir}/spm.model", "--max_qa_length=8", "--do_train"
+        folders = f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'out'}"
+        lengths = "--max_seq_length=32", "--dropout_prob=0.25"
+        set_flags([lambda: define_flags(define_race_flags)], *own, *folders, *lengths, *flags)
+        return RaceTask(Settings())
+
+    assert make().dropout == 0.25
+    assert make("--deterministic_run").dropout == 0.0
+    # A default gives way to what is given.
+    steps = make("--warmup_proportion=0.5", "--train_steps=10").steps(num_examples=40)
+    assert make().settings.warmup_step > 0 and steps == (10, 5)
+    described = make().assets().description
+    assert described["max_seq_length"] == 32 and described["max_qa_length"] == 8

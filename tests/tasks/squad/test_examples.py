@@ -1,0 +1,238 @@
+"""read_squad_examples(): SQuAD JSON of both versions, useless questions, and broken files."""
+
+import itertools
+import json
+import logging
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.squad_utils import read_squad_examples
+from albert.tasks.squad.examples import check_all_answerable, load_squad, read_examples
+
+TEXT = "Rivers run to the sea. The sea is not full."
+
+
+def question(qas_id="q1", text="Where do rivers run?", answers=(("the sea", 14),), **more):
+    """A question as the file has it; `answers` are pairs of text and answer_start."""
+    answers = [{"text": answer, "answer_start": start} for answer, start in answers]
+    return {"id": qas_id, "question": text, "answers": answers, **more}
+
+
+def article(text, *questions):
+    return {"title": "T", "paragraphs": [{"context": text, "qas": list(questions)}]}
+
+
+def squad(*questions, text=TEXT):
+    """A file's content with one paragraph."""
+    return {"version": "1.1", "data": [article(text, *questions)]}
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file and returns its path; strings as they are, the rest as JSON."""
+
+    def write(content):
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / "file.json").write_text(text)
+        return str(tmp_path / "file.json")
+
+    return write
+
+
+def ids_of(examples):
+    return [example.qas_id for example in examples]
+
+
+class TestRead:
+    @pytest.mark.parametrize("is_training", [True, False])
+    def test_an_example(self, write, is_training):
+        """Prediction takes no answer."""
+        (example,) = read_squad_examples(write(squad(question())), is_training)
+        assert vars(example) == {
+            **{"qas_id": "q1", "question_text": "Where do rivers run?", "paragraph_text": TEXT},
+            "orig_answer_text": "the sea" if is_training else None,
+            "start_position": 14 if is_training else None,
+            **{"end_position": None, "is_impossible": False},
+        }
+
+    def test_prediction_keeps_every_question_in_file_order(self, write):
+        plain = question("4")
+        del plain["answers"]
+        several = question("6", answers=(("sea", 3), ("full", 38)))
+        others = question("2", text=""), question("3", answers=()), plain
+        last = {**question("5"), "answers": None}, several
+        articles = [article("", question("1")), article(TEXT, *others), article(TEXT, *last)]
+        examples = read_squad_examples(write({"data": articles}), is_training=False)
+        assert ids_of(examples) == list("123456")
+
+
+# Articles in which each question, u and perhaps v and w, is useless for the reason.
+USELESS = {
+    "the paragraph is empty": [article(" \n\t ", question("u")), article("", question("v"))],
+    "the question is empty": [
+        article(TEXT, question("u", text=""), question("v", " \t", (), is_impossible=True))
+    ],
+    "there is no answer": [
+        article(TEXT, question("u", answers=()), {**question("v"), "answers": None})
+    ],
+    "the answer is empty": [
+        article(TEXT, question("u", answers=[("", 3)]), question("v", answers=[(" ", 6)]))
+    ],
+    "the answer is not at its answer_start": [
+        article(TEXT, question("u", answers=[("the sea", 13)])),
+        # From the end it would be there.
+        article(TEXT, question("v", answers=[("not", -9)])),
+        article(TEXT, question("w", answers=[("full.", len(TEXT) + 5)])),
+    ],
+}
+
+
+class TestLeftOut:
+    @pytest.mark.parametrize("reason", USELESS)
+    def test_a_reason_is_counted_and_logged_with_ids(self, reason, write, log):
+        content = {"data": [*USELESS[reason], article(TEXT, question("good"))]}
+        path = write(content)
+        assert ids_of(read_squad_examples(path, is_training=True)) == ["good"]
+        ids = ["u", "v", "w"][: 3 if "not at" in reason else 2]
+        line = f"{path}: {len(ids)} questions left out: {reason}: {', '.join(ids)}"
+        assert log(logging.WARNING) == [line]
+        _, left_out = read_examples(content["data"], path, is_training=True)
+        assert left_out.counts == {reason: len(ids)}
+
+    def test_every_reason_has_a_line_and_names_three_at_most(self, write, log):
+        bad = [question(f"n{i}", answers=()) for i in range(5)]
+        odd = [question(f"e{i}", text="") for i in range(3)]
+        path = write(squad(*bad, question(), *odd))
+        read_squad_examples(path, is_training=True)
+        assert log(logging.WARNING) == [
+            f"{path}: 5 questions left out: there is no answer: n0, n1, n2, ...",
+            f"{path}: 3 questions left out: the question is empty: e0, e1, e2",
+        ]
+        path = write(squad(*bad, *odd))
+        with pytest.raises(UserError, match="no question that can be used") as caught:
+            read_squad_examples(path, is_training=True)
+        assert "5 there is no answer, 3 the question is empty" in str(caught.value)
+
+    @pytest.mark.parametrize("content", [{"data": []}, squad(), {"data": [{"paragraphs": []}]}])
+    def test_no_question_at_all(self, write, content):
+        path = write(content)
+        for training in (True, False):
+            with pytest.raises(UserError, match=f"{path}: .*can be used .it has none."):
+                read_squad_examples(path, training)
+
+
+PARAGRAPH, QUESTION = ("paragraphs", 0), ("paragraphs", 0, "qas", 1)
+# Where the second of two articles, which has two questions, is changed; and the message.
+WRONG = [
+    ((), "paragraphs", " has no list"),
+    (PARAGRAPH, "context", ".paragraphs[0] has no str"),
+    (PARAGRAPH, "qas", ".paragraphs[0] has no list"),
+    (QUESTION, "id", ".paragraphs[0].qas[1] has no str"),
+    (QUESTION, "question", ".paragraphs[0].qas[1] has no str"),
+    ((*QUESTION, "answers", 0), "text", ".paragraphs[0].qas[1].answers has no str"),
+    ((*QUESTION, "answers", 0), "answer_start", ".paragraphs[0].qas[1].answers has no int"),
+]
+
+
+class TestErrors:
+    def test_several_answers_in_training_point_to_a_dev_file(self, write):
+        path = write(squad(question("two", answers=(("the sea", 14), ("sea", 18)))))
+        with pytest.raises(UserError, match=f"{path}.*question two has 2 answers.*dev file"):
+            read_squad_examples(path, is_training=True)
+
+    def test_a_file_that_is_no_squad(self, write):
+        for content in ("{", "[]", "null", "{}", '{"data": {}}'):
+            what = "is not JSON" if content == "{" else 'no list "data"'
+            with pytest.raises(UserError, match=f"{write(content)} .*{what}"):
+                load_squad(write(content))
+
+    @pytest.mark.parametrize(("place", "key", "message"), WRONG)
+    @pytest.mark.parametrize("wrong", ["missing", None, 1.5])
+    def test_a_missing_key_is_named_with_its_place(self, write, place, key, message, wrong):
+        articles = [article(TEXT, question("a")), article(TEXT, question("b"), question("c"))]
+        owner = articles[1]
+        for step in place:
+            owner = owner[step]
+        if wrong == "missing":
+            del owner[key]
+        else:
+            owner[key] = wrong
+        path = write({"data": articles})
+        for training in (True, False):
+            if key == "answer_start" and not training:
+                # Scores need the text alone.
+                assert len(read_squad_examples(path, training)) == 3
+                continue
+            with pytest.raises(UserError) as caught:
+                read_squad_examples(path, training)
+            assert str(caught.value) == f'{path} is not SQuAD: data[1]{message} "{key}"'
+
+    def test_another_form(self, write):
+        place, articles = (
+            ".paragraphs[0].qas[0]",
+            [("x", ""), ({"paragraphs": [7]}, ".paragraphs[0]")],
+        )
+        articles.append((article(TEXT, None), place))
+        for answers in ("word", 3, {"text": "the sea"}, ["the sea"], [None]):
+            articles.append((article(TEXT, {**question(), "answers": answers}), place))
+        # The text "false" is true to Python, and would take the answer away.
+        message = f'{place}: "is_impossible" must be true or false, not'
+        for value in ("false", 0, []):
+            articles.append((article(TEXT, question(is_impossible=value)), message))
+        for (wrong, message), training in itertools.product(articles, (True, False)):
+            path = write({"data": [wrong]})
+            with pytest.raises(UserError) as caught:
+                read_squad_examples(path, training)
+            assert str(caught.value).startswith(f"{path} is not SQuAD: data[0]{message}")
+
+    def test_an_id_that_occurs_twice(self, write):
+        articles = [article(TEXT, question("x"), question("y")), article("", question("x"))]
+        path = write({"data": articles})
+        for training in (True, False):
+            with pytest.raises(UserError) as caught:
+                read_squad_examples(path, training)
+            place = "(data[1].paragraphs[0].qas[0])"
+            assert str(caught.value) == f"{path}: question id x occurs twice {place}"
+
+
+class TestVersion2:
+    def test_what_a_question_without_a_word_on_it_is(self, write):
+        """And one that contradicts itself, and plausible answers, which nobody reads."""
+        unknown = question("f")
+        del unknown["answers"]
+        content = squad(
+            question("a"),
+            question("b", answers=()),
+            question("c", answers=(), is_impossible=False),
+            question("d", is_impossible=True),
+            question("e", answers=(), is_impossible=True, plausible_answers=[1]),
+            unknown,
+        )
+        articles = load_squad(write(content))
+        examples, left_out = read_examples(articles, "file", True, unanswerable=True)
+        expected = {"a": False, "b": True, "e": True, "f": True}
+        assert {e.qas_id: e.is_impossible for e in examples} == expected
+        reasons = "there is no answer", "it is impossible, and has an answer"
+        assert left_out.counts == dict.fromkeys(reasons, 1)
+        impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
+        assert impossible == [(-1, "")] * 3
+        # SQuAD 1.1: b and f are left out, and d is what it says, as in the reference.
+        examples, _ = read_examples(articles, "file", True)
+        found = [(e.qas_id, e.start_position, e.is_impossible) for e in examples]
+        assert found == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
+
+    def test_what_passes(self, write, tmp_path):
+        """What does not look like 2.0 is not parsed here, be it JSON or there at all.
+
+        What is refused: `tests/test_run_squad_v1.py`.
+        """
+        check_all_answerable(str(tmp_path / "none.json"), "--train_file")
+        for content in (
+            squad(question()),
+            {"version": "v2.0", **squad(question(is_impossible=False))},
+            squad(question(is_impossible=None)),
+            squad({**question(), "question": '"is_impossible": true'}),
+            '{"is_impossible": false',
+        ):
+            check_all_answerable(write(content), "--train_file")

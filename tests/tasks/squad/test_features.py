@@ -1,0 +1,255 @@
+"""convert_examples_to_features(): golden figures, and windows against brute force."""
+
+import fractions
+import gzip
+import json
+import tracemalloc
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from albert import squad_utils, tokenization
+from albert.core.errors import UserError
+from albert.squad_utils import SquadExample
+from tests.helpers.squad import train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A tokenizer that knows the letters q, x and z and makes every one a piece."""
+    folder = tmp_path_factory.mktemp("letters")
+    (folder / "text").write_text("q x z\n" * 50, encoding="utf-8")
+    train_tokenizer(folder / "text", folder / "tiny", 20, "char")
+    return tokenization.FullTokenizer(None, True, str(folder / "tiny.model"))
+
+
+@pytest.fixture(scope="module")
+def bert8k(shared):
+    return tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
+
+
+def ids_of(tokenizer, text):
+    (ids,) = tokenizer.encode([text])
+    return ids
+
+
+def convert(examples, tokenizer, lengths, training, lower=True):
+    """The features; `lengths` are max_seq_length, doc_stride and max_query_length."""
+    features = []
+    arguments = (examples, tokenizer, *lengths, training, features.append, lower)
+    squad_utils.convert_examples_to_features(*arguments)
+    return features
+
+
+def positions(feature):
+    return feature.start_position, feature.end_position, feature.is_impossible
+
+
+OF_PREDICTION = {"example_index", "tok_start_to_orig_index", "tok_end_to_orig_index"}
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "data", "golden", "lengths"),
+    [
+        ("en8k", "train-v1.1", "features-train-v1.1", (384, 128, 64)),
+        ("en8k", "dev-v1.1", "features-dev-v1.1", (384, 128, 64)),
+        ("en8k", "train-v2.0", "features-train-v2.0-seq128", (128, 48, 24)),
+        ("bert8k", "train-v1.1", "features-bert-train-v1.1", (384, 128, 64)),
+        ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64)),
+    ],
+)
+def test_golden(request, shared, tokenizer, data, golden, lengths):
+    """Our features and the reference's; the answers that positions stand for besides."""
+    training = data.startswith("train")
+    path = str(shared / "data" / "squad" / f"{data}.json")
+    examples = squad_utils.read_squad_examples(path, training)
+    features = convert(examples, request.getfixturevalue(tokenizer), lengths, training)
+    with gzip.open(shared / "golden" / f"{golden}.jsonl.gz", "rt") as lines:
+        rows = list(map(json.loads, lines))
+    assert len(features) == len(rows) > 500
+    number = -1
+    for feature, row in zip(features, rows, strict=True):
+        number += feature.doc_span_index == 0
+        example = examples[number]
+        length, first = len(row["input_ids"]), row["n_segment0"]
+        padding = [0] * (lengths[0] - length)
+        assert feature.input_ids == row["input_ids"] + padding
+        assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
+        assert feature.input_mask == [1] * length + padding
+        # Google's BERT has no mask of places; ours is that of ALBERT.
+        p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
+        assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
+        assert feature.unique_id == row["unique_id"]
+        assert feature.doc_span_index == row["doc_span_index"]
+        assert feature.paragraph_len == length == len(feature.tokens)
+        if training:
+            assert feature.example_index is None
+            expected = row["start"], row["end"], row.get("is_impossible", row["start"] == 0)
+            assert positions(feature) == expected, example
+            if not feature.is_impossible:
+                first = feature.tok_start_to_orig_index[row["start"] - row["n_segment0"]]
+                last = feature.tok_end_to_orig_index[row["end"] - row["n_segment0"]]
+                assert example.orig_answer_text in example.paragraph_text[first : last + 1]
+        else:
+            assert feature.start_position is feature.end_position is None
+            assert row.get("qas_id", example.qas_id) == example.qas_id
+            # Google's BERT has words where ALBERT has characters.
+            for name in OF_PREDICTION & row.keys():
+                assert getattr(feature, name) == row[name]
+            best = [i for i, is_best in feature.token_is_max_context.items() if is_best]
+            assert best == row["max_context"]
+
+
+def brute_force_windows(length, room, stride):
+    """First and end token of every window, by the definition."""
+    windows, start = [], 0
+    while True:
+        windows.append((start, min(start + room, length)))
+        if start + room >= length:
+            return windows
+        start += min(room, stride)
+
+
+def brute_force_best(windows, token):
+    """The window in which a token has the maximum context, by the definition, exactly."""
+    scores = {
+        number: min(token - start, end - 1 - token) + fractions.Fraction(end - start, 100)
+        for number, (start, end) in enumerate(windows)
+        if start <= token < end
+    }
+    return min(number for number, score in scores.items() if score == max(scores.values()))
+
+
+class TestWindows:
+    @hypothesis.given(*(st.integers(1, most) for most in (60, 12, 40, 50, 10)))
+    @hypothesis.settings(max_examples=50)
+    def test_against_brute_force(self, tiny, words, asked, room, stride, query):
+        text = " ".join("qxz"[i % 3] for i in range(words))
+        ids = ids_of(tiny, text)
+        question = ids_of(tiny, "z" * asked)[:query]
+        # A whole window is `room` long where the question has its full length.
+        lengths = (room + query + 3, stride, query)
+        features = convert([SquadExample("x", "z" * asked, text)], tiny, lengths, False)
+        windows = brute_force_windows(len(ids), room + query - len(question), stride)
+        assert len(features) == len(windows)
+        for number, (feature, (start, end)) in enumerate(zip(features, windows, strict=True)):
+            used = [2, *question, 3, *ids[start:end], 3]
+            assert feature.input_ids == used + [0] * (lengths[0] - len(used))
+            offset = len(question) + 2
+            assert feature.token_is_max_context == {
+                token - start + offset: brute_force_best(windows, token) == number
+                for token in range(start, end)
+            }
+
+    @hypothesis.given(st.integers(1, 40), st.integers(2, 30), st.integers(1, 30), st.data())
+    @hypothesis.settings(max_examples=50)
+    def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
+        """Every letter is a word; the answer is some of them, in each window or in none."""
+        text = " ".join("qxz"[i % 3] for i in range(words))
+        first = data.draw(st.integers(0, words - 1))
+        last = data.draw(st.integers(first, words - 1))
+        answer = text[2 * first : 2 * last + 1]
+        example = SquadExample("x", "q", text, answer, 2 * first)
+        aligned = tiny.encode_with_offsets(text)
+        start, end = aligned.span_of(2 * first, 2 * last)
+        windows = brute_force_windows(len(aligned.ids), room, stride)
+        question = ids_of(tiny, "q")
+        offset = len(question) + 2
+        features = convert([example], tiny, (room + offset + 1, stride, 10), True)
+        for feature, (low, high) in zip(features, windows, strict=True):
+            if low <= start and end < high:
+                expected = (start - low + offset, end - low + offset, False)
+            else:
+                expected = (0, 0, True)
+            assert positions(feature) == expected
+
+    @pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
+    def test_lengths_that_leave_no_room_are_an_error(self, tiny, room, stride):
+        """They must not make windows without end."""
+        with pytest.raises(UserError, match=f"windows of {room} tokens every {stride} tokens"):
+            convert(
+                [SquadExample("x", "", "q x z q x z q x z")], tiny, (room + 3, stride, 1), False
+            )
+
+
+class TestConvert:
+    def test_upper_case_is_kept_on_request(self, en8k):
+        example, lengths = SquadExample("x", "The", "The"), (16, 4, 8)
+        (lowered,) = convert([example], en8k, lengths, False)
+        (kept,) = convert([example], en8k, lengths, False, lower=False)
+        assert lowered.tokens == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
+        assert kept.tokens == ["[CLS]", *("▁", "<unk>", "he", "[SEP]") * 2]
+
+    def test_nothing_to_find(self, tiny):
+        """No answer, no token in a paragraph, and in prediction no question."""
+        example = SquadExample("x", "q", "q x z", "", -1, is_impossible=True)
+        (feature,) = convert([example], tiny, (32, 8, 8), True)
+        assert positions(feature) == (0, 0, True)
+        texts = [("q", "q"), ("q", " "), ("q", "x"), (" ", "q")]
+        examples = [SquadExample(str(n), *pair) for n, pair in enumerate(texts)]
+        features = convert(examples, tiny, (16, 4, 8), False)
+        ids = [(f.unique_id - 1000000000, f.example_index) for f in features]
+        assert ids == [(0, 0), (1, 2), (2, 3)]
+        assert features[2].tokens == ["[CLS]", "[SEP]", "▁", "q", "[SEP]"]
+
+    def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
+        texts, encode = [], tiny.encode_with_offsets
+
+        def counted(self, text):
+            texts.append(text)
+            return encode(text)
+
+        monkeypatch.setattr(tokenization.FullTokenizer, "encode_with_offsets", counted)
+        examples = [SquadExample(str(i), "q", "q x" if i % 2 else "z q") for i in range(20)]
+        assert len(convert(examples, tiny, (32, 8, 8), False)) == 20
+        assert texts == ["", "z q", "q x"]
+
+
+class TestAnswersOfWordPiece:
+    """As Google's BERT has them: what is cut differently in the answer alone gets whole words."""
+
+    @pytest.fixture(scope="class")
+    def tokenizer(self, tmp_path_factory):
+        pieces = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]"), *("un", "##want", "##ed", "cafe", "x")]
+        path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+        path.write_text("\n".join([*pieces, *"()-,."]), encoding="utf-8")
+        return tokenization.FullTokenizer(str(path))
+
+    @pytest.mark.parametrize(
+        ("text", "answer", "expected"),
+        [
+            ("x (unwanted), x", "unwanted", "un ##want ##ed"),
+            ("x (unwanted), x", "(unwanted)", "( un ##want ##ed )"),
+            ("x (unwanted), x", "Un", "un"),
+            # "want" is a piece inside words only, and "unwan" is none.
+            ("x (unwanted), x", "want", "( un ##want ##ed ) ,"),
+            ("x (unwanted), x", "unwan", "( un ##want ##ed ) ,"),
+            ("unwanted un.", "ed un", "un ##want ##ed un ."),
+            ("x\u00a0unwanted\u202fx", "anted", "x un ##want ##ed"),
+            ("x (Cafe\u0301) x", "Cafe", "cafe"),
+            ("x caf\u00e9. x", "cafe", "cafe"),
+            # Google takes the first of two in a word; the offsets know better.
+            ("un x-x un", "x un", "x un"),
+        ],
+    )
+    def test_by_hand(self, tokenizer, text, answer, expected):
+        place = text.lower().replace("\u00e9", "e").index(answer.lower())
+        example = SquadExample("q", "x", text, answer, place)
+        (feature,) = convert([example], tokenizer, (32, 8, 8), True)
+        start, end, impossible = positions(feature)
+        assert not impossible
+        assert " ".join(feature.tokens[start : end + 1]) == expected
+
+
+def test_a_paragraph_of_150000_characters(shared, en8k):
+    """A table of characters by characters would take 90 GB."""
+    content = json.loads((shared / "data/squad/train-v1.1.json").read_text(encoding="utf-8"))
+    paragraph = content["data"][0]["paragraphs"][0]["context"]
+    text = (paragraph * (150_000 // len(paragraph) + 1))[:150_000]
+    example = SquadExample("q", "what?", text, text[140_000:140_020], 140_000)
+    tracemalloc.start()
+    assert len(convert([example], en8k, (384, 128, 64), True)) > 100
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 500e6

@@ -1,0 +1,217 @@
+"""The heads of SQuAD 1.1 and 2.0: the reference's figures, and what padding does not change."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import squad_utils
+from albert.core import estimators
+from albert.modeling import AlbertConfig
+from albert.tasks.squad.head import make_v1_head
+from albert.tasks.squad.head_v2 import V2Options, make_v2_head, outside_answers
+from albert.training.encoder_task import ModelOptions, make_model_fn
+from tests.helpers.squad_head import (
+    CONFIG,
+    NUMBERS,
+    SEQUENCES,
+    Graph,
+    build_heads,
+    golden_run,
+    make_batch,
+    train_golden,
+)
+
+PREDICT = estimators.ModeKeys.PREDICT
+WITH_DROPOUT = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": 0.5})
+OPTIONS = V2Options(start_n_top=3, end_n_top=4, dropout=0.5, initializer_range=0.2)
+
+
+@pytest.fixture(scope="module")
+def of():
+    """Loss, scores and gradients of a batch, without padding in the loss."""
+
+    def build(features):
+        head = build_heads(features, masked=(make_v1_head(True), True))["masked"]
+        # Nothing of the pooled output is used.
+        used = {v.op.name: v for v in tf.trainable_variables() if "pooler" not in v.op.name}
+        gradients = map(tf.convert_to_tensor, tf.gradients(head.loss, list(used.values())))
+        scores = {key: head.predictions[f"{key}_log_prob"] for key in ("start", "end")}
+        return {"loss": head.loss, "gradients": dict(zip(used, gradients, strict=True)), **scores}
+
+    graph = Graph(build)
+    return lambda batch: graph.run(batch, graph.built)
+
+
+def assert_equal(got, expected):
+    """Loss and all gradients."""
+    assert got["loss"] == pytest.approx(expected["loss"], abs=1e-6)
+    assert len(got["gradients"]) > 20
+    for name, value in expected["gradients"].items():
+        np.testing.assert_allclose(got["gradients"][name], value, atol=1e-6, rtol=1e-5)
+    moved = [name for name, value in got["gradients"].items() if np.abs(value).max() > 1e-3]
+    assert len(moved) > 10, "there is hardly any gradient to compare"
+
+
+class TestMaskedPadding:
+    def test_loss_and_gradients_do_not_depend_on_padding(self, of):
+        """Nor on what stands there; two examples at 48 and two at 64 make up the four at 32."""
+        whole = of(make_batch(32))
+        for padded in (48, 64):
+            assert_equal(of(make_batch(padded)), whole)
+        batch = make_batch(48)
+        batch["input_ids"][:, 32:] = 9
+        batch["segment_ids"][:, 32:] = 1
+        assert_equal(of(batch), whole)
+        one, two = (
+            of({key: value[rows] for key, value in make_batch(padded).items()})
+            for padded, rows in ((48, slice(0, 2)), (64, slice(2, 4)))
+        )
+        gradients = {k: (v + two["gradients"][k]) / 2 for k, v in one["gradients"].items()}
+        assert_equal({"loss": (one["loss"] + two["loss"]) / 2, "gradients": gradients}, whole)
+
+    def test_loss_by_hand(self, of):
+        """There is no answer in the padding."""
+        batch = make_batch(48)
+        got, losses = of(batch), []
+        padding = batch["input_mask"] == 0
+        for name in ("start", "end"):
+            logits = got[name]
+            assert logits[padding].max() < logits[~padding].min() - 1000
+            assert np.isfinite(logits).all()
+            logits = np.where(padding, -np.inf, logits.astype("f8"))
+            true = logits[np.arange(4), batch[f"{name}_positions"]]
+            losses.append(np.mean(np.log(np.exp(logits).sum(axis=1)) - true))
+        assert got["loss"] == pytest.approx(np.mean(losses), 1e-6)
+
+
+def test_golden_v1(shared):
+    """Twenty steps of AdamW from a checkpoint, through the reference's function.
+
+    Their loss depends on padding."""
+    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v1_adamw.npz")
+    model_fn = squad_utils.v1_model_fn_builder(
+        *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None
+    )
+
+    def logits(features):
+        graph = tf.get_default_graph()
+        return [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
+
+    weights = {"cls/squad/output_weights": figures["output_weights"]}
+    keys = (*SEQUENCES, "start_positions", "end_positions")
+    first = train_golden(figures, model_fn, keys, weights, logits)
+    np.testing.assert_allclose(first[0], figures["start_logits_step0"], atol=1e-5)
+    np.testing.assert_allclose(first[1], figures["end_logits_step0"], atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [5, 50])
+def test_prediction_v1(count):
+    """The best positions alone are as in all scores, which an exported model gives; of equals
+    the first, as in padding. Nothing drops out."""
+    model_fn = make_model_fn(WITH_DROPOUT, make_v1_head(True, num_best=count), ModelOptions())
+    keys = (*SEQUENCES, "unique_ids")
+    model = Graph(lambda features: model_fn(features, None, PREDICT, {}), keys)
+    spec = model.built
+    (exported,) = (output.outputs for output in spec.export_outputs.values())
+    assert spec.loss is None and spec.train_op is None
+    near, far = (model.run(make_batch(n), [spec.predictions, exported]) for n in (32, 64))
+    for best, whole in (near, far):
+        assert whole.keys() == {"unique_ids", "start_log_prob", "end_log_prob"}
+        for outputs in (best, whole):
+            assert outputs["unique_ids"].tolist() == [100, 101, 102, 103]
+        for name in ("start", "end"):
+            scores = whole[f"{name}_log_prob"]
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+            np.testing.assert_array_equal(best[f"{name}_top_index"], order)
+            expected = np.take_along_axis(scores, order, axis=1)
+            np.testing.assert_array_equal(best[f"{name}_top_log_probs"], expected)
+    real = make_batch(32)["input_mask"] == 1
+    for key in ("start_log_prob", "end_log_prob"):
+        assert far[1][key].shape == (4, 64) and far[1][key].dtype == np.float32
+        np.testing.assert_allclose(near[1][key][real], far[1][key][:, :32][real], atol=1e-5)
+    assert np.abs(near[1]["start_log_prob"] - near[1]["end_log_prob"])[real].max() > 0.1
+
+
+@pytest.fixture(scope="module")
+def heads():
+    """The head of 2.0 in training, with dropout and without, and in prediction."""
+    dropping, training = map(make_v2_head, (OPTIONS, OPTIONS._replace(dropout=0.0)))
+    modes = {"training": (training, True), "dropping": (dropping, True)}
+    return Graph(lambda features: build_heads(features, **modes, prediction=(dropping, False)))
+
+
+def test_where_no_answer_can_be(shared):
+    """By segments: [CLS] q [SEP] t t [SEP], and padding; the second fills the feature. In the
+    features of the reference, on real questions; or as the records have it."""
+    with np.load(shared / "golden" / "albert_tiny" / "squad_v2_adamw.npz") as figures:
+        segments, expected = figures["segment_ids"], figures["p_mask"]
+    by_hand = [[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
+    with tf.Graph().as_default(), tf.Session() as session:
+        made = [outside_answers({"segment_ids": tf.constant(s)}) for s in (by_hand, segments)]
+        found, golden = session.run(made)
+    assert found.tolist() == [[0, 1, 1, 0, 0, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0, 1]]
+    np.testing.assert_array_equal(golden, expected)
+    assert outside_answers({"p_mask": "given", "segment_ids": None}) == "given"
+
+
+def test_kernels_start_with_the_spread_of_the_configuration(heads):
+    kernels = [v for v in heads.variables if "kernel" in v.name and not v.name.startswith("bert/")]
+    assert len(kernels) == 5
+    for kernel, values in zip(kernels, heads.session.run(kernels), strict=True):
+        # Of a normal distribution that is cut off at two standard deviations.
+        error = 0.2 * 0.88 * 3 / np.sqrt(values.size)
+        assert np.std(values) == pytest.approx(0.2 * 0.88, abs=error), kernel.name
+
+
+def test_prediction_v2(heads):
+    """Padding changes nothing, nothing drops out, and a batch may be cut to few positions."""
+    predictions = heads.built["prediction"].predictions
+    near, far = (heads.run(make_batch(padded), predictions) for padded in (32, 64))
+    for key in near:
+        np.testing.assert_allclose(near[key], far[key], rtol=1e-5, atol=1e-5)
+    cut = {k: v[:, :2] if k in SEQUENCES else v for k, v in make_batch(32).items()}
+    got = heads.run(cut, predictions)
+    shapes = {"unique_ids": (4,), "cls_logits": (4,)}
+    shapes |= {f"start_top_{of}": (4, 2) for of in ("index", "log_probs")}
+    shapes |= {f"end_top_{of}": (4, 2 * 2) for of in ("index", "log_probs")}
+    assert {key: value.shape for key, value in got.items()} == shapes
+
+
+def test_no_place_outside_the_text_is_likely(heads):
+    """[CLS] stands for none; the last token of a text is [SEP]."""
+    batch = make_batch(48)
+    got, segments = heads.run(batch, heads.built["prediction"].predictions), batch["segment_ids"]
+    in_text = segments * np.pad(segments[:, 1:], [[0, 0], [0, 1]]) | (np.arange(48) == 0)
+    for name in ("start", "end"):
+        likely = got[f"{name}_top_log_probs"] > -20
+        inside = np.take_along_axis(in_text, got[f"{name}_top_index"], axis=1)
+        assert likely.any() and inside[likely].all()
+
+
+def test_the_loss_does_not_see_padding_and_the_head_drops_units(heads):
+    losses = [heads.run(make_batch(n), heads.built["training"].loss) for n in (32, 48, 64)]
+    assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
+    assert heads.run(make_batch(32), heads.built["dropping"].loss) != losses[0]
+
+
+def test_golden_v2(shared):
+    """`squad_v2_adamw.npz`, described in the data's README, through the reference's function."""
+    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v2_adamw.npz")
+    config = run[0]
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    options = {"use_tpu": False, "use_one_hot_embeddings": False, "max_seq_length": 128}
+    options |= {"start_n_top": 5, "end_n_top": 5, "dropout_prob": 0.0, "hub_module": None}
+    model_fn = squad_utils.v2_model_fn_builder(*run, **options)
+
+    def predictions(features):
+        with tf.variable_scope("", reuse=True):
+            return model_fn(features, None, PREDICT, {}).predictions
+
+    weights = {key[5:]: value for key, value in figures.items() if key.startswith("head:")}
+    keys = (*SEQUENCES, *NUMBERS[1:])
+    got = train_golden(figures, model_fn, keys, weights, predictions)
+    for key, value in got.items():
+        if key.endswith("index"):
+            np.testing.assert_array_equal(value, figures[f"predict:{key}"])
+        else:
+            np.testing.assert_allclose(value, figures[f"predict:{key}"], atol=1e-5)

@@ -1,0 +1,357 @@
+"""Answers from the model's outputs: golden figures, and brute force by the documented rules."""
+
+import gzip
+import json
+import math
+import tracemalloc
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from albert import squad_utils, tokenization
+from albert.core.errors import UserError
+from albert.reference_api.squad_predictions import _nbest_predictions
+from albert.squad_utils import RawResult, RawResultV2, SquadExample
+from albert.tasks.squad.predictions import (
+    NO_ANSWER,
+    NbestLists,
+    answer_questions,
+    best_positions,
+    spans_of_best,
+    spans_v1,
+)
+from albert.tasks.squad.token_places import PredictionFeature
+
+LETTERS = "ab cd ef  gh ij"
+
+
+def best_of(result, count):
+    """What the head gives of a result, if it is to give the best positions alone."""
+    output = {"unique_ids": result.unique_id}
+    for name, scores in (("start", result.start_log_prob), ("end", result.end_log_prob)):
+        order = np.argsort(-scores, kind="stable")[:count]
+        output |= {f"{name}_top_index": order, f"{name}_top_log_probs": scores[order]}
+    return output
+
+
+def features_of(path, tokenizer):
+    """Examples of a file, and their features as the golden figures have them."""
+    examples, features = squad_utils.read_squad_examples(path, is_training=False), []
+    squad_utils.convert_examples_to_features(
+        examples, tokenizer, 384, 128, 64, False, features.append, True
+    )
+    return examples, features
+
+
+def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options):
+    """The answers and the n-best lists as they are written."""
+    spans, arguments = {}, (examples, features, outputs, *lengths)
+    squad_utils.accumulate_predictions_v1(spans, *arguments)
+    files = [str(folder / name) for name in ("predictions.json", "nbest.json")]
+    returned = squad_utils.write_predictions_v1(spans, *arguments, *files, **options)
+    written = [json.loads(open_text(file)) for file in files]
+    assert returned == written[0]
+    return written
+
+
+def assert_golden(golden, answers, nbest):
+    """The answers, and the top three of the n-best lists."""
+    expected = json.loads(open_text(golden / "predictions.json"))
+    assert answers == expected and list(answers) == list(expected)
+    with gzip.open(golden / "nbest_top3.json.gz", "rt", encoding="utf-8") as file:
+        expected = json.load(file)
+    assert nbest.keys() == expected.keys()
+    for qas_id, entries in expected.items():
+        ours = nbest[qas_id]
+        assert len(ours) <= 20
+        assert [e["text"] for e in ours[:3]] == [e["text"] for e in entries]
+        for a, b in zip(ours, entries, strict=False):
+            assert a.keys() == b.keys()
+            for key in ("probability", "start_log_prob", "end_log_prob"):
+                assert a[key] == pytest.approx(b[key], rel=1e-6)
+
+
+class TestGolden:
+    """The reference's answers for pseudo-random outputs, described in the data's README."""
+
+    def test_version_1(self, shared, en8k, tmp_path):
+        golden, path = shared / "golden/predictions_v1", shared / "data/squad/dev-v1.1.json"
+        examples, features = features_of(str(path), en8k)
+        outputs = list(map(pseudo_random_output, features))
+        answers, nbest = written_v1(examples, features, outputs, tmp_path)
+        assert len(answers) == 608
+        assert_golden(golden, answers, nbest)
+        scores = squad_utils.evaluate_v1(json.loads(open_text(path))["data"], answers)
+        expected = json.loads(open_text(golden / "eval.json"))
+        assert scores == pytest.approx(expected, abs=1e-9)
+
+    def test_version_2(self, shared, en8k, tmp_path):
+        golden, path = shared / "golden/predictions_v2", shared / "data/squad/dev-v2.0.json"
+        examples, features = features_of(str(path), en8k)
+        outputs, spans, odds = list(map(pseudo_random_output_v2, features)), {}, {}
+        arguments = (examples, features, outputs, 20, 30)
+        squad_utils.accumulate_predictions_v2(spans, odds, *arguments, 5, 5)
+        files = [str(tmp_path / name) for name in ("answers", "nbest", "odds")]
+        articles = json.loads(open_text(path))["data"]
+        scores = squad_utils.evaluate_v2(spans, odds, articles, *arguments, *files)
+        answers, nbest, odds = (json.loads(open_text(file)) for file in files)
+        assert_golden(golden, answers, nbest)
+        expected = json.loads(open_text(golden / "null_odds.json"))
+        assert odds == pytest.approx(expected, abs=1e-9)
+        expected = json.loads(open_text(golden / "eval.json"))
+        assert {key: scores[key] for key in expected} == pytest.approx(expected, abs=1e-9)
+
+    def test_wordpiece(self, shared, tmp_path):
+        """Google's BERT joins words by a space; here an answer is what stands in the paragraph."""
+        tokenizer = tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
+        examples, features = features_of(str(shared / "data/squad/dev-v1.1.json"), tokenizer)
+        outputs = list(map(pseudo_random_output, features))
+        answers, _ = written_v1(examples, features, outputs, tmp_path)
+        golden = json.loads(open_text(shared / "golden/predictions_bert_v1/predictions.json"))
+        assert len(golden) == 608 and list(answers) == list(golden)
+        differ = {qas_id for qas_id in golden if answers[qas_id] != golden[qas_id]}
+        assert len(differ) <= len(golden) / 100
+        for example in examples:
+            answer = answers[example.qas_id]
+            assert " ".join(answer.split()) == golden[example.qas_id]
+            assert example.qas_id not in differ or answer in example.paragraph_text
+
+
+class TestAQuestionAtATime:
+    """What the program does instead of keeping the spans of all questions."""
+
+    def test_gives_the_same_files(self, tmp_path):
+        rng = np.random.default_rng(3)
+        texts = [LETTERS, "ä 😀", "", LETTERS]
+        spans = [(0, 1), (3, 4), (6, 7), (10, 11)]
+        features = [
+            make_feature(1000 + i, index, 2, spans, [True] * 4)
+            for i, index in enumerate((0, 0, 1, 3, 3))
+        ]
+        case = Case(texts, features, [[(rng.normal(size=8), rng.normal(size=8)) for _ in features]])
+        (results,) = case.models
+        expected, _ = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
+        by_id = {result.unique_id: result for result in results}
+        best = best_positions([best_of(result, 3) for result in results])
+        lists = []
+        for found, find_spans in ((by_id, spans_v1(3, 2)), (best, spans_of_best(2))):
+            nbest = NbestLists(str(tmp_path), 3)
+            given = answer_questions(case.examples, features, found, find_spans, nbest)
+            assert given == expected
+            lists.append(list(nbest))
+        assert lists[0] == lists[1]
+        nbest.write(str(tmp_path / "again"))
+        assert open_text(tmp_path / "again") == open_text(tmp_path / "nbest.json")
+        names = sorted(path.name for path in tmp_path.iterdir())
+        assert names == ["again", "nbest.json", "predictions.json"]
+
+    def test_memory_does_not_grow_with_the_questions(self, tmp_path):
+        def peak(count):
+            """Bytes while so many questions are answered, of which each has 200 spans or so."""
+            spans = [(2 * i, 2 * i) for i in range(300)]
+            template = make_feature(0, 0, 2, spans, [True] * 300)
+            features = [template._replace(unique_id=i, example_index=i) for i in range(count)]
+            rng = np.random.default_rng(3)
+            scores = rng.normal(size=310), rng.normal(size=310)
+            case = Case(["a " * 300] * count, features, [[scores] * count])
+            nbest = NbestLists(str(tmp_path), 20)
+            results = {result.unique_id: result for result in case.models[0]}
+            tracemalloc.start()
+            answer_questions(case.examples, features, results, spans_v1(20, 200), nbest)
+            _, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            return most
+
+        assert (peak(60) - peak(20)) / 40 < 1000
+
+    def test_a_full_disk(self, tmp_path, monkeypatch):
+        nbest = NbestLists(str(tmp_path), 20)
+        nbest._file = open("/dev/full", "wb")  # noqa: SIM115
+        with pytest.raises(UserError, match=f"kept in {tmp_path}: No space left on device"):
+            for number in range(10_000):
+                nbest.add(f"{number}", [])
+        with pytest.raises(UserError, match="No such file"):
+            NbestLists(str(tmp_path / "none"), 20)
+
+
+def open_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def pseudo_random_output(feature):
+    rng = np.random.RandomState(feature.unique_id % 2**31)
+    start, end = ((2 * rng.standard_normal(384)).astype("f4") for _ in range(2))
+    used = sum(feature.input_mask)
+    k = rng.randint(0, used)
+    start[k] += 5
+    end[min(used - 1, k + rng.randint(0, 6))] += 5
+    return RawResult(feature.unique_id, start, end)
+
+
+def pseudo_random_output_v2(feature):
+    rng, used = np.random.RandomState(feature.unique_id % 2**31), sum(feature.input_mask)
+
+    def scores():
+        return (2 * rng.standard_normal(384)).astype("f4")
+
+    start, ends, end_scores = scores(), [], []
+    start[rng.randint(used - sum(feature.segment_ids), used, 4)] += 6
+    starts = np.argsort(-start, kind="stable")[:5]
+    for place in starts:
+        end = scores()
+        end[[min(used - 1, place + k) for k in rng.randint(0, 12, 3)]] += 5
+        ends += np.argsort(-end, kind="stable")[:5].tolist()
+        end_scores += end[ends[-5:]].tolist()
+    odds = 3 * rng.standard_normal()
+    return RawResultV2(feature.unique_id, start[starts], starts, end_scores, ends, odds)
+
+
+def make_feature(unique_id, example_index, offset, spans, best):
+    """A feature whose window begins at `offset`; `spans` are the tokens' characters."""
+    return PredictionFeature(
+        unique_id,
+        example_index,
+        offset,
+        np.array([first for first, _ in spans], np.int32),
+        np.array([last for _, last in spans], np.int32),
+        np.array(best, bool),
+    )
+
+
+class Case:
+    """Some questions, their features, and outputs of one or more models."""
+
+    def __init__(self, texts, features, outputs):
+        self.examples = [SquadExample(f"id{i}", "?", text) for i, text in enumerate(texts)]
+        self.features = features
+        self.models = [
+            [RawResult(f.unique_id, *scores) for f, scores in zip(features, output, strict=True)]
+            for output in outputs
+        ]
+
+    def answers(self, n_best, max_length):
+        spans, known = {}, (self.examples, self.features)
+        for results in self.models:
+            # In any order.
+            squad_utils.accumulate_predictions_v1(spans, *known, results[::-1], n_best, max_length)
+        return _nbest_predictions(spans, *known, n_best, {**NO_ANSWER, "text": "-"})
+
+    def written(self, folder, **options):
+        return written_v1(self.examples, self.features, self.models[0], folder, (3, 5), **options)
+
+
+def brute_force(case, n_best, max_length):
+    """The n-best lists by the rules of the docstrings, one span after the other."""
+    return {
+        example.qas_id: ranked(case, index, example.paragraph_text, n_best, max_length)
+        or [("-", 1.0, 0.0, 0.0)]
+        for index, example in enumerate(case.examples)
+    }
+
+
+def ranked(case, index, text, n_best, max_length):
+    spans = []
+    for number, feature in enumerate(case.features):
+        if feature.example_index == index:
+            found = {}
+            for results in case.models:
+                for first, last, scores in candidates(feature, results[number], n_best, max_length):
+                    found.setdefault((first, last), []).append(scores)
+            spans += [(feature, span, np.mean(s, axis=0)) for span, s in found.items()]
+    entries = []
+    # Of equals the first counts, and Python's sort keeps their order.
+    for feature, (first, last), scores in sorted(spans, key=lambda s: -s[2].sum()):
+        answer = text[feature.starts[first] : feature.ends[last] + 1].strip()
+        if len(entries) < n_best and answer not in [e[0] for e in entries]:
+            entries.append((answer, *scores))
+    weights = [math.exp(start + end) for _, start, end in entries]
+    return [(e[0], w / sum(weights), e[1], e[2]) for e, w in zip(entries, weights, strict=True)]
+
+
+def candidates(feature, result, n_best, max_length):
+    """Allowed spans in the order of their starts' and then their ends' scores."""
+    for start in likeliest(result.start_log_prob, n_best):
+        for end in likeliest(result.end_log_prob, n_best):
+            first, last = start - feature.doc_offset, end - feature.doc_offset
+            inside = 0 <= first <= last < len(feature.starts)
+            if inside and feature.max_context[first] and last - first + 1 <= max_length:
+                yield first, last, (result.start_log_prob[start], result.end_log_prob[end])
+
+
+def likeliest(scores, count):
+    return sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:count]
+
+
+@st.composite
+def cases(draw):
+    """A few questions on short texts; scores are few multiples of 1/4, so that many are equal."""
+    number = draw(st.integers(1, 3))
+    length = draw(st.integers(4, 12))
+    features = []
+    for index in range(number):
+        for _ in range(draw(st.integers(0, 2))):
+            offset = draw(st.integers(2, length - 2))
+            count = draw(st.integers(1, length - offset))
+            firsts = sorted(draw(st.integers(0, len(LETTERS) - 1)) for _ in range(count))
+            spans = [(f, min(f + draw(st.integers(-1, 2)), len(LETTERS) - 1)) for f in firsts]
+            best = draw(st.lists(st.booleans(), min_size=count, max_size=count))
+            features.append(make_feature(1000 + len(features), index, offset, spans, best))
+    score = st.integers(-4, 4).map(lambda n: n / 4)
+    scores = st.lists(score, min_size=length, max_size=length).map(np.array)
+    pairs = st.tuples(scores, scores)
+    output = st.lists(pairs, min_size=len(features), max_size=len(features))
+    return Case([LETTERS] * number, features, draw(st.lists(output, min_size=1, max_size=3)))
+
+
+@hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
+@hypothesis.settings(max_examples=100)
+def test_against_brute_force(case, n_best, max_length):
+    got = case.answers(n_best, max_length)
+    expected = brute_force(case, n_best, max_length)
+    assert got.keys() == expected.keys()
+    keys = ("text", "probability", "start_log_prob", "end_log_prob")
+    for qas_id, entries in expected.items():
+        assert [entry["text"] for entry in got[qas_id]] == [entry[0] for entry in entries]
+        for entry, values in zip(got[qas_id], entries, strict=True):
+            assert [entry[key] for key in keys[1:]] == pytest.approx(values[1:], abs=1e-12)
+
+
+def one_feature(scores, text="ab cd ef gh ij"):
+    """A case of one feature: the words of a text are tokens 3 to 7 of 9."""
+    spans = [(3 * i, 3 * i + 1) for i in range(5)]
+    return Case([text], [make_feature(7, 0, 3, spans, [True] * 5)], [[scores]])
+
+
+def peaks(*places, low=-9.0):
+    """Scores of 9 positions: `low` but for pairs of position and score."""
+    scores = np.full(9, low)
+    for position, score in places:
+        scores[position] = score
+    return scores
+
+
+def test_very_large_and_very_small_scores():
+    scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
+    probabilities = [e["probability"] for e in one_feature((scores,) * 2).answers(5, 5)["id0"]]
+    assert probabilities[0] == 1.0 and sum(probabilities) == pytest.approx(1)
+
+
+def test_the_dictionary_holds_spans_by_example_and_feature():
+    case, spans = one_feature((peaks((3, 2.0)), peaks((4, 1.5)))), {}
+    arguments = (case.examples, case.features, case.models[0], 1, 5)
+    squad_utils.accumulate_predictions_v1(spans, *arguments)
+    assert spans == {0: {7: {(0, 1): [(2.0, 1.5)]}}}
+
+
+@pytest.mark.parametrize(("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")])
+def test_questions_without_a_candidate(tmp_path, options, answer):
+    """One has no feature; in the other one's no token has its maximum context."""
+    feature = make_feature(1, 1, 3, [(0, 1)], [False])
+    case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
+    predictions, nbest = case.written(tmp_path, **options)
+    assert predictions == {"id0": answer, "id1": answer}
+    entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
+    assert nbest == {"id0": [entry], "id1": [entry]}

@@ -1,0 +1,257 @@
+"""SQuAD under the flags: what is wanted, its parts, its steps, and what does not fit."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import locks
+from albert.core.errors import FlagError, UserError
+from albert.data.batches import Data
+from albert.data.order import shuffled_numbers
+from albert.devices import device, mask_seeds
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+from albert.optimization import OptimizerOptions
+from albert.report.page import read_page
+from albert.settings.flags import Settings
+from albert.settings.run_flags import define_flags
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.feature_files import Questions
+from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.scoring import evaluate_v2
+from albert.tasks.squad.token_places import PredictionFeature
+from albert.tasks.squad.v1 import SquadV1Task
+from albert.tasks.squad.v2 import SquadV2Task
+from albert.training import encoder_task
+from albert.training import run as run_module
+from albert.training.encoder_task import ModelOptions
+from albert.training.run import Run
+from albert.training.task import DEV, TRAIN
+from tests.helpers.sessions import quick_session
+from tests.helpers.squad import squad_command
+
+
+@pytest.fixture
+def make(set_flags, squad_dir, tmp_path):
+    """Makes the task of some flags."""
+
+    def make(*flags, task_class=SquadV1Task):
+        of_task = define_v1_flags if task_class is SquadV1Task else define_v2_flags
+        _, _, *tiny = squad_command(squad_dir, tmp_path / "out")
+        set_flags([lambda: define_flags(of_task)], *tiny, *flags)
+        return task_class(Settings())
+
+    return make
+
+
+@pytest.mark.parametrize("flags", [(), ("--length_buckets=58,62,64",)])
+def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
+    """Every worker's first batch after a resumption, of a run from the flag to the batch."""
+    read = []
+
+    def train(estimator, input_fn, *others):
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(input_fn()).get_next()
+            read.append(session.run(batch["unique_ids"]) - 1_000_000_000)
+
+    monkeypatch.setattr(run_module, "train", train)
+    monkeypatch.setattr(Run, "_begin", lambda self: 3)
+    for seed in (1, 77):
+        own = (f"--output_dir={tmp_path / str(seed)}", "--train_batch_size=8", "--train_steps=9")
+        task = make(f"--seed={seed}", *own, "--gradient_accumulation_steps=2", *flags)
+        data = task.part(TRAIN).prepared()
+        Run(task).train(data, None)
+        expected = shuffled_numbers(data.num_records, 8, seed, 6)
+        if flags:
+            expected = data._replace(buckets=[58, 62, 64]).bucket_order(16, seed).numbers(8, 6)
+        assert read.pop().tolist() == expected.tolist()
+
+
+def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
+    """Each has another value than its default."""
+    built = []
+    monkeypatch.setattr(encoder_task, "make_model_fn", lambda *parts: built.append(parts))
+    flags = {
+        **{"learning_rate": 0.25, "adam_epsilon": 1e-3, "weight_decay": 0.5, "optimizer": "lamb"},
+        **{"gradient_accumulation_steps": 3, "allreduce_dtype": "float16"},
+        **{"shard_optimizer": "state", "init_checkpoint": "model", "use_einsum": True},
+        "gradient_checkpointing": True,
+    }
+    task = make(*(f"--{name}={value}" for name, value in flags.items()))
+    task.model_fn((10, 2))
+    accumulated = {"gradient_accumulation_steps": 3, "allreduce_dtype": tf.float16}
+    kept = {"shard_optimizer": "state", "epsilon": 1e-3, "weight_decay": 0.5}
+    optimizer = OptimizerOptions(0.25, 10, 2, "lamb", **accumulated, **kept)
+    ways = {"use_einsum": True, "gradient_checkpointing": True, "remove_padding": True}
+    options = ModelOptions(optimizer, "model", **ways)
+    assert built[0][2] == options
+    # A Gaudi needs to know every shape.
+    monkeypatch.setattr(device, "is_hpu", lambda: True)
+    task.model_fn(None)
+    assert built[1][2] == options._replace(optimizer=None, remove_padding=False)
+
+
+def test_batches_of_predictions_have_the_lengths_of_the_buckets(make):
+    lengths = {}
+    for flags in ((), ("--length_buckets=56,64",)):
+        task = make("--doc_stride=41", "--predict_batch_size=1", *flags)
+        data = task.part(DEV).prepared()
+        predictor = Run(task).predictor(data)
+        locks.release_held()
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(predictor._input_fn()).get_next()["input_ids"]
+            lengths[flags] = {session.run(batch).shape[1] for _ in range(data.num_records)}
+    free, cut = lengths.values()
+    assert free > {48, 64} and cut == {56, 64}
+
+
+def test_initial_weights_are_those_of_the_seed(make):
+    """However the model is computed, which drops units in training alone."""
+
+    def weights(seed: int, mode: str, *flags: str) -> dict[str, np.ndarray]:
+        task = make(*flags)
+        with tf.Graph().as_default(), quick_session() as session:
+            tf.set_random_seed(seed)
+            features = {
+                name: tf.placeholder(spec.dtype, [8, *[None for _ in spec.shape]])
+                for name, spec in task.model_inputs().items()
+            }
+            task.model_fn((10, 1))(features, None, mode, {})
+            assert bool(tf.get_collection(mask_seeds.PLACES)) == (mode == "train")
+            session.run(tf.global_variables_initializer())
+            return session.run({v.name: v for v in tf.trainable_variables()})
+
+    first, other_seed = weights(1, "infer"), weights(2, "infer")
+    others = ("--gradient_checkpointing", "--remove_padding=false", "--use_einsum")
+    again = weights(1, "train", *others)
+    for name, values in first.items():
+        np.testing.assert_array_equal(again[name], values)
+        is_random = np.std(values) > 0
+        assert not is_random or np.abs(values - other_seed[name]).max() > 0.01
+    assert sum(np.std(values) > 0 for values in first.values()) == 12
+
+
+@pytest.mark.parametrize("flag", ["", "--trim_batches=false", "--mask_padding_in_loss=false"])
+def test_batches_are_cut_where_the_loss_does_not_see_it(make, flag):
+    task = make(*filter(None, [flag]))
+    assert task.trims == task.part(TRAIN).trims == task.part(DEV).trims == (not flag)
+
+
+def test_parts(make, tmp_path):
+    task = make("--predict_feature_left_file=left")
+    assert task.wanted() == [TRAIN, DEV]
+    assert make("--train_file=").wanted() == [DEV] and make("--predict_file=").wanted() == [TRAIN]
+    assert task.part(TRAIN).cached.paths == [f"{tmp_path}/out/train.tf_record"]
+    assert task.part(DEV).cached.paths == [f"{tmp_path}/out/eval.tf_record", "left"]
+    (tmp_path / "train.tf_record").touch()
+    ready = make(f"--input_file={tmp_path}").part(TRAIN)
+    assert ready.cached.paths == [f"{tmp_path}/train.tf_record"]
+    assert task.model_inputs() == task.part(TRAIN).spec
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers", "expected"),
+    [
+        (["--num_train_epochs=3"], 1, (37, 3)),
+        (["--num_train_epochs=3"], 2, (18, 1)),
+        (["--train_steps=50", "--num_train_epochs=3"], 2, (50, 5)),
+        (["--num_train_epochs=3", "--gradient_accumulation_steps=4"], 1, (9, 0)),
+    ],
+)
+def test_steps(make, monkeypatch, flags, workers, expected):
+    """100 examples are 12.5 steps of 8."""
+    task = make("--train_batch_size=8", "--warmup_proportion=0.1", *flags)
+    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
+    assert task.steps(num_examples=100) == expected
+    with pytest.raises(UserError, match="1 examples are less than one step of"):
+        make("--num_train_epochs=1").steps(num_examples=1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--train_file=", "--predict_file="], "nothing to do: give --train_file, --predict_file"),
+        (["--max_seq_length=23"], r"--max_seq_length 23 must be more than .* 20 \+ 3"),
+        (["--doc_stride=42"], "--doc_stride 42 is more than the 41 tokens of a window beside"),
+        (["--max_seq_length=256"], "--max_seq_length 256 is more than the 128 positions of"),
+        (["--length_buckets=32,48"], "must end with --max_seq_length 64, not with 48$"),
+        (["--length_buckets=64,128"], "must end with --max_seq_length 64, not with 128$"),
+        (["--length_buckets=64", "--trim_batches=false"], "cuts batches, and --trim_batches=false"),
+        (["--length_buckets=64", "--mask_padding_in_loss=false"], "--mask_padding_in_loss=false"),
+        (["--train_feature_file=f", "--predict_feature_file=./f"], "must be different files: f, "),
+    ],
+)
+def test_flags_that_do_not_fit(make, flags, words):
+    with pytest.raises(FlagError, match=words):
+        make(*flags)
+
+
+class TestVersion2:
+    @pytest.fixture
+    def make_v2(self, make):
+        return lambda *flags: make(*flags, task_class=SquadV2Task)
+
+    def test_what_its_flags_shape(self, make_v2):
+        """Dropout of the head counts where the encoder has none."""
+        for name in ("start_n_top", "end_n_top"):
+            assert make_v2(f"--{name}=64")
+            message = f"--{name} 65 is more than the --max_seq_length 64"
+            with pytest.raises(FlagError, match=message):
+                make_v2(f"--{name}=65")
+        for flags, drops in (((), True), (("--dropout_prob=0", "--trim_batches=false"), False)):
+            task = make_v2(*flags)
+            task.config.hidden_dropout_prob = task.config.attention_probs_dropout_prob = 0.0
+            assert task.has_dropout() == task.trims == drops
+        assert not make_v2("--deterministic_run").has_dropout()
+
+    def test_there_are_scores_where_answers_are_known(self, make_v2):
+        task = make_v2()
+        assert task.best_by([{"id": "a"}, {"id": "b", "answers": []}]) == "best_f1"
+        assert task.best_by([{"id": "a", "is_impossible": True}]) == "best_f1"
+        assert task.best_by([{"id": "a"}]) is None
+
+    @pytest.mark.parametrize(
+        ("flags", "known", "abstaining"),
+        [
+            ([], True, "cd"),  # b has the highest odds of those that answer rightly
+            ([], False, "bcd"),
+            (["--null_score_diff_threshold=-2.5"], True, "abcd"),
+            (["--null_score_diff_threshold=1.5"], False, "cd"),
+            (["--null_score_diff_threshold=9"], True, ""),
+        ],
+    )
+    def test_who_abstains(self, make_v2, tmp_path, flags, known, abstaining):
+        """`predictions.json` and the scores agree; the odds of b are the threshold."""
+        questions = [{"id": i, "question": "?"} for i in "abcd"]
+        articles = [{"paragraphs": [{"context": "x", "qas": questions}]}]
+        for question in questions if known else []:
+            question["answers"] = [{"text": "x", "answer_start": 0}] * (question["id"] < "c")
+        examples = [SquadExample(i, "?", "x") for i in "abcd"]
+        one = np.zeros(1, np.int32)
+        features = [PredictionFeature(i, i, 3, one, one, one == 0) for i in range(4)]
+        top = {
+            f"{name}_top_{of}": [3] for name in ("start", "end") for of in ("index", "log_probs")
+        }
+        odds = -2.0, 1.0, 2.0, 3.0
+        outputs = [{"unique_ids": i, "cls_logits": o, **top} for i, o in enumerate(odds)]
+        task = make_v2(*flags)
+        (tmp_path / "out").mkdir()
+        data = Data([], {}, 4, 4, source=Questions(articles, examples, features))
+        scored = task.score(data, outputs)
+        scored.write_outputs()
+        names = [name for name in task.outputs if name.endswith(".json")]
+        written = [json.loads((tmp_path / "out" / name).read_text()) for name in names]
+        samples = read_page(task.page())["samples"]
+        assert "".join(s["id"] for s in samples if s["abstained"]) == abstaining
+        assert all((s["right"] is None) == (not known) for s in samples)
+        assert written[0] == {i: "" if i in abstaining else "x" for i in "abcd"}
+        assert [entries[0]["text"] for entries in written[1].values()] == list("xxxx")
+        assert written[2] == dict(zip("abcd", odds, strict=True))
+        assert scored.scores == (evaluate_v2(articles, written[0], written[2]) if known else {})
+        if not flags and known:
+            assert scored.scores["best_f1"] == scored.scores["f1"] == 100
+            assert scored.scores["best_f1_thresh"] == 1.0

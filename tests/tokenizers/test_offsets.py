@@ -1,0 +1,235 @@
+"""Which characters the tokens stand for, held against properties over all kinds of text."""
+
+import time
+
+import hypothesis
+import numpy as np
+import pytest
+import sentencepiece as spm
+from hypothesis import strategies as st
+
+from albert import tokenization
+from albert.tokenizers.offsets import Aligner, WordAligner
+from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer
+from tests.helpers.texts import TEXTS
+
+ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
+SETTINGS = hypothesis.settings(max_examples=150, suppress_health_check=list(hypothesis.HealthCheck))
+
+
+def load(path):
+    return tokenization.FullTokenizer(None, True, str(path)).sp_model
+
+
+@pytest.fixture(scope="module")
+def english(shared):
+    return load(shared / "data" / "spm" / "en8k.model")
+
+
+@pytest.fixture(scope="module", params=["english", "tiny"])
+def model(request):
+    """A SentencePiece model: of English, or of nothing but some made-up words."""
+    if request.param == "tiny":
+        return load(request.getfixturevalue("squad_dir") / "spm.model")
+    return request.getfixturevalue("english")
+
+
+@pytest.fixture(scope="module")
+def align(model):
+    """Tokenizes, by default in lower case."""
+    aligner = Aligner(model)
+    return lambda text, lower=True: aligner.tokenize(text, lower)
+
+
+def normalized(model, text, lower=True):
+    """What the model sees of a text, without white space and with one form of sigma."""
+    prepared = tokenization.preprocess_text(text, lower=lower)
+    return spelled(model.normalize(prepared))
+
+
+def spelled(pieces):
+    return "".join(pieces).replace("▁", "").replace("ς", "σ")
+
+
+def pieces_of(model, text, lower=True):
+    """The tokens' texts, by the tokenizer."""
+    return tokenization.encode_pieces(model, tokenization.preprocess_text(text, lower=lower))
+
+
+def groups(tokens):
+    """Runs of tokens that share characters: first and last token, first and last character."""
+    count = len(tokens.ids)
+    first = 0
+    for i in range(count):
+        if i + 1 == count or tokens.starts[i + 1] > tokens.ends[i]:
+            yield first, i, int(tokens.starts[first]), int(tokens.ends[i])
+            first = i + 1
+
+
+@hypothesis.given(text=TEXTS | ASCII, lower=st.booleans())
+@hypothesis.example("19, and 9,", True)
+@hypothesis.example("", True)
+@hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", True)
+@SETTINGS
+def test_tokens_and_their_places(model, align, text, lower):
+    """Ids are the tokenizer's; places lie in the text and in order; what is there spells the tokens
+    and is all of the text."""
+    tokens, pieces = align(text, lower), pieces_of(model, text, lower)
+    prepared = tokenization.preprocess_text(text, lower=lower)
+    assert tokens.ids.tolist() == tokenization.encode_ids(model, prepared)
+    assert tokens.ids.dtype == tokens.ends.dtype == np.int32
+    starts, ends = tokens.starts.tolist(), tokens.ends.tolist()
+    for start, end in zip(starts, ends, strict=True):
+        assert 0 <= start <= len(text) and start - 1 <= end < len(text)
+    assert starts == sorted(starts) and ends == sorted(ends) and len(starts) == len(tokens.ids)
+    parts = []
+    for first, last, start, end in groups(tokens):
+        parts.append(text[start : end + 1])
+        assert normalized(model, parts[-1], lower) == spelled(pieces[first : last + 1])
+    assert normalized(model, "".join(parts), lower) == normalized(model, text, lower)
+    assert "".join(parts) in text
+
+
+@hypothesis.given(text=TEXTS, data=st.data())
+@SETTINGS
+def test_span_of_covers_the_answer_and_takes_no_token_more_than_needed(model, align, text, data):
+    tokens = align(text)
+    hypothesis.assume(len(tokens.ids))
+    first = data.draw(st.integers(0, len(text) - 1), "first")
+    last = data.draw(st.integers(first, len(text) - 1), "last")
+    start, end = tokens.span_of(first, last)
+    assert 0 <= start <= end < len(tokens.ids)
+    covered = range(tokens.starts[start], tokens.ends[end] + 1)
+    lost = [i for i in range(first, last + 1) if i not in covered and normalized(model, text[i])]
+    assert not lost, (text[first : last + 1], tokens.ids[start : end + 1])
+    # What stands for no more than the white space before the first word begins no answer.
+    from_word = pieces_of(model, text)[0] == "▁"
+    places = list(enumerate(zip(tokens.starts, tokens.ends, strict=True)))
+    touching = [i for i, (a, b) in places if i >= from_word and max(a, first) <= min(b, last)]
+    if touching:
+        # Tokens that stand for no character may lie at the span's end.
+        extra = [i for i, (a, b) in places[start : end + 1] if i not in touching and b >= a]
+        assert (start, extra) == (touching[0], [])
+
+
+def test_a_model_without_a_piece_of_white_space(tmp_path):
+    """All of its unknown text is one token, the white space too."""
+    options = {"vocab_size": 10, "hard_vocab_limit": False, "model_type": "word", "minloglevel": 2}
+    lines, prefix = iter(20 * ["ab ab ab"]), str(tmp_path / "plain")
+    spm.SentencePieceTrainer.train(sentence_iterator=lines, model_prefix=prefix, **options)
+    model = load(f"{prefix}.model")
+    assert "▁" not in model.id_to_piece(list(range(model.get_piece_size())))
+    tokens = Aligner(model).tokenize("xy ab", True)
+    assert tokens.ids.tolist() == [model.unk_id(), model.piece_to_id("▁ab")]
+    assert tokens.span_of(0, 1) == (0, 0)
+
+
+def assert_time_is_linear(tokenize, units):
+    """Eight times the text takes nothing like the 64 times as long that it would be squared."""
+
+    def seconds(text):
+        started = time.process_time()
+        tokenize(text)
+        return time.process_time() - started
+
+    for unit in units:
+        short, long = (unit * (n // len(unit)) for n in (15_000, 120_000))
+        assert min(seconds(long) for _ in range(2)) < 30 * min(seconds(short) for _ in range(3))
+
+
+def test_time_is_linear(align):
+    units = ["word ", "a", "1,", "1995, ", "é", "½ ", "中", "😀", "a\u200b", "x\n\n \u0301", "Σ."]
+    assert_time_is_linear(align, [*units, "\x00"])
+
+
+class TestCommaRule:
+    """Pieces that end in a digit and a comma, which are cut again without the comma."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("in 1, 9, x", "▁in=in|▁1= 1|,=,|▁9= 9|,=,|▁x= x"),
+            ("1, x", "▁1=1|,=,|▁x= x"),
+            ("at 9,  9, x", "▁at=at|▁9= 9|,=,|▁9=  9|,=,|▁x= x"),
+            ("\u0661\u200b1\u0301, x", "▁=\u0661|\u0661=\u0661|▁1=\u200b1\u0301|,=,|▁x= x"),
+        ],
+    )
+    def test_by_hand(self, english, text, expected):
+        """`expected` has pieces and their characters."""
+        of_model = english.encode(tokenization.preprocess_text(text), out_type=str)
+        assert {"▁1,", "▁9,"} & set(of_model), "the rule is not at work"
+        tokens = Aligner(english).tokenize(text, True)
+        spans = zip(pieces_of(english, text), tokens.starts, tokens.ends, strict=True)
+        assert "|".join(f"{p}={text[start : end + 1]}" for p, start, end in spans) == expected
+
+    @pytest.mark.parametrize("text", ["b 19, b", "19, b", "b １９, b", "b ①⑨, b", "①⑨,"])
+    def test_unknown_digits_and_comma_that_are_one_piece(self, squad_dir, text):
+        model = load(squad_dir / "spm.model")
+        assert "19," in model.encode(tokenization.preprocess_text(text), out_type=str)
+        tokens = Aligner(model).tokenize(text, True)
+        spans = list(zip(pieces_of(model, text), tokens.starts, tokens.ends, strict=True))
+        got = {piece: text[start : end + 1] for piece, start, end in spans if piece in ("19", ",")}
+        digits = "".join(char for char in text if char.isdigit())
+        assert got == {"19": digits, ",": ","}
+        # The second "▁", put before the digits when they are cut again, stands for no character;
+        # at the text's beginning it shares the first one, so that ends do not run backwards.
+        empty = [piece for piece, start, end in spans if end < start]
+        assert empty == ([] if text[0].isdigit() else ["▁"])
+
+
+class TestWordPiece:
+    """Tokens of a vocabulary of some words and all the letters from a to z."""
+
+    @pytest.fixture(scope="class")
+    def vocab(self):
+        letters = [*map(chr, range(97, 123)), "é", "σ", "中", "각", "\u1100", "T", "O"]
+        pieces = ["[UNK]", *letters, *(f"##{letter}" for letter in letters)]
+        pieces += ["the", "th", "##at", "of", "19", "##95", *"1,9."]
+        return {piece: i for i, piece in enumerate(pieces)}
+
+    @pytest.fixture(scope="class")
+    def aligner(self, vocab):
+        return WordAligner(WordpieceTokenizer(vocab), vocab["[UNK]"])
+
+    @staticmethod
+    def places(text, lower):
+        """The characters that each character of a word comes from, by looking at all beginnings of
+        the text; those that vanish belong to the one before."""
+        basic = BasicTokenizer(lower)
+        lengths = [len("".join(basic.tokenize(text[:i]))) for i in range(len(text) + 1)]
+        places = []
+        for i in range(len(text)):
+            end = i
+            while end + 1 < len(text) and basic.tokenize(f"a{text[end + 1]}b") == ["ab"]:
+                end += 1
+            places += [(i, end)] * (lengths[i + 1] - lengths[i])
+        return places
+
+    @hypothesis.given(text=TEXTS, lower=st.booleans())
+    @hypothesis.example(" \n\u0301\u200b", True)
+    @hypothesis.example("The\u0301  of\u200b, caf\u00e9\x00 1995 각중文 \u2028that", True)
+    @SETTINGS
+    def test_tokens_and_their_places(self, aligner, vocab, text, lower):
+        tokens, wordpiece = aligner.tokenize(text, lower), WordpieceTokenizer(vocab)
+        found, places = [], self.places(text, lower)
+        for word in BasicTokenizer(lower).tokenize(text):
+            for piece in wordpiece.tokenize(word):
+                length = len(word) if piece == "[UNK]" else len(piece.removeprefix("##"))
+                own, places = places[:length], places[length:]
+                found.append((vocab[piece], own[0][0], own[-1][1]))
+        assert not places
+        assert found == list(zip(tokens.ids, tokens.starts, tokens.ends, strict=True))
+        assert tokens.ids.tolist() == aligner.ids(text, lower)
+        assert tokens.first_word == 0
+
+    def test_more_words_than_are_remembered(self, vocab, monkeypatch):
+        monkeypatch.setattr("albert.tokenizers.offsets._REMEMBERED_WORDS", 3)
+        aligner = WordAligner(WordpieceTokenizer(vocab), vocab["[UNK]"])
+        text = "the of that the a of b " + "z" * 201 + " ?"
+        expected = [vocab[piece] for piece in WordpieceTokenizer(vocab).tokenize(text)]
+        assert aligner.ids(text, True) == expected
+        assert 0 < len(aligner._pieces) <= 3
+
+    def test_time_is_linear(self, aligner):
+        units = ["word ", "a", "é", "中", "각", "a\u200b", "\x00", "Σ.", "?"]
+        assert_time_is_linear(lambda text: aligner.tokenize(text, True), units)

@@ -1,0 +1,71 @@
+"""How other workers cut the steps of a run that goes on."""
+
+import json
+import types
+
+import pytest
+
+from albert.core.errors import FlagError
+from albert.distributed import collectives
+from albert.training.elastic import as_begun, go_on
+
+BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
+BEGUN["optimizer"] = "adamw"
+
+
+@pytest.fixture
+def settings(tmp_path) -> types.SimpleNamespace:
+    """Flags of a folder with a run of 4 workers."""
+    (tmp_path / "run.json").write_text(json.dumps({"version": 2, "settings": BEGUN}))
+    flags = {"elastic_resume": True, "overwrite_output_dir": False, "output_dir": str(tmp_path)}
+    flags |= {"train_batch_size": 8, "gradient_accumulation_steps": 3}
+    return types.SimpleNamespace(**flags, scale_learning_rate=False, learning_rate=0.5)
+
+
+def by(workers: int, **changed) -> dict:
+    """What shapes the run by other workers."""
+    return {**BEGUN, "number of workers": workers, **changed}
+
+
+@pytest.mark.parametrize(
+    ("workers", "batch", "batches"), [(1, 8, 12), (2, 8, 6), (12, 8, 1), (24, 4, 1), (3, 16, 2)]
+)
+def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
+    settings.train_batch_size = batch
+    assert as_begun(settings, by(workers, train_batch_size=batch)) == BEGUN
+    with collectives.as_if(workers):
+        go_on(settings, BEGUN)
+    assert settings.gradient_accumulation_steps == batches
+    assert settings.learning_rate == 0.5
+
+
+def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
+    """Other differences stay."""
+    assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
+    settings.scale_learning_rate = True
+    with collectives.as_if(2):
+        go_on(settings, BEGUN)
+    assert settings.learning_rate * 2 == 0.5 * 4
+
+
+def test_workers_that_cannot(settings):
+    with pytest.raises(FlagError) as caught:
+        as_begun(settings, by(5))
+    assert str(caught.value) == (
+        f"--elastic_resume: the run in {settings.output_dir} has steps of 96 examples, which 5 "
+        "workers cannot share out in batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
+        "give another --train_batch_size"
+    )
+    with pytest.raises(FlagError, match="no number of them can"):
+        as_begun(settings, by(1, train_batch_size=7))
+
+
+@pytest.mark.parametrize(
+    "change", [{"elastic_resume": False}, {"overwrite_output_dir": True}, {"output_dir": "none"}]
+)
+def test_what_is_begun_is_as_the_flags_say(settings, change):
+    vars(settings).update(change)
+    assert as_begun(settings, by(5)) == by(5)
+    with collectives.as_if(5):
+        go_on(settings, by(5))
+    assert settings.gradient_accumulation_steps == 3

@@ -1,0 +1,278 @@
+"""Evaluation: every checkpoint is scored once, and the best one kept."""
+
+import hashlib
+import json
+import logging
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import remove_checkpoint
+from albert.core.errors import UserError
+from albert.training.evaluation import Evaluation, Scored
+from tests.helpers.checkpoints import points, write_checkpoint
+
+SCORES = {5: (20.0, 40.5), 10: (30.0, 60.25), 15: (35.0, 60.25), 20: (10.0, 50.0)}
+
+
+def save(prefix, number, **step):
+    """Writes a checkpoint with a variable of that value and, if it is given, a global step."""
+    write_checkpoint(prefix, {"weight": np.full(3, number, "f4"), **step})
+
+
+class Place:
+    """A run's folder: its checkpoints, and an evaluation of them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.scored = []  # basenames, in the order in which they were scored
+        self.settings = {"predict_file": "sha256:aa", "n_best_size": 20}
+        self.key, self.init_checkpoint = "f1", None
+        self.scores = dict(SCORES)
+        self.output = folder / "predictions.json"
+
+    def add(self, *steps):
+        for step in steps:
+            save(self.folder / f"model.ckpt-{step}", step, global_step=np.int64(step))
+
+    def run(self, score=None):
+        """A run of the program; returns what it has scored, and the best entry."""
+        self.scored = []
+        best = self.evaluation().score_all(score or self.score)
+        return self.scored, best
+
+    def evaluation(self):
+        args = self.key, self.settings, [str(self.output)], self.init_checkpoint
+        return Evaluation(str(self.folder), *args)
+
+    def score(self, checkpoint):
+        self.scored.append(os.path.basename(checkpoint))
+        step = int(tf.train.load_variable(checkpoint, "weight")[0])
+        scores = dict(zip(("exact_match", "f1"), self.scores[step], strict=True))
+        return Scored(scores, lambda: self.output.write_text(str(step)))
+
+    def record(self):
+        return json.loads((self.folder / "eval_results.json").read_text(encoding="utf-8"))
+
+    def replace_record(self, content):
+        content = content if isinstance(content, bytes) else json.dumps(content).encode()
+        (self.folder / "eval_results.json").write_bytes(content)
+
+    def remove(self, *steps):
+        for step in steps:
+            remove_checkpoint(str(self.folder / f"model.ckpt-{step}"))
+
+    def best_copy(self):
+        """The step of model.ckpt-best, which must be whole and have the predictions beside it."""
+        prefix = str(self.folder / "model.ckpt-best")
+        weight, step = (tf.train.load_variable(prefix, n) for n in ("weight", "global_step"))
+        assert weight[0] == step and self.output.read_text() == str(step)
+        return int(step)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def named(*steps):
+    return [f"model.ckpt-{step}" for step in steps]
+
+
+def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
+    place.init_checkpoint = "some/where"
+    place.add(20, 5, 15, 10)
+    before = {f: f.read_bytes() for f in place.folder.iterdir()}
+    assert place.evaluation().since_best() == 0
+    scored, best = place.run()
+    assert scored == named(5, 10, 15, 20)
+    entries = [
+        {"exact_match": exact, "f1": f1, "global_step": step, "checkpoint": f"model.ckpt-{step}"}
+        for step, (exact, f1) in SCORES.items()
+    ]
+    assert best == entries[1] and place.best_copy() == 10
+    assert all(f.read_bytes() == content for f, content in before.items())
+    assert len(list(place.folder.glob("model.ckpt-best*"))) == 2
+
+    record = place.record()
+    files = record.pop("files")
+    assert files.keys() == {"predictions.json", "model.ckpt-best.index"}
+    assert files["predictions.json"] == hashlib.sha256(b"10").hexdigest()
+    common = {"init_checkpoint": "some/where", "history": entries, "settings": place.settings}
+    assert record == {**best, **common, "version": 1}
+
+    # As the reference has them.
+    line = "=" * 50
+    assert (place.folder / "eval_results.txt").read_text().splitlines() == [
+        *("exact_match = 20.0", "f1 = 40.5"),
+        *("saved model.ckpt-5 to model.ckpt-best", "best f1 = 40.5", line),
+        *("exact_match = 30.0", "f1 = 60.25"),
+        *("saved model.ckpt-10 to model.ckpt-best", "best f1 = 60.25", line),
+        *("exact_match = 35.0", "f1 = 60.25", "best f1 = 60.25", line),
+        *("exact_match = 10.0", "f1 = 50.0", "best f1 = 60.25", line),
+        *("exact_match = 30.0", "f1 = 60.25", "best perf happened at step: 10"),
+    ]
+    for name in ("exact_match", "f1"):
+        curve = {entry["global_step"]: entry[name] for entry in entries}
+        assert points(place.folder / "eval")[name] == curve
+    assert [line for line in log() if "f1" in line] == [
+        "model.ckpt-5: exact_match 20  f1 40.5 (best so far)",
+        "model.ckpt-10: exact_match 30  f1 60.25 (best so far)",
+        "model.ckpt-15: exact_match 35  f1 60.25",
+        "model.ckpt-20: exact_match 10  f1 50",
+    ]
+
+
+def test_by_other_settings_the_only_copy_of_the_best_is_not_lost(place):
+    """Of which the numbered one was removed, as programs do that keep the last few."""
+    place.add(5, 10, 15, 20)
+    place.run()
+    place.remove(5, 10)
+    place.settings = {"predict_file": "sha256:bb"}
+    scored, best = place.run()
+    assert scored == named(10, 15, 20)
+    assert best["global_step"] == place.best_copy() == 10
+    place.scores[20] = (90.0, 90.0)
+    place.settings = {"predict_file": "sha256:cc"}
+    assert place.run()[1]["global_step"] == place.best_copy() == 20
+    assert (place.folder / "model.ckpt-10.index").exists()
+
+
+class TestResumed:
+    def test_what_is_new_is_scored(self, place):
+        for step, best_step in ((5, 5), (10, 10), (15, 10), (20, 10)):
+            place.add(step)
+            scored, best = place.run()
+            assert scored == named(step) and best["global_step"] == place.best_copy() == best_step
+        assert [entry["global_step"] for entry in place.record()["history"]] == [5, 10, 15, 20]
+        assert points(place.folder / "eval")["f1"].keys() == {5, 10, 15, 20}
+        assert place.run() == ([], best)
+        text = (place.folder / "eval_results.txt").read_text()
+        (place.folder / "eval_results.json").unlink()
+        assert place.run()[0] == named(5, 10, 15, 20)
+        assert (place.folder / "eval_results.txt").read_text() == text, "as in one run"
+
+    @pytest.mark.parametrize(("writes", "left"), [(True, [15]), (False, [10, 15])])
+    def test_stopped(self, place, writes, left):
+        """While a checkpoint is scored, or what the best has given is written."""
+        place.add(5, 10, 15)
+
+        def score(checkpoint):
+            scores, write = place.score(checkpoint)
+            if checkpoint.endswith("15"):
+                raise KeyboardInterrupt
+            return Scored(scores, write if writes or checkpoint.endswith("-5") else lambda: 1 / 0)
+
+        with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
+            place.run(score)
+        assert place.run()[0] == named(*left)
+        assert place.best_copy() == 10
+
+    def test_other_settings(self, place):
+        """A value is another, and there are more and fewer."""
+        place.add(5, 10)
+        place.run()
+        place.scores[5] = (90.0, 91.0)
+        for place.settings in ({"n_best_size": 5}, {"n_best_size": 5, "more": 3}, {"more": 3}):
+            scored, best = place.run()
+            assert scored == named(5, 10) and best["global_step"] == 5
+            assert place.record()["settings"] == place.settings and place.run()[0] == []
+
+    @pytest.mark.parametrize(
+        ("name", "damage"),
+        [
+            *(("predictions.json", damage) for damage in (None, b"11")),
+            *(("model.ckpt-best.index", damage) for damage in (None, b"", b"11")),
+            ("model.ckpt-best.data-00000-of-00001", None),
+        ],
+    )
+    @pytest.mark.parametrize("same_settings", [True, False])
+    def test_a_damaged_output(self, place, name, damage, same_settings, log):
+        """Without a copy of the best nothing would be exported but the newest."""
+        place.add(5, 10)
+        place.run()
+        path = place.folder / name
+        whole = path.read_bytes()
+        # Not in place: a hard link of the file may be that of model.ckpt-10.
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage and damage + whole[len(damage) :])
+        log()
+        if not same_settings:
+            place.settings = {"n_best_size": 1}
+        assert place.run()[0] == named(5, 10)
+        assert path.read_bytes() == whole and place.best_copy() == 10
+        expected = "is missing or not what was written: all is scored anew"
+        assert not same_settings or expected in log(logging.WARNING)[0]
+        # As records were written once.
+        place.replace_record({k: v for k, v in place.record().items() if k != "files"})
+        assert place.run()[0] == []
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            *(b"", b"{", b"{}", b"[]", b"null", b"3", b"\xff", b"[" * 100_000, {"version": 0}),
+            *({"history": value} for value in (None, 3, "x", {"a": 1}, [3], ["x"], [[]], [{}])),
+            *({"files": value} for value in (None, 3, "x", [3], ["predictions.json"])),
+            {"files": {"predictions.json": 3}},
+            # Of the last entry of the history.
+            *({"f1": "x"}, {"f1": None}, {"global_step": []}, {"checkpoint": []}),
+        ],
+    )
+    def test_a_record_that_is_damaged(self, place, content, log):
+        place.add(5, 10)
+        place.run()
+        if isinstance(content, dict):
+            record = place.record()
+            entry = record["history"][1]
+            (entry if content.keys() & entry.keys() else record).update(content)
+        place.replace_record(record if isinstance(content, dict) else content)
+        log()
+        assert place.run()[0] == named(5, 10) and place.record()["f1"] == 60.25
+        warnings = log(logging.WARNING)
+        assert content == {"version": 0} or (len(warnings) == 1 and "scored anew" in warnings[0])
+
+
+class TestWhatThereIs:
+    def test_the_best_when_the_numbered_are_gone(self, place):
+        """They may have been removed to save space."""
+        place.add(5, 10, 20)
+        place.run()
+        place.remove(5, 10, 20)
+        place.settings = {"n_best_size": 1}
+        scored, best = place.run()
+        assert scored == [best["checkpoint"]] == ["model.ckpt-best"]
+        assert best["global_step"] == place.best_copy() == 10
+        assert place.run()[0] == []
+
+    @pytest.mark.parametrize("name", ["start.ckpt", "model.ckpt-best"])
+    def test_the_initial_checkpoint(self, place, name):
+        """Elsewhere, under names that are common; it stays where it is, and is scored once."""
+        place.init_checkpoint = str(place.folder / "pretrained" / name)
+        save(place.init_checkpoint, 15, global_step=np.int64(15))
+        scored, best = place.run()
+        assert scored == [name]
+        assert (best["checkpoint"], best["global_step"], best["f1"]) == (name, 15, 60.25)
+        assert place.output.read_text() == "15" and not list(place.folder.glob("model.ckpt-*"))
+        record = place.record()
+        assert record["init_checkpoint"] == place.init_checkpoint
+        assert place.run()[0] == [] and place.record() == record
+        # Another one's scores are its own.
+        place.init_checkpoint, place.settings = str(place.folder / "another.ckpt"), {"init": 20}
+        save(place.init_checkpoint, 20)
+        assert place.run()[1]["f1"] == SCORES[20][1]
+        # Numbered ones come first.
+        place.add(5)
+        place.settings = {"init": 5}
+        assert place.run()[0] == named(5)
+        assert place.record()["init_checkpoint"] == place.init_checkpoint
+
+    def test_nothing(self, place):
+        with pytest.raises(UserError, match=f"^{place.folder} has no checkpoint.*--init_checkp"):
+            place.run()
+        place.init_checkpoint = str(place.folder / "nowhere")
+        with pytest.raises(UserError, match="nowhere: no checkpoint there"):
+            place.run()
+        assert list(place.folder.iterdir()) == []

@@ -1,0 +1,292 @@
+"""What happens between training steps: checkpoints, log lines, curves."""
+
+import re
+import resource
+import shutil
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from albert.core.errors import UserError
+from albert.optimizers import graph_keys
+from albert.training import hooks
+from albert.training.curves import Curves
+from tests.helpers.checkpoints import points
+
+
+def train(folder, hook, clock, durations, waits=()):
+    """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
+
+    The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
+    100 + k tokens, and comes after `waits[k]` seconds if that is known.
+    """
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        done = step.read_value()
+        before = tf.cast(done, tf.float32)
+        figures = {graph_keys.LOSS: 1 / (before + 1), graph_keys.LEARNING_RATE: before / 1000}
+        figures[graph_keys.TOKENS] = 100 + tf.cast(done, tf.int32)
+        if waits:
+            figures[graph_keys.WAITED] = tf.gather(tf.constant(waits, tf.float64), done)
+        for key, value in figures.items():
+            tf.add_to_collection(key, value)
+        with tf.control_dependencies(figures.values()):
+            increment = tf.assign_add(step, 1)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
+        with tf.train.SingularMonitoredSession([hook], checkpoint_dir=str(folder)) as session:
+            for duration in durations:
+                if session.should_stop():
+                    break
+                clock.now += duration
+                session.run(increment)
+
+
+@pytest.fixture
+def clock(stop_clock):
+    return stop_clock(hooks)
+
+
+def run_steps(folder, count, every, last):
+    """Runs `count` steps of a training up to step `last`."""
+    hook = hooks.SaveCheckpoints(str(folder), last, every)
+    train(folder, hook, types.SimpleNamespace(now=0), [0] * count)
+
+
+def saved(folder, name="model.ckpt"):
+    """The steps of the checkpoints there, which must hold the step of their name."""
+    steps = sorted(int(f.stem.removeprefix(f"{name}-")) for f in folder.glob(f"{name}-*.index"))
+    for step in steps:
+        assert tf.train.load_variable(str(folder / f"{name}-{step}"), "global_step") == step
+    return steps
+
+
+def names_in(lines):
+    """Of the checkpoints that were saved."""
+    return [re.fullmatch(r"Saved .*/(\w+\.ckpt-\d+)", line).group(1) for line in lines]
+
+
+class TestSaveCheckpoints:
+    def test_a_signal_waits_for_twice_the_longest_step_of_several_workers(
+        self, tmp_path, clock, monkeypatch
+    ):
+        """A worker that is lost would never end its step."""
+        noted = []
+        monkeypatch.setattr(hooks.signals, "note", noted.append)
+        monkeypatch.setattr(hooks.distributed, "size", lambda: 2)
+        monkeypatch.setattr(hooks.distributed, "total", lambda wishes: wishes)
+        seconds = iter([3, 7, 2])
+
+        def noted_in_a_step() -> None:
+            clock.now += next(seconds)
+
+        monkeypatch.setattr(hooks.signals, "noted", noted_in_a_step)
+        train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 9), clock, [0] * 3)
+        assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
+
+    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log):
+        """Also of a run that is resumed."""
+        for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):
+            run_steps(tmp_path, count, 3, last)
+            assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
+        assert saved(tmp_path) == [3, 4, 6, 9]
+        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-9"
+
+    @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
+    def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, clock, then):
+        """The next save ends the training."""
+        folder = tmp_path / "run"
+
+        def durations():
+            yield 1
+            if then == "emptied":
+                (folder / "run.json").unlink()
+            else:
+                folder.rename(tmp_path / "elsewhere")
+            if then == "replaced":
+                shutil.copytree(tmp_path / "elsewhere", folder)
+            yield 1
+
+        folder.mkdir()
+        (folder / "run.json").touch()
+        with pytest.raises(UserError, match=f"{folder} was removed, emptied or replaced .*step 2"):
+            train(folder, hooks.SaveCheckpoints(str(folder), 9, 2), clock, durations())
+
+    @pytest.mark.parametrize(
+        ("seconds", "last", "micro_batches", "expected"),
+        [
+            (4, 9, 1, ["model.ckpt-3", "resume.ckpt-4"]),
+            # In steps that are saved anyway.
+            *((3, 5, 1, ["model.ckpt-3"]), (5, 5, 1, ["model.ckpt-3", "model.ckpt-5"])),
+            # A step of three runs.
+            *((4, 9, 3, ["resume.ckpt-2"]), (11, 9, 3, ["model.ckpt-3", "resume.ckpt-4"])),
+        ],
+    )
+    def test_a_signal_ends_the_step_and_saves_it(
+        self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
+    ):
+        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now >= seconds else None)
+        hook = hooks.SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
+        train(tmp_path, hook, clock, [1] * 20)
+        assert names_in(log()) == expected
+        newest = tf.train.latest_checkpoint(str(tmp_path))
+        assert newest == str(tmp_path / expected[-1])
+        runs = int(newest.rpartition("-")[2]) * micro_batches
+        assert tf.train.load_variable(newest, "global_step") == runs
+
+    def test_minutes(self, tmp_path, clock, log):
+        """Besides the steps; what only serves resuming goes when there is something newer."""
+        hook = hooks.SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
+        train(tmp_path, hook, clock, [20] * 12)
+        expected = ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
+        assert names_in(log()) == expected
+        assert saved(tmp_path) == [5, 10] and saved(tmp_path, "resume.ckpt") == []
+
+    def test_a_checkpoint_takes_its_name_when_it_is_whole(self, tmp_path, monkeypatch):
+        """Whatever a saver writes, and in which order, until it returns."""
+
+        class Disturbed(tf.train.Saver):
+            def save(self, session, path, **options):
+                assert not list(tmp_path.glob("model.ckpt-*")), "nothing has the name yet"
+                super().save(session, path, **options)
+                raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+        with monkeypatch.context() as patch, pytest.raises(tf.errors.ResourceExhaustedError):
+            patch.setattr(tf.train, "Saver", Disturbed)
+            run_steps(tmp_path, 3, 1, 3)
+        assert not list(tmp_path.glob("model.ckpt-*"))
+        run_steps(tmp_path, 3, 1, 3)
+        assert saved(tmp_path) == [1, 2, 3] and not list(tmp_path.glob(".saving*"))
+
+
+LINE = re.compile(
+    r"step (\d+)/(\d+) \(([\d.]+)%\)  loss ([\d.]+)  learning rate (\S+)  "
+    r"([\d.]+) examples/s \(mean ([\d.]+)\)  (\d+) tokens/s  peak memory [\d.]+ GB  (.+) left"
+)
+
+
+def parsed(lines):
+    """The figures of the lines about steps."""
+    matches = [LINE.fullmatch(line) for line in lines if line.startswith("step ")]
+    assert all(matches), lines
+    return [match.groups() for match in matches]
+
+
+def statistics(lines):
+    """The rows of the block at the end."""
+    rows = lines[lines.index("Training statistics") + 1 :]
+    return dict(re.fullmatch(r"  (\S.*?)  +(\S.*)", row).groups() for row in rows)
+
+
+class TestTrainingLog:
+    def test_lines(self, tmp_path, clock, log):
+        """The first step takes 2 s, the others 0.5 s, but those from the sixth on 1 s."""
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=10, batch_size=8, every_steps=4)
+        train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5)
+        lines = log()
+        assert parsed(lines) == [
+            ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
+            # Three steps in 1.5 s, of 101 to 103 tokens.
+            ("4", "10", "40.0", "0.2500", "0.003", "16.00", "16.00", "204", "3.0 s"),
+            # Four in 3.5 s; since the first seven in 5 s, so that two take 1.43 s.
+            ("8", "10", "80.0", "0.1250", "0.007", "9.14", "11.20", "121", "1.4 s"),
+            ("10", "10", "100.0", "0.1000", "0.009", "8.00", "10.29", "108", "0.0 s"),
+        ]
+        rows = statistics(lines)
+        assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak memory"))
+        expected = {"steps": "10", "global batch": "8", "time": "9.0 s", "first step": "2.0 s"}
+        expected |= {"examples/s, mean": "8.89", "examples/s, without the first step": "10.29"}
+        # 100 to 109 in 9 s.
+        assert rows == {**expected, "tokens/s, mean": "116"}
+
+    def test_of_a_resumed_run(self, tmp_path, clock, log):
+        run_steps(tmp_path, 6, 100, 6)
+        log()
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
+        train(tmp_path, hook, clock, [3] + [9] * 6)
+        lines = log()
+        assert parsed(lines) == [
+            ("7", "100", "7.0", "0.1429", "0.006", "0.67", "0.67", "35", "4 min 39 s"),
+            ("10", "100", "10.0", "0.1000", "0.009", "0.22", "0.22", "12", "13 min 30 s"),
+        ]
+        assert statistics(lines)["steps"] == "7"
+        assert hook.step == 13
+
+    def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
+        hook = hooks.TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
+        train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
+        # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
+        assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
+
+    def test_one_step_or_none(self, tmp_path, clock, log):
+        train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [2])
+        assert points(tmp_path) == {}, "there is no folder for them"
+        assert statistics(log())["examples/s, without the first step"] == "0.00"
+        train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [])
+        assert log() == []
+
+    @pytest.mark.parametrize("micro", [1, 2])
+    def test_curve(self, tmp_path, clock, log, micro):
+        """The figures of a step are those of its last run."""
+        hook = hooks.TrainingLog(str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro)
+        durations = [2, 0.5, 0.5, 1, 1, 1]
+        train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)])
+        curves = points(tmp_path)
+        assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
+        assert curves["loss"] == pytest.approx({n: 1 / (n * micro) for n in (2, 4, 6)})
+        rates = {n: (n * micro - 1) / 1000 for n in (2, 4, 6)}
+        assert curves["learning_rate"] == pytest.approx(rates)
+        assert "step 6/6 (100.0%)" in "".join(log())
+
+    def test_waiting_for_input(self, tmp_path, clock, log):
+        """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
+        hook = hooks.TrainingLog(str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2)
+        train(tmp_path, hook, clock, [3, 1] + [1] * 4, waits=[1, 0.5, 0, 0.25, 0.01, 0.04])
+        curve = points(tmp_path)["waiting_for_input"]
+        assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
+        lines = log()
+        shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))
+        assert shares == ["37.5%", "12.5%", "2.5%"]
+        # Of all steps but the first.
+        assert statistics(lines)["waiting for input"] == "7.5%"
+
+
+def test_peak_memory():
+    with open("/proc/self/status", encoding="ascii") as file:
+        kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    assert hooks.peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
+
+
+def test_format_seconds():
+    for seconds, text in (
+        *((0, "0.0 s"), (0.84, "0.8 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s")),
+        *((60, "1 min 00 s"), (192, "3 min 12 s"), (3599.4, "59 min 59 s")),
+        *((3599.6, "1 h 00 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")),
+    ):
+        assert hooks.format_seconds(seconds) == text
+
+
+def test_curves_that_tensorboard_reads(tmp_path):
+    for start in (0, 2):
+        curves = Curves(str(tmp_path / "new"), suffix=f".{start}")
+        curves.add(start + 1, loss=1.5, learning_rate=0.25)
+        curves.add(start + 2, loss=start)
+        curves.close()
+    assert len(list((tmp_path / "new").glob("events.out.tfevents.*"))) == 2
+    found = EventAccumulator(str(tmp_path / "new")).Reload()
+    losses = [(e.step, e.value) for e in found.Scalars("loss")]
+    assert losses == [(1, 1.5), (2, 0), (3, 1.5), (4, 2)]
+    assert [(e.step, e.value) for e in found.Scalars("learning_rate")] == [(1, 0.25), (3, 0.25)]
+
+
+def test_a_disk_that_is_full_is_an_error_where_it_is_met(tmp_path):
+    curves = Curves(str(tmp_path))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(tf.errors.OpError, match="File too large"):
+            for step in range(100_000):
+                curves.add(step, loss=1.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

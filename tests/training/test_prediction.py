@@ -1,0 +1,113 @@
+"""Prediction: what is shared out ends up in order, and what the log says of it."""
+
+import itertools
+import re
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import estimators
+from albert.core.errors import UserError
+from albert.distributed import collectives
+from albert.distributed.collectives import Worker
+from albert.training import prediction
+from albert.training.prediction import Predictor
+from tests.helpers.checkpoints import write_checkpoint
+
+
+def model_fn(features, labels, mode, params):
+    weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+    tf.train.get_or_create_global_step()
+    return estimators.EstimatorSpec(mode, predictions={"product": features * weight})
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """Of two models, which multiply by 2 and by 3."""
+    models = ({"global_step": np.int64(0), "weight": np.float32(weight)} for weight in (2, 3))
+    return [write_checkpoint(tmp_path / f"model.ckpt-{n}", m) for n, m in enumerate(models, 2)]
+
+
+@pytest.fixture
+def predictor(tmp_path, monkeypatch):
+    """Of ten numbers in batches of four; every look at the clock takes 1.25 s."""
+    clock = itertools.count(7.0, 1.25)
+    monkeypatch.setattr(prediction, "time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
+
+    def input_fn():
+        return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
+
+    predictor = Predictor(estimators.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
+    yield predictor
+    # TensorFlow crashes if a process that is forked later collects an open session.
+    predictor.close()
+
+
+def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):
+    predictor.log_statistics()
+    assert log() == [], "without predictions there is nothing to say"
+    for checkpoint, weight in zip(checkpoints, (2, 3), strict=True):
+        rows = predictor.outputs(checkpoint)
+        assert [row["product"] for row in rows] == [weight * number for number in range(10)]
+    assert log() == [
+        "model.ckpt-2: 10 examples predicted in 1.2 s, 8.00 examples/s",
+        "model.ckpt-3: 10 examples predicted in 1.2 s, 8.00 examples/s",
+    ]
+    predictor.log_statistics()
+    title, *rows, memory = [re.sub("  +", " ", line) for line in log()]
+    assert title == "Prediction statistics" and memory.startswith(" peak memory ")
+    expected = " checkpoints 2, examples of each 10, global batch 4, time 2.5 s, examples/s, mean "
+    assert ",".join(rows) == f"{expected}8.00"
+
+
+def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_path):
+    for checkpoint in checkpoints:
+        predictor.outputs(checkpoint)
+        model = predictor._model
+    assert predictor.outputs(checkpoints[0])[9]["product"] == 18
+    assert predictor._model is model
+    predictor.finish()
+    with pytest.raises(RuntimeError, match="closed"):
+        model.next()
+    # As after a training that goes on.
+    assert predictor.outputs(checkpoints[1])[9]["product"] == 27
+    # Not only the first is looked at.
+    other = write_checkpoint(tmp_path / "model.ckpt-9", {"weight": np.ones(2, "f4")})
+    with pytest.raises(UserError, match=r"model.ckpt-9 does not fit the model.*weight \[2\]"):
+        predictor.outputs(other)
+
+
+def row(number: int) -> dict[str, np.ndarray]:
+    """What a model gives for an example."""
+    return {"id": np.int32(number), "logits": np.arange(3, dtype=np.float32) - number}
+
+
+@pytest.mark.parametrize(
+    ("workers", "batch_size", "count"), [(1, 4, 10), (2, 3, 12), (3, 2, 11), (3, 8, 5)]
+)
+@pytest.mark.parametrize("is_mixed", [True, False])
+def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size, count, is_mixed):
+    """The last batch is filled up; a worker may have no batch at all."""
+    order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
+    batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size)
+    shares = [batches[rank::workers].ravel().tolist() for rank in range(workers)]
+    keys = iter(row(0))
+
+    def gather(values, dtype):
+        """What each worker sends of one column; the others as this one."""
+        key = next(keys)
+        sent = [[np.ravel(row(n)[key]) for n in share if n >= 0] for share in shares]
+        np.testing.assert_array_equal(values, np.array(sent[0], dtype), strict=True)
+        return sent
+
+    monkeypatch.setattr(collectives, "_worker", Worker(0, workers, 0, workers, "mpirun"))
+    monkeypatch.setattr(collectives, "share", lambda value: value)
+    monkeypatch.setattr(collectives, "gather", gather)
+    predictor = Predictor(None, None, batch_size, count, order if is_mixed else None)
+    monkeypatch.setattr(predictor, "_predict", lambda checkpoint: map(row, shares[0]))
+    outputs = predictor.outputs("model.ckpt-5")
+    assert len(outputs) == count
+    for number, output in enumerate(outputs):
+        np.testing.assert_equal(output, row(number))

@@ -1,0 +1,149 @@
+"""The steps of a run: where a training goes on, and who may use its folder."""
+
+import contextlib
+import os
+import types
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core import locks
+from albert.core.errors import FlagError
+from albert.data.batches import Data
+from albert.devices import device
+from albert.devices.device import Device
+from albert.settings.flags import Settings
+from albert.settings.run_flags import (
+    define_ignored_flags,
+    define_keep_checkpoint_max,
+    define_run_flags,
+    define_scoring_while_training,
+)
+from albert.training import job, run
+from albert.training.run import Run
+from albert.training.task import DEV, TRAIN, Task
+
+DATA = Data(["records"], {}, num_examples=8, num_records=8)
+DEFINERS = [
+    *(define_run_flags, define_keep_checkpoint_max),
+    *(define_scoring_while_training, define_ignored_flags),
+]
+
+
+def always(value: object) -> Callable[..., object]:
+    return lambda self, *args: value
+
+
+class NoTask(Task):
+    """A task of which only the outside is looked at."""
+
+    outputs = ("answers.txt",)
+    wanted, prepared, contents = always([TRAIN]), always(DATA), always({"train_file": "abc"})
+    model_fn = always(lambda features, labels, mode, params: None)
+    model_inputs, compare = always({}), always(None)
+    score_key, score = always("f1"), always(None)
+
+    def part(self, name):
+        return self
+
+    def steps(self, num_examples):
+        return num_examples, 0
+
+
+@pytest.fixture
+def begin(set_flags, tmp_path):
+    """Makes a run in a folder, with flags."""
+
+    def begin(*flags: str) -> Run:
+        set_flags(DEFINERS, f"--output_dir={tmp_path}", *flags)
+        return Run(NoTask(Settings()))
+
+    yield begin
+    locks.release_held()
+
+
+def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch):
+    """A step takes as many batches as are accumulated."""
+    starts = []
+    monkeypatch.setattr(run, "point_to_newest", lambda folder: 5)
+    monkeypatch.setattr(run, "train", lambda *args: None)
+    monkeypatch.setattr(Data, "input_fn", lambda self, *args: starts.append(args[2:]))
+    begun = begin("--gradient_accumulation_steps=3")
+    begun.train(begun.prepare(TRAIN), None)
+    assert starts == [(15, None)]
+    assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
+
+
+def test_the_folder_is_its_own(begin, tmp_path):
+    """The litter of killed runs goes."""
+    for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh"):
+        (tmp_path / name).touch()
+    (tmp_path / "model.ckpt-3_temp").mkdir()
+    begin()
+    assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
+    locks.release_held()
+    assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
+
+
+def test_what_is_only_scored(begin, monkeypatch):
+    """It leaves no record of settings of weights, and is read once however often it is scored: it
+    may be large, and is scored in the middle of a training."""
+    read = []
+    monkeypatch.setattr(NoTask, "contents", lambda self, part: read.append(part) or {})
+    begun = begin()
+    begun.prepare(DEV)
+    assert "learning_rate" not in begun.facts and begun.facts["predict_batch_size"] == 8
+    for _ in range(2):
+        begun._evaluation(DATA)
+    assert read == [DEV]
+
+
+@pytest.mark.parametrize("by_length", [True, False])
+def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch, by_length):
+    read, backwards = [], np.arange(8)[::-1]
+    monkeypatch.setattr(Data, "order", lambda self: backwards)
+    monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
+    predictor = begin().predictor(DATA, by_length)
+    expected = backwards if by_length else None
+    np.testing.assert_equal(read, [expected])
+    np.testing.assert_equal(predictor._places, expected)
+
+
+@pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
+def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
+    """As training goes on, unless all are scored first."""
+    settings = begin("--keep_checkpoint_max=3").task.settings
+    settings.do_eval = do_eval
+    assert run.training_plan(settings, 100).keep_checkpoints == kept
+
+
+def test_patience(begin, monkeypatch):
+    """How many checkpoints without a better score end a training; an equal one is no better."""
+    for patience, scores, ends in (
+        *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
+        (2, [2.0, 1.0, 2.0], True),
+    ):
+        begun = begin(f"--patience={patience}")
+        evaluation = object.__new__(run.Evaluation)
+        evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
+        monkeypatch.setattr(begun, "_score_new", lambda *_, evaluation=evaluation: evaluation)
+        assert begun._score_and_ask(DATA, None) == ends
+        locks.release_held()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wire", "shard", "fault"),
+    [
+        *(("cpu", "float16", "state", None), ("cpu", "bfloat16", "none", "works on the HPU only")),
+        *(("hpu", "bfloat16", "gradients", None), ("hpu", "float32", "state", None)),
+        ("hpu", "float16", "none", None),
+        ("hpu", "float16", "state", "habana-horovod's reduce-scatter has no float16 there"),
+    ],
+)
+def test_the_types_that_horovod_sends(monkeypatch, kind, wire, shard, fault):
+    monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
+    settings = types.SimpleNamespace(allreduce_dtype=wire, shard_optimizer=shard, use_horovod=True)
+    with pytest.raises(FlagError, match=fault) if fault else contextlib.nullcontext():
+        job._check_workers(settings)

@@ -1,0 +1,222 @@
+"""run.json: a folder is resumed by the run that began it, and by no other."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from albert.core.errors import FlagError, UserError
+from albert.core.files import open_atomically
+from albert.core.version import VERSION
+from albert.training.run_record import begin_run, clear_litter_of_runs
+from tests.helpers.running import exit_code_of_child
+
+SETTINGS = {
+    "learning_rate": 5e-05,
+    "train_batch_size": 8,
+    "train_file": "sha256:aa",
+    "init_checkpoint": None,
+    "albert_config_file": {"hidden_size": 32, "hidden_dropout_prob": 0.1},
+}
+TASK_OUTPUTS = ("predictions.json", "nbest_predictions.json")
+OUTPUTS = str.split("""
+    model.ckpt-10.index model.ckpt-10.data-00000-of-00001 model.ckpt-10.meta model.ckpt-best.index
+    resume.ckpt-12.index checkpoint graph.pbtxt events.out.tfevents.1.host predictions.json
+    eval/events.out.tfevents.2.host nbest_predictions.json eval_results.txt eval_results.json
+    assets.extra/model.json
+""")
+# What a run may find in its folder; some have names that are nearly a run's.
+OTHERS = str.split("""
+    notes.txt model.ckpt-notes.txt model.ckpt-10.index.bak my_model.ckpt-10.index eval/notes.txt
+    model.ckpt-best-of-all.index model.ckpt-999/notes.txt events.out.tfevents.notes checkpoint.old
+    eval/predictions.json assets.extra/notes.txt assets.extra/.notes.txt.abcdefgh test_results.tsv
+    .predictions.json.old .predictions.json.ABCDEFGH .notes.txt.abcdefgh checkpoint.tmp
+    eval_left.npz model.ckpt-3_temp/notes.txt model.ckpt-best_temp/part-00000-of-00001.index
+    train.tf_record train.tf_record.json evaluation/table.csv saved_model/1/saved_model.pb
+""")
+
+
+def begin(folder, overwrite=False, **changes):
+    settings = {**SETTINGS, **changes}
+    begin_run(str(folder), settings, {}, TASK_OUTPUTS, overwrite, "squad-1.1")
+
+
+def listing(folder):
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def write(folder, names):
+    """Makes files that hold their names."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A folder with all kinds of files, ours and others, and a record."""
+    begin(tmp_path)
+    write(tmp_path, OUTPUTS + OTHERS)
+    return tmp_path
+
+
+class TestBegin:
+    def test_a_new_folder_gets_a_record(self, tmp_path):
+        begin(tmp_path)
+        record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+        outputs = """
+            assets.extra/config.json assets.extra/model.json assets.extra/spm.model
+            assets.extra/vocab.txt checkpoint eval/events.out.tfevents.* eval_results.json
+            eval_results.txt events.out.tfevents.* graph.pbtxt model.ckpt-* nbest_predictions.json
+            predictions.json resume.ckpt-* run.json
+        """
+        expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
+        assert record == {**expected, "settings": SETTINGS, "outputs": outputs.split()}
+        assert listing(tmp_path).keys() == {"run.json"}
+        # The order of settings does not matter.
+        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
+
+    def test_what_is_there_stays(self, full):
+        """Whether it is of the same run or of none."""
+        before = listing(full)
+        begin(full)
+        assert listing(full) == before
+        write(full / "others", ("notes.txt", "train.tf_record", "model.ckpt-best.index"))
+        begin(full / "others")
+        assert len(listing(full / "others")) == 4
+
+
+class TestAnotherRun:
+    def test_the_flags_that_differ_are_named_with_both_values(self, full):
+        before = listing(full)
+        with pytest.raises(FlagError) as caught:
+            begin(full, learning_rate=1e-4, init_checkpoint="sha256:bb", warmup=0.1)
+        message = str(caught.value)
+        assert "--learning_rate (was 5e-05, is 0.0001)" in message and str(full) in message
+        assert "--init_checkpoint (was None, is sha256:bb)" in message and "\n" not in message
+        assert "--warmup (was None, is 0.1)" in message and "train_batch_size" not in message
+        assert "another --output_dir" in message and "--overwrite_output_dir" in message
+        with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
+            begin_run(str(full), {k: v for k, v in SETTINGS.items() if "batch" not in k}, {})
+        with pytest.raises(FlagError, match="--albert_config_file "):
+            begin(full, albert_config_file={**SETTINGS["albert_config_file"], "hidden_size": 64})
+        assert listing(full) == before
+
+    def test_another_number_of_workers(self, tmp_path):
+        """One card first, then all of them, and both commands have one folder."""
+        begin(tmp_path, **{"number of workers": 1})
+        with pytest.raises(FlagError) as caught:
+            begin(f"{tmp_path}/", **{"number of workers": 8})
+        assert str(caught.value) == (
+            f"--output_dir {tmp_path}/ holds a run with other flags: number of workers (was 1, is "
+            "8); start 1 to resume it, or go on with 8 by --elastic_resume, or give the run with 8 "
+            f"a folder of its own, for example --output_dir={tmp_path}-8, or "
+            "--overwrite_output_dir to remove what is there and start anew"
+        )
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
+    )
+    def test_a_damaged_record(self, tmp_path, content):
+        path = tmp_path / "run.json"
+        path.mkdir() if content is None else path.write_bytes(content)
+        with pytest.raises(UserError, match=r"run\.json is damaged; give another --output_dir"):
+            begin(tmp_path)
+        assert path.is_dir() if content is None else path.read_bytes() == content
+
+
+class TestOverwrite:
+    def test_outputs_go_and_other_files_stay(self, full, log):
+        begin(full, overwrite=True, learning_rate=1.0)
+        after = listing(full)
+        assert after.keys() == {"run.json", *OTHERS}
+        assert all(after[name].decode() == name for name in OTHERS)
+        assert any(f"removed 15 files in {full}" in line for line in log())
+        begin(full, learning_rate=1.0)
+        # Without a record, or with a damaged one.
+        (full / "run.json").write_text("{")
+        begin(full, overwrite=True)
+        (full / "run.json").unlink()
+        write(full, ["model.ckpt-3.index"])
+        with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
+            begin(full)
+        assert listing(full).keys() == {"model.ckpt-3.index", *OTHERS}
+        begin(full, overwrite=True)
+        assert listing(full).keys() == {"run.json", *OTHERS}
+
+    def test_a_name_with_pattern_characters(self, tmp_path):
+        write(tmp_path, ["run[1]*/model.ckpt-1.index", "run1/model.ckpt-1.index"])
+        begin(tmp_path / "run[1]*", overwrite=True)
+        assert listing(tmp_path).keys() == {"run[1]*/run.json", "run1/model.ckpt-1.index"}
+
+    def test_links_are_removed_and_not_followed(self, tmp_path):
+        elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
+        folder.mkdir()
+        files = ("events.out.tfevents.2.host", "model.ckpt-1.index", "part-00000-of-00001.index")
+        write(elsewhere, files)
+        for name in ("eval", "model.ckpt-999", "model.ckpt-10_temp", ".saving"):
+            (folder / name).symlink_to(elsewhere)
+        (folder / "model.ckpt-998").symlink_to(tmp_path / "nowhere")
+        (folder / "model.ckpt-1.index").symlink_to(elsewhere / "model.ckpt-1.index")
+        clear_litter_of_runs(str(folder), [])
+        before = {*os.listdir(folder)}
+        assert before >= {"eval", "model.ckpt-1.index", "model.ckpt-10_temp"}
+        begin(folder, overwrite=True)
+        assert listing(elsewhere).keys() == {*files}
+        assert {*os.listdir(folder)} == before - {"model.ckpt-1.index"} | {"run.json"}
+
+    def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
+        write(full, ["null_odds.json"])
+        checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
+        outputs = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
+        record = {"version": 2, "settings": SETTINGS, "outputs": outputs}
+        (full / "run.json").write_text(json.dumps(record))
+        begin(full, overwrite=True)
+        kept = [name for name in OUTPUTS if ".ckpt-" not in name]
+        assert listing(full).keys() == {"run.json", *OTHERS, *kept}
+
+    def test_a_record_that_lists_nothing(self, full):
+        """As they were written once, or changed since: what this run would write goes."""
+        for outputs in ({}, {"outputs": None}, {"outputs": [1]}, {"outputs": "notes.txt"}):
+            record = {"version": 1, "settings": SETTINGS, **outputs}
+            (full / "run.json").write_text(json.dumps(record))
+            write(full, OUTPUTS)
+            begin(full)
+            begin(full, overwrite=True)
+            assert listing(full).keys() == {"run.json", *OTHERS}
+
+
+LITTER = str.split(f"""
+    .predictions.json.abcd_123 .nbest_predictions.json.00000000 .run.json.abcdefgh
+    .model.ckpt-best.index.abcdefgh .model.ckpt-10.data-00000-of-00001.abcdefgh
+    .eval_results.txt.abcdefgh assets.extra/.spm.model.abcdefgh checkpoint.tmp{32 * "a"}
+    model.ckpt-10.meta.tmp{32 * "0"} .saving/model.ckpt-10.index
+    .saving/model.ckpt-10_temp/part-00000-of-00001.index
+    model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123
+""")
+
+
+class TestLitter:
+    def test_goes_and_all_else_stays(self, full):
+        """Of another task too: the record lists it."""
+        kept = listing(full)
+        for task_outputs in (TASK_OUTPUTS, ["test_results.tsv"]):
+            write(full, LITTER)
+            (full / "model.ckpt-4_temp").mkdir()
+            clear_litter_of_runs(str(full), task_outputs)
+            assert listing(full) == kept
+            assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
+
+    def test_of_a_killed_writer(self, tmp_path):
+        """The real name that one leaves."""
+
+        def write() -> None:
+            with open_atomically(str(tmp_path / "predictions.json")) as file:
+                file.write("half")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        assert exit_code_of_child(write) == -signal.SIGKILL
+        assert len(listing(tmp_path)) == 1
+        clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
+        assert listing(tmp_path) == {}
