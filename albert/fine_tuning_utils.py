@@ -1,55 +1,5 @@
-"""What fine-tuning builds on: the encoder and its tokenizer, under the reference's names."""
+"""The reference's module of what fine-tuning builds on: names only, of `albert.reference_api`."""
 
-from __future__ import annotations
+from albert.reference_api.encoders import create_albert, create_vocab
 
-import tensorflow.compat.v1 as tf
-
-from albert import modeling, tokenization
-from albert.reference_api.common import refuse
-
-
-def create_albert(
-    albert_config,
-    is_training,
-    input_ids,
-    input_mask,
-    segment_ids,
-    use_one_hot_embeddings,
-    use_einsum,
-    hub_module,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the pooled output [B, H] and the sequence output [B, S, H] of an encoder.
-
-    Args:
-      albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether dropout is applied.
-      input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      hub_module: must be None.
-
-    Raises:
-      ValueError: a `hub_module` is given.
-    """
-    refuse(hub_module=hub_module)
-    model = modeling.Encoder(
-        albert_config,
-        is_training,
-        input_ids,
-        input_mask,
-        segment_ids,
-        use_one_hot_embeddings,
-        use_einsum,
-    )
-    return model.get_pooled_output(), model.get_sequence_output()
-
-
-def create_vocab(
-    vocab_file, do_lower_case, spm_model_file, hub_module
-) -> tokenization.FullTokenizer:
-    """Returns the tokenizer of a vocabulary or of a SentencePiece model.
-
-    Raises:
-      ValueError: a `hub_module` is given, which must be None.
-    """
-    refuse(hub_module=hub_module)
-    return tokenization.FullTokenizer.from_scratch(vocab_file, do_lower_case, spm_model_file)
+__all__ = ["create_albert", "create_vocab"]

@@ -40,8 +40,6 @@ FLOORS = (
         "run_pretraining",
     ),
 )
-# Still to be undone.
-KNOTS = {("training", "cli"), ("reference_api", "fine_tuning_utils")}
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 NAMES_ONLY = {name for name in FLOORS[9] if name != "serving"}
 
@@ -84,7 +82,6 @@ def test_imports_run_downward():
         used = {room_of(name) for name in source.modules if name.startswith("albert.")}
         used = {room for room in used if room in FLOOR_OF} - {source.room}
         above = {room for room in used if FLOOR_OF[room] >= FLOOR_OF.get(source.room, -1)}
-        above -= {room for room in above if (source.room, room) in KNOTS}
         wrong[source.name] = above | source.tops & (roots | {"torch", "transformers", "six"})
     assert {name: found for name, found in wrong.items() if found} == {}
     assert {source.room for source in sources()} - {"", "tasks"} == FLOOR_OF.keys()
@@ -127,7 +124,7 @@ def test_the_references_modules_only_name_things():
         if source.room == "reference_api":
             kinds = ast.FunctionDef | ast.ClassDef
             public |= {node.name for node in body if isinstance(node, kinds)}
-        elif source.room in NAMES_ONLY and source.room != "fine_tuning_utils":
+        elif source.room in NAMES_ONLY:
             assert {type(node) for node in body} <= {ast.ImportFrom, ast.Assign}, source.name
             named |= {*ast.literal_eval(body[-1].value)}
     public = {name for name in public if name[0] != "_"} - {"input_fn_of", "model_fn_of", "refuse"}

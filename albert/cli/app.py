@@ -15,9 +15,10 @@ from typing import Any
 from absl import app
 
 from albert import cli
-from albert.cli.ending import fail, run_main
+from albert.cli.ending import run_main
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
+from albert.distributed.failure import fail
 from albert.settings.flags import parse, require_parsed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
@@ -16,10 +15,9 @@ from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.distributed import launcher
+from albert.distributed.failure import REPEATED_AFTER, fail, say
 from albert.settings.flags import NO_UTF8
 
-# Seconds that other ranks wait with an error.
-_REPEATED_AFTER = 2.0
 _LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
@@ -62,38 +60,16 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | Non
     return None
 
 
-def fail(message: str, code: int) -> None:
-    """Ends the program with a line that says why."""
-    label = launcher.label()
-    if label and not launcher.is_first():
-        # What rank 0 finds too, it says; the launcher then ends the others before they repeat it.
-        time.sleep(_REPEATED_AFTER)
-    where = f"{label}: " if label else ""
-    _say(f"error: {where}{message}")
-    if label:
-        # Without the usual clean-up, which would wait for workers that wait for this one. The
-        # launcher sees that a worker has failed and ends the job.
-        os._exit(code)
-    sys.exit(code)
-
-
 def _end_stopped(stopped: signals.Stopped) -> None:
     signals.uninstall()
     if launcher.is_first():
-        _say(str(stopped))
+        say(str(stopped))
     elif stopped.by_all_workers:
         # Rank 0 is to say it before the launcher ends the job because of this worker.
-        time.sleep(_REPEATED_AFTER)
+        time.sleep(REPEATED_AFTER)
     sys.stdout.flush()
     # Without the usual clean-up, which would wait for other processes.
     os._exit(stopped.exit_code)
-
-
-def _say(message: str) -> None:
-    """Prints one line on standard error."""
-    line = " ".join(message.split())
-    with contextlib.suppress(BrokenPipeError):
-        print(f"{os.path.basename(sys.argv[0])}: {line}", file=sys.stderr, flush=True)
 
 
 def quieten_tensorflow() -> None:

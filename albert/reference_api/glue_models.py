@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.fine_tuning_utils import create_albert
 from albert.optimization import OptimizerOptions
 from albert.reference_api.common import input_fn_of, model_fn_of, refuse
+from albert.reference_api.encoders import create_albert
 from albert.reference_api.glue_features import InputFeatures
 from albert.tasks.classification.features import feature_spec
 from albert.tasks.glue.head import classify, make_head

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import tensorflow.compat.v1 as tf
 
 from albert.data.sequences import SEQUENCE_KEYS, padded
-from albert.fine_tuning_utils import create_albert
 from albert.optimization import OptimizerOptions
 from albert.reference_api.common import model_fn_of
+from albert.reference_api.encoders import create_albert
 from albert.reference_api.glue_features import InputFeatures
 from albert.tasks.race.features import make_records, make_sequences
 from albert.tasks.race.head import choose, make_race_head, one_a_row

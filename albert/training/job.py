@@ -6,10 +6,10 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration
-from albert.cli import ending
 from albert.core.errors import FlagError
 from albert.devices import device, processor, threads
 from albert.distributed import collectives, heartbeats
+from albert.distributed.failure import fail
 from albert.settings.flags import Settings
 
 # By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
@@ -98,7 +98,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
     collectives.check_alike(facts)
     heartbeats.start(
         stall_seconds,
-        lambda worker: ending.fail(
+        lambda worker: fail(
             f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
             "anew to resume",
             1,
