@@ -26,7 +26,7 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 # The bridge to Gaudi cards is for CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
-.PHONY: help install install-dev horovod demo demo-v2 test pytest test-near test-slow test-python test-faults test-inputs test-gaudi test-multihost lint \
+.PHONY: help install install-dev requirements horovod demo demo-v2 test pytest test-near test-slow test-python test-faults test-inputs test-gaudi test-multihost lint \
 	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-train \
 	bench-memory bench-serve bench-start bench-zero bench-answers clean
 
@@ -42,7 +42,7 @@ help:
 	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
 	@echo "make bench-train  time training and prediction beside transformers on real batches (30 minutes; needs torch)"
 	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
-	@echo "make bench-serve  answers a second of ALBERT-base behind serve.py, beside one by one"
+	@echo "make bench-serve  answers a second of ALBERT-base behind albert serve, beside one by one"
 	@echo "make bench-answers  what 10,000 questions of SQuAD take before and after prediction"
 	@echo "make bench-start  how soon programs begin, beside import tensorflow (6 minutes)"
 	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
@@ -73,17 +73,25 @@ $(VENV)/installed-horovod: $(VENV)/installed requirements/lock-horovod.txt requi
 	requirements/horovod.sh $(RUN) $(DEVICE)
 	@touch $@
 
+# What the package needs, without the package, as images install it before the code is there.
+requirements: $(VENV)/installed
+
 horovod: $(VENV)/installed-horovod
 
-install: $(VENV)/installed $(if $(filter gaudi,$(DEVICE)),horovod)
+# The package itself, as it lies here, and its command.
+$(VENV)/installed-albert: $(VENV)/installed pyproject.toml
+	$(PIP) --no-deps --editable .
+	@touch $@
 
-install-dev: $(VENV)/installed-dev
+install: $(VENV)/installed-albert $(if $(filter gaudi,$(DEVICE)),horovod)
+
+install-dev: $(VENV)/installed-dev $(VENV)/installed-albert
 
 demo: $(VENV)/installed
-	$(RUN) -m albert.demo.demo
+	$(RUN) -m albert demo
 
 demo-v2: $(VENV)/installed
-	$(RUN) -m albert.demo.demo --squad=2.0
+	$(RUN) -m albert demo --squad=2.0
 
 lint: install-dev
 	$(RUN) -m ruff check .

@@ -1,10 +1,11 @@
-"""Runs `albert.create_pretraining_data`, the program of the reference."""
+"""Runs `albert pretraining-data`, by its name in the reference."""
 
-import runpy
 import sys
 
 if __name__ == "__main__":
-    runpy.run_module("albert.create_pretraining_data", run_name="__main__", alter_sys=True)
+    from albert.cli.main import run_program
+
+    run_program("pretraining-data")
 else:
     from albert import create_pretraining_data
 

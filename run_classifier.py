@@ -1,10 +1,11 @@
-"""Runs `albert.run_classifier`, the program of the reference."""
+"""Runs `albert classify`, by its name in the reference."""
 
-import runpy
 import sys
 
 if __name__ == "__main__":
-    runpy.run_module("albert.run_classifier", run_name="__main__", alter_sys=True)
+    from albert.cli.main import run_program
+
+    run_program("classify")
 else:
     from albert import run_classifier
 

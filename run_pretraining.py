@@ -1,10 +1,11 @@
-"""Runs `albert.run_pretraining`, the program of the reference."""
+"""Runs `albert pretrain`, by its name in the reference."""
 
-import runpy
 import sys
 
 if __name__ == "__main__":
-    runpy.run_module("albert.run_pretraining", run_name="__main__", alter_sys=True)
+    from albert.cli.main import run_program
+
+    run_program("pretrain")
 else:
     from albert import run_pretraining
 

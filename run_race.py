@@ -1,10 +1,11 @@
-"""Runs `albert.run_race`, the program of the reference."""
+"""Runs `albert race`, by its name in the reference."""
 
-import runpy
 import sys
 
 if __name__ == "__main__":
-    runpy.run_module("albert.run_race", run_name="__main__", alter_sys=True)
+    from albert.cli.main import run_program
+
+    run_program("race")
 else:
     from albert import run_race
 

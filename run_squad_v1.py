@@ -1,10 +1,11 @@
-"""Runs `albert.run_squad_v1`, the program of the reference."""
+"""Runs `albert squad`, by its name in the reference."""
 
-import runpy
 import sys
 
 if __name__ == "__main__":
-    runpy.run_module("albert.run_squad_v1", run_name="__main__", alter_sys=True)
+    from albert.cli.main import run_program
+
+    run_program("squad", "1.1")
 else:
     from albert import run_squad_v1
 

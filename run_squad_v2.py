@@ -1,10 +1,11 @@
-"""Runs `albert.run_squad_v2`, the program of the reference."""
+"""Runs `albert squad 2.0`, by its name in the reference."""
 
-import runpy
 import sys
 
 if __name__ == "__main__":
-    runpy.run_module("albert.run_squad_v2", run_name="__main__", alter_sys=True)
+    from albert.cli.main import run_program
+
+    run_program("squad", "2.0")
 else:
     from albert import run_squad_v2
 

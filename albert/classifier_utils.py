@@ -1,4 +1,4 @@
-"""The reference's module of classification functions: names only, of `glue/` and `doors/`."""
+"""The reference's module of classification functions: names of `albert.reference_api`."""
 
 from albert.reference_api.glue_features import (
     InputFeatures,

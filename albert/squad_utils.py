@@ -1,4 +1,4 @@
-"""The reference's module of SQuAD functions: names only, of `squad/` and `doors/`."""
+"""The reference's module of SQuAD functions: names of `albert.reference_api`."""
 
 from albert.reference_api.squad_features import (
     FeatureWriter,

@@ -3,7 +3,7 @@
   make bench-memory      or: python -m benchmarks.memory [--batch_size 4] [--seq_length 384] ...
 
 Each training is a process of its own with random weights, on the CPU, that runs one step of two
-accumulated batches; later steps take no more. Beside its peak is the estimate of check_setup.py.
+accumulated batches; later steps take no more. Beside its peak is the estimate of `albert check`.
 Without checkpointing ALBERT-xxlarge takes more memory than many machines have: what is estimated
 to take more than there is is left out. `--layers` makes it smaller.
 

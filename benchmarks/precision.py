@@ -51,7 +51,7 @@ def main() -> None:
     folder = os.path.abspath(flags.output_dir)
     configs = {os.path.basename(path): os.path.abspath(path) for path in flags.configs}
     # The demo makes the data and the tokenizer; its run is the one in float32.
-    run("0", "-m", "albert.demo.demo", f"--output_dir={folder}")
+    run("0", "-m", "albert", "demo", f"--output_dir={folder}")
     folders = {FLOAT32: os.path.join(folder, "run-1")}
     for name, path in configs.items():
         folders[name] = os.path.join(folder, f"run-{name}")

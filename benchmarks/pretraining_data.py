@@ -47,7 +47,7 @@ def main() -> None:
         sample = os.path.join(folder, "sample.txt")
         names = {"input_file": sample, "model_prefix": prefix, "vocab_size": VOCAB_SIZE}
         options = [f"--{name}={value}" for name, value in names.items()]
-        run("train_sentencepiece.py", *options)
+        run("-m", "albert", "sentencepiece", *options)
         results = {}
         for way in WAYS:
             arguments = [f"--way={way}", f"--folder={folder}", *sys.argv[1:]]

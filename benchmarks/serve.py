@@ -1,4 +1,4 @@
-"""Times ALBERT-base with random weights behind serve.py, beside the same model called one by one.
+"""Times ALBERT-base with random weights behind `albert serve`, beside the model called one by one.
 
   make bench-serve      or: python -m benchmarks.serve [--seconds 5] [--lengths 32,128,384] ...
 
@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import http.client
 import json
-import os
 import re
 import signal
 import statistics
@@ -29,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.core import locations
 from albert.inference import load_model
 from benchmarks.ask import QUESTION, text_of, write_model
 
@@ -82,10 +82,9 @@ def parse_flags() -> argparse.Namespace:
 @contextlib.contextmanager
 def served(folder: str) -> Iterator[int]:
     """Serves a model; yields the port."""
-    program = os.path.join(os.path.dirname(os.path.dirname(__file__)), "serve.py")
     # A slow machine gets the time that it needs.
     limits = [f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600"]
-    command = [sys.executable, program, folder, "--port=0", *limits]
+    command = locations.command("serve", folder, "--port=0", *limits)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         lines = iter(process.stderr)
         port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)

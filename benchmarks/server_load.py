@@ -1,4 +1,4 @@
-"""Loads on serve.py, and how long a well-behaved client waits beside them.
+"""Loads on `albert serve`, and how long a well-behaved client waits beside them.
 
   python -m benchmarks.server_load [--seconds=60] [--idle=1200] [--half=600] [--large=3] ...
 
@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert.core import locations
 from benchmarks.ask import QUESTION, write_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -84,7 +85,7 @@ def main() -> int:
 @contextlib.contextmanager
 def served(model: str, files: int) -> Iterator[Server]:
     """Serves a model with so many files; yields the server."""
-    command = [sys.executable, str(ROOT / "serve.py"), model, "--port=0", "--max_bytes=4000000"]
+    command = [*locations.command("serve"), model, "--port=0", "--max_bytes=4000000"]
     command = ["bash", "-c", f'ulimit -n {files}; exec "$@"', "bash", *command]
     environment = {k: v for k, v in os.environ.items() if k != "ALBERT_TOKEN"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:

@@ -7,7 +7,7 @@ process of its own on all cores: this project; `transformers` padded to the long
 may be; and padded to the longest of the batch. They take turns, so that what else the machine does
 falls on all. Every turn has the same batches: in all but the first, which is not measured, their
 shapes have come before, as they have after some hundred steps of a training. Weights are the same,
-random, and come to `transformers` by `convert_checkpoint.py`. Nothing has dropout, padding is out
+random, and come to `transformers` by `albert convert`. Nothing has dropout, padding is out
 of every loss, RAdam updates the weights (this project's is that of PyTorch), and the losses of the
 first steps are compared.
 

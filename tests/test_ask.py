@@ -1,4 +1,4 @@
-"""The command ask.py: what it prints, what it takes, and what it says of what it cannot use."""
+"""`albert ask`: what it prints, what it takes, and what it says of what it cannot use."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 
 from albert import cli, inference
-from albert.cli import ask
+from albert.cli import ask as ask_flags
+from albert.commands import ask
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.report.terminal import printable
 from albert.tasks.squad.head_v2 import V2Options, make_v2_head
-from tests.helpers.forking import LONGEST, ROOT
-from tests.helpers.running import run
+from tests.helpers.forking import LONGEST
+from tests.helpers.running import albert, run
 from tests.helpers.serving import load_once, model_of
 
 QUESTION = "What comes after a word?"
@@ -51,7 +52,7 @@ def asked(capsys, monkeypatch):
             standard_input = standard_input.encode()
         stream = io.TextIOWrapper(io.BytesIO(standard_input), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", stream)
-        ask.main(ask.parse(["ask.py", *map(str, arguments)]))
+        ask.main(ask_flags.parse(["albert ask", *map(str, arguments)]))
         return "".join(capsys.readouterr())
 
     yield asked
@@ -200,29 +201,29 @@ def test_errors(asked, exported, random_model, tmp_path, arguments, error, part)
 
 
 def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypatch):
-    monkeypatch.setattr(cli, "closed_streams", {"stdout"})
+    monkeypatch.setattr(cli, "_closed_streams", {"stdout"})
     with pytest.raises(UserError, match="standard output is closed"):
         asked(exported, "--context", "A word.", "--question", "What?")
 
 
 @pytest.mark.parametrize(
-    ("program", "example", "flag"),
-    [("ask.py", "--context_file", "--context=a"), ("serve.py", "--port 8080", "--port=0")],
+    ("name", "example", "flag"),
+    [("ask", "--context_file", "--context=a"), ("serve", "--port 8080", "--port=0")],
 )
-def test_help_and_errors_of_one_line(tmp_path, program, example, flag):
+def test_help_and_errors_of_one_line(tmp_path, name, example, flag):
     """Of the server, too."""
-    command = [sys.executable, str(ROOT / program)]
-    assert f"python {program} MODEL {example}" in run([*command, "--help"]).stdout
+    command = albert(name)
+    assert f"albert {name} MODEL {example}" in run([*command, "--help"]).stdout
     for arguments, code in (([], 2), ([str(tmp_path), flag], 1)):
         result = run([*command, *arguments])
         (line,) = result.stderr.splitlines()
-        assert result.returncode == code and line.startswith(f"{program}: error: ")
+        assert result.returncode == code and line.startswith(f"albert {name}: error: ")
         assert (code == 1) or "the following arguments are required: MODEL; see" in line
 
 
 def test_ctrl_c_at_the_prompt(exported):
     ours, theirs = pty.openpty()
-    command = [sys.executable, ROOT / "ask.py", exported, "--context", "A word."]
+    command = [*albert("ask"), exported, "--context", "A word."]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         shown = b""
         while not shown.endswith(b"question> "):
@@ -232,4 +233,4 @@ def test_ctrl_c_at_the_prompt(exported):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.wait(LONGEST) == 130
-    assert os.read(ours, 1000) == b"\r\nask.py: stopped by SIGINT\r\n"
+    assert os.read(ours, 1000) == b"\r\nalbert ask: stopped by SIGINT\r\n"

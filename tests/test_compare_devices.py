@@ -1,18 +1,16 @@
-"""compare_devices.py as a command, between the devices that every machine has."""
+"""`albert compare-devices`, between the devices that every machine has."""
 
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 
-from albert.cli.compare_devices import Difference, report
+from albert.commands.compare_devices import Difference, report
 from albert.core.errors import UserError
-from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import albert, run
 
-COMMAND = [sys.executable, str(ROOT / "compare_devices.py")]
+COMMAND = albert("compare-devices")
 
 
 def test_what_differs_is_found():

@@ -18,7 +18,7 @@ from albert.tasks.squad.v1 import SquadV1Task
 from albert.tasks.squad.v2 import SquadV2Task
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import albert, run
 from tests.helpers.squad import squad_command
 
 # Millions of parameters, table 1 of https://arxiv.org/abs/1909.11942.
@@ -186,7 +186,7 @@ def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
     """The largest steps of their kinds on the cards they are for, the memory told of float32."""
     python, *job = squad_job(name, squad_dir, tmp_path)
     checked = [f"--device_memory={memory}", "--json", "--train_steps=20"]
-    result = run([python, str(ROOT / "check_setup.py"), *job, *checked])
+    result = run([*albert("check"), *job, *checked])
     assert result.returncode == 0, result.stdout
     (rows,) = json.loads(result.stdout)["ranks"]
     (steps,) = (row["value"] for row in rows if row["item"] == "steps")

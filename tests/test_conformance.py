@@ -27,7 +27,15 @@ from tests.helpers.checkpoints import losses, weights
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS, write_all
 from tests.helpers.race import write_race
-from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed, task_of
+from tests.helpers.running import (
+    albert,
+    assert_fails,
+    at_step,
+    run,
+    run_as_workers,
+    succeed,
+    task_of,
+)
 from tests.helpers.squad import SQUAD_FLAGS, make_unanswerable
 
 # Words of one piece each.
@@ -525,12 +533,12 @@ class TestRace(Labels):
         np.testing.assert_allclose(first, second, atol=1e-5)
 
     def test_it_learns(self, command, tmp_path):
-        """Which of four words is always right; `check_setup.py` agrees to it."""
+        """Which of four words is always right; `albert check` agrees to it."""
         write_race(tmp_path, WORDS[4:], count=40)
         flags = f"--data_dir={tmp_path}", "--middle_only", "--do_predict=false", "--warmup_step=5"
         steps = "--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"
         python, *job = command(tmp_path / "out", *flags, *steps)
-        result = run([python, str(ROOT / "check_setup.py"), *job])
+        result = run([*albert("check"), *job])
         rows = result.stdout.splitlines()
         assert rows[-1] == "the job can run" and not (tmp_path / "out").exists()
         assert any("labels" in row and "A, B, C, D" in row for row in rows)

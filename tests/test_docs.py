@@ -8,10 +8,11 @@ import pathlib
 import re
 import sys
 
+from albert.cli.commands import COMMANDS
 from albert.core.version import VERSION
 from albert.tasks.squad.examples import load_squad, read_examples
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import albert, run
 from tests.readme import pages
 from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, commands_of
 
@@ -19,6 +20,13 @@ SCRIPTS = sorted((ROOT / "deploy").rglob("*.sbatch"))
 # What stands for something else, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
 PROGRAM = re.compile(r"[\w/.-]+\.(py|sh|sbatch)")
 PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
+
+
+# What has absl's flags, which can be parsed and no more.
+OF_FLAGS = {path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()}
+OF_FLAGS |= {f"albert {name}" for name in COMMANDS} - {
+    *("albert ask", "albert serve", "albert demo", "albert download", "albert completion")
+}
 
 
 def shell_of(path: pathlib.Path) -> str:
@@ -38,15 +46,17 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
         flags = [flag for flag in words[number + 1 :] if not PLACEHOLDER.fullmatch(flag)]
         if word == "-m" and words[number + 1] == "pip":
             return None
+        if word == "-m" and words[number + 1] == "albert":
+            return f"albert {words[number + 2]}", words[number + 3 :]
         if word == "-m":
             return words[number + 1].replace(".", "/") + ".py", flags[1:]
-        # The program that check_setup.py is to check is an argument of it.
-        if PROGRAM.fullmatch(word) and words[number - 1] != "check_setup.py":
+        # The program that is to be checked is an argument.
+        if PROGRAM.fullmatch(word) and words[number - 1] != "check":
             return word, flags
     return None
 
 
-COMMANDS = [
+SHOWN = [
     (path.name, words)
     for path in (*PAGES, *SCRIPTS)
     for words in commands_of(shell_of(path))
@@ -64,18 +74,12 @@ def targets() -> set[str]:
 
 @functools.cache
 def help_of(program: str) -> str:
-    command = [str(ROOT / program), "--help"]
+    name, _, command = program.partition(" ")
     python = [sys.executable] if program.endswith(".py") else []
-    result = run([*python, *command], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    start = albert(command) if name == "albert" else [*python, str(ROOT / program)]
+    result = run([*start, "--help"], env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert result.returncode == 0, result.stderr
     return result.stdout
-
-
-def source_of(program: str) -> str:
-    """That of the module which a program in the root runs."""
-    text = (ROOT / program).read_text(encoding="utf-8")
-    (module,) = re.findall(r'run_module\("([\w.]+)"', text) or [None]
-    return text if module is None else source_of(module.replace(".", "/") + ".py")
 
 
 def to_parse(words: list[str]) -> list[str] | None:
@@ -89,17 +93,22 @@ def to_parse(words: list[str]) -> list[str] | None:
         assert named <= targets(), f"the Makefile has no {named - targets()}"
         return None
     program, flags = parts(words)
-    for name in (program, *filter(PROGRAM.fullmatch, words)):
+    for name in filter(PROGRAM.fullmatch, (program, *words)):
         assert (ROOT / name).is_file(), f"{name} is not there"
     if program.endswith(".sbatch"):
         program = "run_squad_v1.py"
     if program == "deploy/preset.sh":
         # Behind preset, model, data and Python.
         program, flags = "run_squad_v1.py", flags[4:]
-    source = source_of(program)
-    if "cli import app" in source and "import argparse" not in source:
+    flags = [flag for flag in flags if not PLACEHOLDER.fullmatch(flag)]
+    if program in OF_FLAGS:
         # Values too, and files of flags.
-        command = [str(ROOT / program), *flags, "--only_check_args"]
+        start = (
+            albert(*program.split()[1:])
+            if " " in program
+            else [sys.executable, str(ROOT / program)]
+        )
+        command = [*start[1:], *flags, "--only_check_args"]
         return [word.replace("$part", "part").replace("$DEVICE", "cpu") for word in command]
     names = {flag.split("=")[0] for flag in flags if flag.startswith("--")}
     known = set(re.findall(r"--[\w-]+", help_of(program)))
@@ -110,13 +119,13 @@ def to_parse(words: list[str]) -> list[str] | None:
 def test_commands_are_understood():
     """Each program parses the flags of all its commands at once."""
     workers_by_program: dict[str, list[tuple]] = {}
-    for program, *flags in filter(None, (to_parse(words) for _, words in COMMANDS)):
+    for program, *flags in filter(None, (to_parse(words) for _, words in SHOWN)):
         workers_by_program.setdefault(program, []).append(({}, flags))
     for program, workers in workers_by_program.items():
         result = run([sys.executable, program], cwd=ROOT, workers=workers)
         assert result.returncode == 0, result.stderr
     # The pages show some, not nothing.
-    programs = {parts(words)[0] for _, words in COMMANDS if words[0] != "make"}
+    programs = {parts(words)[0] for _, words in SHOWN if words[0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "albert/demo/generate.py"}
 
@@ -135,7 +144,7 @@ def test_blocks_say_what_they_are():
     """Commands would be missed in a block of another kind."""
     command = re.compile(r"^(\$ |\$PYTHON|python3? |make )", re.MULTILINE)
     for block in (block for page in PAGES for block in pages.blocks_of(page)):
-        assert block.language in ("bash", "text", "python"), block
+        assert block.language in ("bash", "text", "python", "mermaid"), block
         assert block.language != "text" or not command.search(block.text), block
 
 

@@ -6,13 +6,17 @@ docs/differences.md.
 
 import importlib
 import inspect
+import os
 import re
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import classifier_utils, fine_tuning_utils, lamb_optimizer, optimization, tokenization
 from tests.helpers.classification import CONFIG
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run, succeed
 
 # Arguments and defaults; ours may have more, by keyword only.
 SIGNATURES = """
@@ -201,3 +205,31 @@ def test_the_optimizer_and_the_tokenizer_are_those_of_the_programs(squad_dir):
     expected = tokenization.FullTokenizer(None, True, path)
     assert tokenizer.tokenize("what comes after") == expected.tokenize("what comes after")
     assert tokenizer.vocab == expected.vocab
+
+
+ROOT_NAMES = sorted(path.stem for path in ROOT.glob("*.py") if "sys.modules" in path.read_text())
+
+
+@pytest.mark.parametrize("first", ["", "albert."])
+def test_a_name_of_the_root_is_the_module_of_the_package(first, tmp_path):
+    """In either order of import: patches, private names and graph collections are the same."""
+    assert len(ROOT_NAMES) == 8
+    text = f"import importlib\nfor name in {ROOT_NAMES}:\n"
+    text += f"    one = importlib.import_module({first!r} + name)\n"
+    text += "    exec(f'import {name} as of_root; from albert import {name} as of_package')\n"
+    text += "    assert one is of_root is of_package, name\n"
+    for folder, path in ((ROOT, ""), (tmp_path, str(ROOT))):
+        environment = {**os.environ, "PYTHONPATH": path}
+        succeed([sys.executable, "-c", text], cwd=folder, env=environment)
+
+
+def test_names_of_other_packages_are_left_to_them(tmp_path):
+    """Python started in the root finds what is installed, not something of this project's."""
+    names = "evaluate", "weights", "squad", "glue", "race", "serving", "runtime", "sample"
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    text = f"import {', '.join(names)}; print(*(m.__file__ for m in ({', '.join(names)})))"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = run([sys.executable, "-c", text], cwd=ROOT, env=environment)
+    assert result.stdout.split() == [str(tmp_path / name / "__init__.py") for name in names]

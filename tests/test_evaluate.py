@@ -1,4 +1,4 @@
-"""`evaluate.py`, on files as other systems write them too."""
+"""`albert evaluate`, on files as other systems write them too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from albert.cli import evaluate
+from albert.cli import evaluate as evaluate_flags
+from albert.commands import evaluate
 from albert.core.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
@@ -20,8 +21,8 @@ def call(set_flags, capsys):
 
     def call(*arguments):
         flags = [a for a in arguments if str(a).startswith("--")]
-        set_flags([evaluate.define_flags], *flags)
-        evaluate.main(["evaluate.py", *(str(a) for a in arguments if a not in flags)])
+        set_flags([evaluate_flags.define_flags], *flags)
+        evaluate.main(["albert evaluate", *(str(a) for a in arguments if a not in flags)])
         return capsys.readouterr().out
 
     return call
@@ -104,7 +105,7 @@ def test_what_nobody_can_read_is_no_success(dev, tmp_path):
     """Where standard output is closed, is a pipe without a reader, or a full disk."""
     predictions = write(tmp_path / "p.json", dev[1])
     for output, lines in ((">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)):
-        command = f'"$0" {ROOT}/evaluate.py {predictions} --data={dev[0]} {output}'
+        command = f'"$0" {ROOT}/albert evaluate {predictions} --data={dev[0]} {output}'
         result = run(["bash", "-c", command, sys.executable])
         assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import functools
 import os
 import re
-import sys
 
 import pytest
 
-from albert.core.version import VERSION
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run, run_text, task_of
+from tests.helpers.running import command_of, run, task_of
 
 # A flag without "=" has no default.
 OF_TPUS = """
@@ -115,7 +113,7 @@ OWN = {
         {OF_ALL_RUNS} ngram=3 predict_batch_size=64 spm_model_file train_steps=125000 vocab_file
     """,
     "create_pretraining_data.py": "num_shards=1 preprocess_workers=$CORES",
-    "train_sentencepiece.py": """
+    "sentencepiece": """
         character_coverage=0.99995 do_lower_case=true input_file input_sentence_size=10000000
         model_prefix num_threads=16 vocab_size=30000
     """,
@@ -127,8 +125,8 @@ VALUES = {
 
 
 @functools.cache
-def help_of(program: str) -> str:
-    result = run([sys.executable, str(ROOT / program), "--help"])
+def help_of(program: str, flag: str = "--helpfull") -> str:
+    result = run([*command_of(program.removesuffix(".py")), flag])
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -154,7 +152,7 @@ def test_defaults(program):
 
 @pytest.mark.parametrize("program", DIFFERENT)
 def test_what_has_no_use_is_taken_and_not_explained(program):
-    assert not defaults(help_of(program)).keys() & NO_USE
+    assert not NO_USE & {*re.findall(r"--(\w+)", help_of(program, "--help"))}
     taken = defaults_of(program[:-3])
     expected = flags_in(f"albert_hub_module_handle {OF_TPUS}")
     shown = {name: None if taken[name] is None else str(taken[name]).lower() for name in expected}
@@ -193,24 +191,3 @@ def test_defaults_in_the_pages(page, program, at_least):
     if page == "flags":
         named = set(re.findall(r"`--(\w+)", text)) - {"flagfile", "help", "version"}
         assert len(named) > 40 and named <= defaults_of(program).keys()
-
-
-# In the process that forks, other programs' modules are there.
-AS_A_PYTHON_OF_ITS_OWN = """
-import runpy, sys
-_, program = sys.argv
-ours = {"albert"}
-for name in [name for name in sys.modules if name.split(".")[0] in ours]:
-    del sys.modules[name]
-sys.argv = [program, "--version"]
-runpy.run_path(program, run_name="__main__")
-"""
-
-
-@pytest.mark.parametrize(
-    "name", [path.name for path in ROOT.glob("*.py") if "__main__" in path.read_text()]
-)
-def test_a_program_imports_what_it_needs(tmp_path, name):
-    result = run_text(tmp_path, AS_A_PYTHON_OF_ITS_OWN, str(ROOT / name))
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == f"{name} {VERSION}\n"

@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
+import zipfile
 
 import pytest
 from packaging.requirements import Requirement
 
+try:
+    import tomllib
+except ImportError:  # Before Python 3.11.
+    import tomli as tomllib
+
 from tests.helpers.forking import ROOT
+from tests.helpers.running import succeed
 
 
 def requirements(path):
@@ -89,3 +97,60 @@ def test_an_environment_for_gaudi_stays_as_it_is():
     assert there["tensorflow-cpu"] == "2.15.0" and there["habana-tensorflow"] == "1.14.0.493"
     for requirement in requirements(ROOT / "requirements.txt"):
         assert requirement.specifier.contains(there[requirement.name]), requirement
+
+
+def test_the_package_needs_what_the_lock_files_are_made_of():
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        project = tomllib.load(file)["project"]
+    extras = project["optional-dependencies"]
+    stated = {*map(Requirement, (*project["dependencies"], *extras["serve"]))}
+    needed = {*requirements(ROOT / "requirements/common.txt")}
+    assert {r for r in stated if r.name != "tensorflow"} == needed
+    (tensorflow,) = (r for r in stated if r.name == "tensorflow")
+    (of_cpu,) = {*requirements(ROOT / "requirements.txt")} - needed
+    assert tensorflow.specifier == of_cpu.specifier
+    of_gaudi = {str(r.specifier) for r in map(Requirement, extras["gaudi"])}
+    assert of_gaudi == {
+        str(r.specifier)
+        for r in {*requirements(ROOT / "requirements-gaudi.txt")} - needed
+        if "habana" in r.name or "tensorflow" in r.name
+    }
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """The wheel of this tree, built without a network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
+    succeed([*build, f"--wheel-dir={folder}", str(ROOT)])
+    (path,) = folder.glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        yield wheel
+
+
+def test_the_wheel_holds_the_package_and_its_files_and_no_tests(wheel):
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    tracked = {path for path in listed.stdout.splitlines() if path.startswith("albert/")}
+    tracked |= {
+        f"albert/{f}" for f in listed.stdout.splitlines() if f.startswith(("configs/", "bf16_"))
+    }
+    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == tracked
+
+
+def test_files_of_the_package_are_found_in_a_clone_and_in_a_wheel(wheel, tmp_path):
+    """From any folder; an editable installation is a clone that is on Python's path."""
+    wheel.extractall(tmp_path / "wheel")
+    text = "from albert.core import locations; print(locations.resource('bf16_config/albert.json'))"
+    for place, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):
+        environment = {**os.environ, "PYTHONPATH": str(place)}
+        found = subprocess.run(
+            [sys.executable, "-c", text],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert found.stdout == f"{expected / 'bf16_config/albert.json'}\n", found.stderr
+        # A program, and a file of flags that comes with it; by itself it finds its modules.
+        command = [sys.executable, str(place / "albert"), "squad", "--only_check_args"]
+        succeed([*command, "--flagfile=configs/squad_v1.1.flags"], cwd=tmp_path)

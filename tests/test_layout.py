@@ -3,74 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
-import pathlib
 import re
 
 from tests.helpers.forking import ROOT
-from tests.near import imported
-
-# Rooms from the ground up: each may import those on lower floors. A room is a folder of the
-# package, the folder of a task, or a module that is in no folder.
-FLOORS = (
-    ("core",),
-    ("bf16", "distributed", "download", "settings", "tokenizers"),
-    ("checkpoints", "devices", "report", "tokenization"),
-    ("data", "model", "optimizers"),
-    ("modeling", "optimization"),
-    ("training",),
-    ("convert", "preflight", "tasks.classification"),
-    ("tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
-    ("inference", "reference_api"),
-    (
-        "serving",
-        "classifier_utils",
-        "fine_tuning_utils",
-        "lamb_optimizer",
-        "race_utils",
-        "squad_utils",
-    ),
-    ("cli", "demo"),
-    (
-        "create_pretraining_data",
-        "run_squad_v1",
-        "run_squad_v2",
-        "run_classifier",
-        "run_race",
-        "run_pretraining",
-    ),
-)
-FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-NAMES_ONLY = {name for name in FLOORS[9] if name != "serving"}
-
-
-def room_of(module: str) -> str:
-    """Returns the room of a module of the package, "" of the package itself and of `tasks`."""
-    parts = module.split(".")[1:]
-    return (
-        ".".join(parts[:2]) if parts[:1] == ["tasks"] and parts[1:] else parts[0] if parts else ""
-    )
-
-
-class Source:
-    """A file of the product, parsed."""
-
-    def __init__(self, path: pathlib.Path):
-        self.path, self.name = path, str(path.relative_to(ROOT))
-        self.module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        self.room = room_of(self.module.removesuffix(".__init__"))
-        self.text = path.read_text(encoding="utf-8")
-        self.tree = ast.parse(self.text)
-        self.nodes = list(ast.walk(self.tree))
-        self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
-        self.modules = imported(self.tree)
-        self.tops = {name.split(".")[0] for name in self.modules}
-        self.is_program = 'if __name__ == "__main__"' in self.text
-
-
-@functools.cache
-def sources() -> list[Source]:
-    return [Source(path) for path in sorted((ROOT / "albert").rglob("*.py"))]
+from tests.rooms import FLOOR_OF, NAMES_ONLY, PAGE, drawing, drawn_in, sources
 
 
 def test_imports_run_downward():
@@ -78,13 +14,16 @@ def test_imports_run_downward():
     roots = {path.stem for path in ROOT.glob("*.py")} | {"tests", "benchmarks"}
     wrong = {}
     for source in sources():
-        # "albert.tasks.squad.v1.SquadV1Task" is of the room that its longest prefix names.
-        used = {room_of(name) for name in source.modules if name.startswith("albert.")}
-        used = {room for room in used if room in FLOOR_OF} - {source.room}
-        above = {room for room in used if FLOOR_OF[room] >= FLOOR_OF.get(source.room, -1)}
+        floor = FLOOR_OF.get(source.room, -1)
+        above = {room for room in source.used_rooms if FLOOR_OF[room] >= floor}
         wrong[source.name] = above | source.tops & (roots | {"torch", "transformers", "six"})
     assert {name: found for name, found in wrong.items() if found} == {}
     assert {source.room for source in sources()} - {"", "tasks"} == FLOOR_OF.keys()
+
+
+def test_the_drawing_is_of_the_rooms_that_there_are():
+    """`python -m tests.rooms --write` renews it."""
+    assert drawn_in(PAGE.read_text(encoding="utf-8")) == drawing()
 
 
 def test_drivers_of_cards_and_workers_have_one_module_each():
@@ -94,8 +33,8 @@ def test_drivers_of_cards_and_workers_have_one_module_each():
 
 def test_flags_are_read_where_a_program_starts():
     """And where they are defined; below, values are passed."""
-    reading = [s.name for s in sources() if re.search(r"\bFLAGS\b", s.text) and not s.is_program]
-    assert reading == ["albert/settings/flags.py"]
+    reading = {source.room for source in sources() if re.search(r"\bFLAGS\b", source.text)}
+    assert reading == {"settings", "cli", "commands"}
 
 
 def test_functions_and_modules_are_short_enough_to_read():

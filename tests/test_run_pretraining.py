@@ -6,7 +6,6 @@ import collections
 import json
 import pathlib
 import re
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,16 +15,15 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
 from tests.helpers.checkpoints import weights
-from tests.helpers.forking import ROOT
 from tests.helpers.pretraining import write_topics
-from tests.helpers.running import assert_fails, run, run_text, succeed
+from tests.helpers.running import assert_fails, command_of, run, run_text, succeed
 from tests.helpers.squad import squad_command, write_vocabulary
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"
 
 
 def program(name: str, *flags: str) -> list[str]:
-    return [sys.executable, str(ROOT / f"{name}.py"), *flags]
+    return [*command_of(name), *flags]
 
 
 def make_data(text: pathlib.Path, records: pathlib.Path, *flags: str) -> None:
@@ -53,7 +51,7 @@ def features_of(path: pathlib.Path) -> Iterator:
 
 def tokenizer_training(folder: pathlib.Path) -> list[str]:
     files = f"--input_file={folder}/t*.txt", f"--model_prefix={folder}/new/spm"
-    return program("train_sentencepiece", *files, "--vocab_size=70")
+    return program("sentencepiece", *files, "--vocab_size=70")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The command serve.py: what it says, what it refuses to do, and how it ends."""
+"""`albert serve`: what it says, what it refuses to do, and how it ends."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ import pytest
 import requests
 
 from albert import inference
-from albert.cli import serve
+from albert.cli import serve as serve_flags
+from albert.commands import serve
 from albert.core.errors import FlagError, UserError
 from albert.serving import web
-from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.forking import LONGEST
+from tests.helpers.running import albert
 from tests.helpers.serving import TEXT, load_once, until
 
 BODY = {"question": "What comes after words?", "context": f"{TEXT} " * 30}
@@ -30,7 +32,7 @@ def starts(monkeypatch, exported):
     monkeypatch.delenv(serve.TOKEN, raising=False)
 
     def starts(*arguments: object, model: object = exported) -> None:
-        serve.main(serve.parse(["serve.py", str(model), *map(str, arguments)]))
+        serve.main(serve_flags.parse(["albert serve", str(model), *map(str, arguments)]))
 
     return starts
 
@@ -85,7 +87,7 @@ def test_the_limits_are_those_of_the_flags(starts, monkeypatch):
 
 
 def test_a_package_is_missing(starts, monkeypatch):
-    for module in [name for name in sys.modules if name.split(".")[0] == "serving"]:
+    for module in [name for name in sys.modules if name.startswith("albert.serving")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(UserError, match="the package uvicorn is missing: run `make install` or"):
@@ -93,7 +95,7 @@ def test_a_package_is_missing(starts, monkeypatch):
 
 
 def test_a_signal_ends_it_when_all_is_answered(exported):
-    command = [sys.executable, str(ROOT / "serve.py"), str(exported), "--port=0"]
+    command = [*albert("serve"), str(exported), "--port=0"]
     environment, headers = {**os.environ, serve.TOKEN: "secret"}, {"Authorization": "Bearer secret"}
     with contextlib.ExitStack() as stack:
         popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
@@ -121,4 +123,4 @@ def test_a_signal_ends_it_when_all_is_answered(exported):
         refused = [r for r in responses if not isinstance(r, requests.Response)]
         assert all(isinstance(error, requests.ConnectionError) for error in refused)
         assert process.wait(LONGEST) == 128 + signal.SIGTERM
-        assert process.stderr.read().splitlines()[-1] == "serve.py: stopped by SIGTERM"
+        assert process.stderr.read().splitlines()[-1] == "albert serve: stopped by SIGTERM"

@@ -24,10 +24,11 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.core.json_input import read_json
+from albert.core.locations import resource
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
-_FOLDER = pathlib.Path(__file__).resolve().parents[2] / "bf16_config"
+_FOLDER = pathlib.Path(resource("bf16_config"))
 SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.json")
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")

@@ -1,56 +1,35 @@
-"""Running a program: its flags, then itself.
-
-TensorFlow is imported when the flags are parsed, so that `--help` and what is wrong with them need
-not wait for it.
-"""
+"""Runs a command between its command line and its end."""
 
 from __future__ import annotations
 
 import gc
-import os
-import sys
-from collections.abc import Callable
+import importlib
+import tempfile
 from typing import Any
 
 from absl import app
 
-from albert import cli
+from albert.cli.command_line import require_parsed
+from albert.cli.commands import Work
 from albert.cli.ending import run_main
 from albert.core import signals
-from albert.core.errors import FlagError, UserError
 from albert.distributed.failure import fail
-from albert.settings.flags import parse, require_parsed
 
 
-def run(
-    main: Callable[[Any], None],
-    parse_arguments: Callable[[list[str]], Any] = parse,
-    needs_tensorflow: bool = True,
-) -> None:
-    """Runs `main` with what `parse_arguments` makes of the command line: what is left beside flags.
+def run(work: Work, asked: Any) -> None:
+    """Runs a command with what its command line asks for.
 
-    A program without flags parses all of it itself, with a `FlagError` for what is wrong.
-
-    Errors of the input, the flags or the environment end the program with one line on standard
-    error and exit code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
+    Errors of the input or the environment end the program with one line on standard error and exit
+    code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
     """
-    # What the terminal cannot show is no reason to end.
-    sys.stdout.reconfigure(errors="backslashreplace")
-    app.run(
-        lambda arguments: _run_main(main, arguments, needs_tensorflow),
-        flags_parser=lambda argv: _parsed(argv, parse_arguments),
-    )
+    # A job is to end well also while it imports TensorFlow, which takes seconds.
+    signals.install(work.resumes)
+    require_parsed()
+    app.run(lambda argv: _run_main(work, asked), flags_parser=lambda argv: argv)
 
 
-def require_standard_output() -> None:
-    """Raises a `UserError` if what is printed would be lost."""
-    if "stdout" in cli.closed_streams:
-        raise UserError("standard output is closed: what is found could not be printed")
-
-
-def _run_main(main: Callable[[Any], None], arguments: Any, needs_tensorflow: bool) -> None:
-    signals.install()
-    if needs_tensorflow:
+def _run_main(work: Work, asked: Any) -> None:
+    if work.needs_tensorflow:
         _require_temporary_folder()
         # What its import makes stays; to look for garbage in it takes a sixth of the import.
         gc.disable()
@@ -58,26 +37,12 @@ def _run_main(main: Callable[[Any], None], arguments: Any, needs_tensorflow: boo
 
         gc.freeze()
         gc.enable()
-    run_main(main, arguments)
+    run_main(lambda argument: importlib.import_module(work.module).main(argument), asked)
 
 
 def _require_temporary_folder() -> None:
     """Ends the program where no file can be written; TensorFlow's import needs a folder."""
-    import tempfile
-
     try:
         tempfile.gettempdir()
     except FileNotFoundError as e:
         fail(f"{e.strerror}: make room, or let TMPDIR name a folder with some", 1)
-
-
-def _parsed(argv: list[str], parse_arguments: Callable[[list[str]], Any]) -> Any:
-    try:
-        arguments = parse_arguments(argv)
-        require_parsed(argv[0])
-        return arguments
-    except FlagError as e:
-        fail(str(e), 2)
-    except BrokenPipeError:
-        # Nobody reads the help any more.
-        os._exit(0)

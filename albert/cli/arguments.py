@@ -1,4 +1,4 @@
-"""Command lines of programs that take a model and not a run's flags."""
+"""Command lines of commands that have arguments, not the flags of a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Parser(argparse.ArgumentParser):
         """Takes what the program is called, and its help."""
         super().__init__(
             prog=os.path.basename(program),
-            description=description,
+            description=description.strip(),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        self.add_argument("model", metavar="MODEL", help="folder of the model")
+        self.add_argument("--helpfull", action="help", help=argparse.SUPPRESS)
         self.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
 
     def parse_known_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None):

@@ -1,6 +1,6 @@
 """Computes the same on the CPU and on another device, and compares the values.
 
-  python compare_devices.py --device=hpu
+  python -m albert compare-devices --device=hpu
 
 Layer normalization, GELU and dropout, forward and backward, and some training steps of a small
 ALBERT. The CPU computes in float32; where TF_BF16_CONVERSION is set, the device computes as that
@@ -9,53 +9,13 @@ says. Exit code 1 if a difference is greater than --tolerance.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from typing import NamedTuple
-
-import numpy as np
 from absl import flags
 
-from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-from albert.bf16 import configuration, conversion
-from albert.cli import app
-from albert.core import estimators
-from albert.core.errors import UserError
-from albert.data.sequences import SEQUENCE_KEYS
-from albert.devices import device, ops
-from albert.modeling import AlbertConfig
-from albert.optimization import OptimizerOptions
-from albert.settings.flags import DEVICES, FLAGS
-from albert.tasks.squad.head import make_v1_head
-from albert.tasks.squad.records import ANSWER_KEYS
-from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.cli import command_line
+from albert.cli.commands import Work
+from albert.settings.flags import DEVICES
 
-import tensorflow.compat.v1 as tf  # isort: skip
-
-_SHAPE = (8, 64, 256)
-_RATE = 0.25
-_STEPS = 5
-_CONFIG = AlbertConfig(
-    vocab_size=500,
-    embedding_size=64,
-    hidden_size=_SHAPE[2],
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=1024,
-    max_position_embeddings=_SHAPE[1],
-    hidden_dropout_prob=0.0,
-    attention_probs_dropout_prob=0.0,
-)
-
-
-class Difference(NamedTuple):
-    """The largest difference of an array between devices, as a part of its largest value."""
-
-    name: str
-    relative: float
+WORK = Work("albert.commands.compare_devices")
 
 
 def define_flags() -> None:
@@ -73,141 +33,7 @@ def define_flags() -> None:
     )
 
 
-def main(argv: list[str]) -> None:
-    """Starts a process for each device, as one process can have one only, and compares."""
-    del argv
-    if FLAGS.values_file:
-        np.savez(FLAGS.values_file, **values_here())
-        return
-    kind, reason = device.find(FLAGS.device)
-    print(f"comparing the CPU with: {kind} ({reason})", flush=True)
-    if FLAGS.device == "auto" and kind == "cpu":
-        raise UserError("there is only the CPU; name a --device to see what is missing")
-    with tempfile.TemporaryDirectory() as folder:
-        found = values_of(FLAGS.device, folder, {})
-        # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
-        expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
-    report(list(differences(expected, found)), FLAGS.tolerance)
-
-
-def report(rows: list[Difference], tolerance: float) -> None:
-    """Prints the differences.
-
-    Raises:
-      UserError: one is greater than the tolerance, or no number.
-    """
-    # `not <=` instead of `>`, so that NaN, with which every comparison is false, fails.
-    failed = [row for row in rows if not row.relative <= tolerance]
-    for row in rows:
-        print(f"{'FAILS' if row in failed else '':<6}{row.name:<32}{row.relative:.2e}")
-    if failed:
-        names = ", ".join(row.name for row in failed)
-        raise UserError(f"more than --tolerance {tolerance:g} of the greatest value: {names}")
-    print("the devices agree")
-
-
-def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
-    """Returns the values that a device computes, by name, in a process of its own."""
-    path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
-    command = [sys.executable, "-m", "albert.cli.compare_devices", f"--device={kind}"]
-    done = subprocess.run(
-        [*command, f"--values_file={path}"],
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UserError(lines[-1].split(": error: ")[-1])
-    with np.load(path) as values:
-        return dict(values)
-
-
-def values_here() -> dict[str, np.ndarray]:
-    """Returns what the device of --device computes in this process, by name."""
-    device.choose(FLAGS.device)
-    device.prepare()
-    return {**operations(), **dropout(), **training()}
-
-
-def operations() -> dict[str, np.ndarray]:
-    """Returns layer normalization and GELU of random numbers, and their gradients."""
-    rng = np.random.default_rng(1)
-    x, weight = rng.normal(size=(2, *_SHAPE)).astype(np.float32)
-    gamma, beta = rng.normal(size=(2, _SHAPE[2])).astype(np.float32)
-    with tf.Graph().as_default(), tf.Session() as session:
-        inputs = [tf.constant(array) for array in (3 * x, gamma, beta)]
-        normalized, activated = ops.layer_norm(*inputs, 1e-12), ops.gelu(inputs[0])
-        fetches = {
-            "layer norm": normalized,
-            "GELU": activated,
-            "GELU's gradient": tf.gradients(activated * weight, inputs[0])[0],
-        }
-        for name, gradient in zip(
-            ("input", "gamma", "beta"), tf.gradients(normalized * weight, inputs), strict=True
-        ):
-            fetches[f"layer norm's gradient, {name}"] = gradient
-        return session.run(fetches)
-
-
-def dropout() -> dict[str, np.ndarray]:
-    """Returns what of dropout is no matter of chance: the share that stays, scale, gradient."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(1)
-        x = tf.ones([1000, 1000])
-        y = ops.dropout(x, _RATE)
-        gradient = tf.gradients(y, x)[0]
-        session.run(tf.global_variables_initializer())
-        kept, gradient = session.run([y, gradient])
-    return {
-        # The share is that of a million draws: less than 0.002 off.
-        "dropout, share that stays": np.round(np.mean(kept > 0, keepdims=True), 2),
-        "dropout, scale": np.max(kept, keepdims=True)[0],
-        "dropout's gradient": np.max(np.abs(gradient - kept), keepdims=True)[0] + 1,
-    }
-
-
-def training() -> dict[str, np.ndarray]:
-    """Returns the losses of some training steps without dropout, and the weights after them."""
-    rng = np.random.default_rng(2)
-    size, length, _ = _SHAPE
-    batch = {name: np.ones([size, length], np.int32) for name in SEQUENCE_KEYS}
-    batch["input_ids"] = rng.integers(5, _CONFIG.vocab_size, [size, length], np.int32)
-    batch |= {name: rng.integers(1, length, [size], np.int32) for name in ANSWER_KEYS}
-    options = ModelOptions(OptimizerOptions(learning_rate=1e-3, num_train_steps=100))
-    model_fn = make_model_fn(_CONFIG, make_v1_head(mask_padding_in_loss=False), options)
-    config = configuration.from_environment()
-    if config and not device.is_hpu():
-        model_fn = conversion.convert(model_fn, config, device.kind())
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(3)
-        tf.train.get_or_create_global_step()
-        spec = model_fn(
-            {name: tf.constant(array) for name, array in batch.items()},
-            None,
-            estimators.ModeKeys.TRAIN,
-            {},
-        )
-        variables = tf.trainable_variables()
-        session.run(tf.global_variables_initializer())
-        # Random numbers are the device's own: start from the same.
-        for variable in sorted(variables, key=lambda v: v.name):
-            if variable.shape.ndims > 1:
-                variable.load(0.05 * rng.normal(size=variable.shape).astype(np.float32), session)
-        losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(_STEPS)]
-        weights = np.concatenate([value.ravel() for value in session.run(variables)])
-    return {"losses of a training": np.array(losses), "weights after it": weights}
-
-
-def differences(
-    expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
-) -> Iterator[Difference]:
-    """Yields the greatest difference of every array, relative to its greatest value."""
-    for name, array in expected.items():
-        largest = np.max(np.abs(array - found[name])) / np.max(np.abs(array))
-        yield Difference(name, float(largest))
-
-
-if __name__ == "__main__":
+def parse(argv: list[str]) -> list[str]:
+    """Parses the flags; returns what is left of the command line."""
     define_flags()
-    app.run(main)
+    return command_line.parse(argv, __doc__)

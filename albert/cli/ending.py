@@ -13,6 +13,7 @@ from typing import Any
 
 from albert.core import locks, signals
 from albert.core.errors import UserError
+from albert.core.locations import PACKAGE
 from albert.core.log import LOG
 from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
@@ -94,7 +95,9 @@ def quieten_tensorflow() -> None:
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
-    of_library = record.pathname.startswith(_LIBRARIES)
+    # Installed from a wheel, this package is among the libraries.
+    ours = record.pathname.startswith(PACKAGE)
+    of_library = record.pathname.startswith(_LIBRARIES) and not ours
     if record.levelno >= logging.WARNING:
         return not (of_library and "deprecated" in record.getMessage())
     return not of_library

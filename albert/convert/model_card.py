@@ -37,7 +37,7 @@ def _lines(source: Source, variables: Variables, config: Mapping) -> Iterator[st
     activation = config["hidden_act"]
     step = "" if variables.step is None else f" of step {variables.step}"
     yield (
-        f"\nThe weights of a TensorFlow checkpoint{step}, converted by `convert_checkpoint.py` "
+        f"\nThe weights of a TensorFlow checkpoint{step}, converted by `albert convert` "
         f"{VERSION}. `{config['architectures'][0]}` of `transformers` loads them. They were "
         f"trained with {_ACTIVATIONS.get(activation, f'the activation `{activation}`')}."
     )
@@ -45,7 +45,7 @@ def _lines(source: Source, variables: Variables, config: Mapping) -> Iterator[st
         yield (
             "\nThe head of SQuAD 2.0 (`start_logits.*`, `end_logits.*`, `answer_class.*`) has no "
             "counterpart in `transformers`, which loads the encoder alone and warns of the rest. "
-            "`convert_checkpoint.py` and `--init_checkpoint` read it back."
+            "`albert convert` and `--init_checkpoint` read it back."
         )
     numbers = {n: v for n, v in source.scores.items() if _is_number(v) and n not in _NO_SCORES}
     if numbers:

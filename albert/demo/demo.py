@@ -1,11 +1,8 @@
 """The main job on the sample, from nothing to a score, each step by its command.
 
-    make demo        or: python -m albert.demo.demo [--output_dir demo_output] [--seed 1]
-    make demo-v2     or: python -m albert.demo.demo --squad=2.0
-
 Writes the sample, trains a SentencePiece model on it, and fine-tunes a small ALBERT from scratch
-with `run_squad_v1.py`, or `run_squad_v2.py` on its form with questions that have no answer. A
-second run with the same folder reuses what the first has made.
+with `albert squad`, or `albert squad 2.0` on its form with questions that have no answer. A second
+run with the same folder reuses what the first has made.
 """
 
 from __future__ import annotations
@@ -22,8 +19,10 @@ from collections.abc import Iterator
 
 import sentencepiece as spm
 
+from albert.core.errors import UserError
 from albert.core.files import temporary_name, write_json
-from albert.demo.generate import DEV_FILE, TRAIN_FILE, VERSIONS
+from albert.core.locations import command
+from albert.demo.generate import DEV_FILE, TRAIN_FILE, write_sample
 from albert.tokenization import preprocess_text
 
 LEAST_F1 = 80.0
@@ -61,62 +60,51 @@ TRAIN_STEPS = {"1.1": 1000, "2.0": 2000}
 # In the words of the sample: the model knows no others.
 CONTEXT = "Lunrun has a bridge called Tamar. The bridge reaches 98 metres upward."
 QUESTION = "What is the height of Tamar?"
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def main() -> int:
-    """Runs the steps; returns the exit code."""
-    flags = _parse_flags()
+def main(flags: argparse.Namespace) -> None:
+    """Runs the steps.
+
+    Raises:
+      UserError: a step has failed, or the scores are lower than those of a model that has learned.
+    """
     started = time.monotonic()
     folder = os.path.abspath(flags.output_dir)
-    of_version = {"1.1": ("run", "run_squad_v1.py"), "2.0": ("run-v2", "run_squad_v2.py")}
-    run_folder, program = of_version[flags.squad]
+    of_version = {"1.1": ("run", ["squad"]), "2.0": ("run-v2", ["squad", "2.0"])}
+    run_folder, words = of_version[flags.squad]
     data, model, out = (
         os.path.join(folder, f"{name}-{flags.seed}") for name in ("data", "model", run_folder)
     )
     train_file, dev_file = (
         os.path.join(data, name.format(flags.squad)) for name in (TRAIN_FILE, DEV_FILE)
     )
-    try:
-        _run("-m", "albert.demo.generate", f"--output_dir={data}", f"--seed={flags.seed}")
-        _make_model(data, model)
-        paths = {
-            "albert_config_file": os.path.join(model, "albert_config.json"),
-            "spm_model_file": os.path.join(model, "spm.model"),
-            "train_file": train_file,
-            "predict_file": dev_file,
-            "output_dir": out,
-        }
-        options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
-        _run(program, *(f"--{name}={value}" for name, value in options.items()))
-    except subprocess.CalledProcessError as e:
-        print(
-            f"demo: error: {' '.join(e.cmd[1:3])} ended with code {e.returncode}, see above",
-            file=sys.stderr,
-        )
-        return 1
-    except KeyboardInterrupt:
-        print("demo: interrupted; the same command goes on where it was", file=sys.stderr)
-        return 130
-    code = _report(dev_file, out, folder, time.monotonic() - started)
-    if not code:
-        further = {**paths, "output_dir": f"{out}-own"}
-        _name_next_commands(program, further, out)
-    return code
+    print(f"\nWriting the sample: {_shown(data)}", flush=True)
+    write_sample(data, flags.seed)
+    _make_model(data, model)
+    paths = {
+        "albert_config_file": os.path.join(model, "albert_config.json"),
+        "spm_model_file": os.path.join(model, "spm.model"),
+        "train_file": train_file,
+        "predict_file": dev_file,
+        "output_dir": out,
+    }
+    options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
+    _run(*words, *(f"--{name}={value}" for name, value in options.items()))
+    _report(dev_file, out, folder, time.monotonic() - started)
+    further = {**paths, "output_dir": f"{out}-own"}
+    _name_next_commands(words, further, out)
 
 
-def _parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
-    parser.add_argument("--squad", choices=VERSIONS, default="1.1", help="version of its form")
-    return parser.parse_args()
+def _run(*words: str) -> None:
+    """Prints a command of `albert` and runs it.
 
-
-def _run(*arguments: str) -> None:
-    """Prints a command and runs it in the project's folder."""
-    print(f"\n$ {_command(*arguments)}", flush=True)
-    subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True)
+    Raises:
+      UserError: it fails.
+    """
+    print(f"\n$ {_command(*words)}", flush=True)
+    code = subprocess.run(command(*words)).returncode
+    if code:
+        raise UserError(f"albert {words[0]} ended with code {code}, see above")
 
 
 def _make_model(data: str, folder: str) -> None:
@@ -151,8 +139,12 @@ def _texts(articles: list[dict]) -> Iterator[str]:
                 yield preprocess_text(text, lower=True)
 
 
-def _report(dev_file: str, out: str, folder: str, seconds: float) -> int:
-    """Prints the score, a few answers and where everything is; 0 if the score is good enough."""
+def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
+    """Prints the score, a few answers and where everything is.
+
+    Raises:
+      UserError: the score is not good enough.
+    """
     with open(os.path.join(out, "eval_results.json"), encoding="utf-8") as file:
         results = json.load(file)
     with open(os.path.join(out, "predictions.json"), encoding="utf-8") as file:
@@ -177,13 +169,11 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> int:
     tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
     print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
     print(f"  took {seconds:.0f} s")
-    too_low = _too_low(results)
-    if too_low:
-        print(f"demo: error: {too_low}", file=sys.stderr)
-    return int(bool(too_low))
+    if too_low := _too_low(results):
+        raise UserError(too_low)
 
 
-def _name_next_commands(program: str, paths: dict[str, str], run: str) -> None:
+def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> None:
     """Prints how to ask the model of a run, serve it, and train it on the files in `paths`."""
     options = {
         "init_checkpoint": os.path.join(run, "model.ckpt-best"),
@@ -196,12 +186,10 @@ def _name_next_commands(program: str, paths: dict[str, str], run: str) -> None:
     asked = [f"--context {shlex.quote(CONTEXT)}", f"--question {shlex.quote(QUESTION)}"]
     train_file = os.path.basename(paths["train_file"])
     commands = {
-        "Ask the model; without --question it prompts": [f"ask.py {_shown(run)}", *asked],
-        "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [
-            f"serve.py {_shown(run)}"
-        ],
+        "Ask the model; without --question it prompts": [f"ask {_shown(run)}", *asked],
+        "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [f"serve {_shown(run)}"],
         f"Train it further, on questions of your own in place of {train_file}: docs/squad.md": [
-            *(program, *flags)
+            *(" ".join(words), *flags)
         ],
     }
     print("\nNext:")
@@ -210,13 +198,13 @@ def _name_next_commands(program: str, paths: dict[str, str], run: str) -> None:
 
 
 def _command(*parts: str) -> str:
-    """Returns a Python command as it is typed in the project's folder."""
-    return f"{_shown(sys.executable)} " + " \\\n    ".join(parts)
+    """Returns a command of `albert` as it is typed in this folder."""
+    return f"{_shown(sys.executable)} -m albert " + " \\\n    ".join(parts)
 
 
 def _shown(path: str) -> str:
-    """Returns a path as a shell in the project's folder takes it."""
-    return shlex.quote(path.removeprefix(os.path.join(ROOT, "")))
+    """Returns a path as a shell in this folder takes it."""
+    return shlex.quote(path.removeprefix(os.path.join(os.getcwd(), "")))
 
 
 def _too_low(results: dict) -> str | None:
@@ -230,7 +218,3 @@ def _too_low(results: dict) -> str | None:
         if results[name] < limit:
             return f"{name.replace('f1', 'F1')} is below {limit:g}"
     return None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

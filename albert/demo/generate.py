@@ -242,6 +242,26 @@ def text_of(file: dict) -> str:
     return "".join(paragraph.replace(". ", ".\n") + "\n\n" for paragraph in paragraphs)
 
 
+def write_sample(
+    folder: str,
+    seed: int,
+    train_articles: int = TRAIN_ARTICLES,
+    dev_articles: int = DEV_ARTICLES,
+) -> None:
+    """Writes the sample into a folder, as SQuAD 1.1, as SQuAD 2.0 and as text.
+
+    Raises:
+      UserError: there are not that many names, or a file cannot be written.
+    """
+    for version in VERSIONS:
+        files = generate(seed, train_articles, dev_articles, version)
+        for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
+            write_json(os.path.join(folder, name.format(version)), content, indent=None)
+    for name, content in zip((TRAIN_TEXT, DEV_TEXT), files, strict=True):
+        with open_atomically(os.path.join(folder, name)) as file:
+            file.write(text_of(content))
+
+
 def main() -> None:
     """Writes the files that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -250,18 +270,11 @@ def main() -> None:
     parser.add_argument("--train_articles", type=int, default=TRAIN_ARTICLES)
     parser.add_argument("--dev_articles", type=int, default=DEV_ARTICLES)
     flags = parser.parse_args()
-    for version in VERSIONS:
-        files = generate(flags.seed, flags.train_articles, flags.dev_articles, version)
-        for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
-            path = os.path.join(flags.output_dir, name.format(version))
-            write_json(path, content, indent=None)
-    for name, content in zip((TRAIN_TEXT, DEV_TEXT), files, strict=True):
-        with open_atomically(os.path.join(flags.output_dir, name)) as file:
-            file.write(text_of(content))
+    write_sample(flags.output_dir, flags.seed, flags.train_articles, flags.dev_articles)
 
 
 if __name__ == "__main__":
     try:
         main()
     except UserError as e:
-        sys.exit(f"sample.generate: error: {e}")
+        sys.exit(f"albert.demo.generate: error: {e}")

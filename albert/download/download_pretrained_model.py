@@ -17,8 +17,6 @@ from albert.download.published import MODELS, join_url
 
 logger = logging.getLogger(__name__)
 
-PROJECT = Path(__file__).resolve().parents[2]
-
 # In a folder that is unpacked: where it is from.
 _ORIGIN = ".download.json"
 # What a model cannot do without, by the names of its files.
@@ -128,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "the model, such as albert_base_v2"
     parser.add_argument("name", metavar="NAME", type=_simple_name, help=text)
     text = "parent of the new folder NAME (default: %(default)s)"
-    parser.add_argument("--output_dir", metavar="DIR", type=Path, default=PROJECT, help=text)
+    parser.add_argument("--output_dir", metavar="DIR", type=Path, default=Path(), help=text)
     add_option(parser, "sha256")
     text = "refuse an archive of more (default: 20, and 100 times the packed one)"
     parser.add_argument("--max_unpacked_gb", metavar="GB", type=float, help=text)

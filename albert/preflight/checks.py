@@ -1,4 +1,4 @@
-"""What `check_setup.py` says of every task: variables, steps, the output folder, memory."""
+"""What `albert check` says of every task: variables, steps, the output folder, memory."""
 
 from __future__ import annotations
 

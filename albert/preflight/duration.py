@@ -1,4 +1,4 @@
-"""How long a job would take, by some of its own micro-batches; for `check_setup.py --estimate`."""
+"""How long a job would take, by some of its own micro-batches; for `albert check --estimate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job finds on a machine: Python, TensorFlow, the device, Horovod; for `check_setup.py`."""
+"""What a job finds on a machine: Python, TensorFlow, the device, Horovod; for `albert check`."""
 
 from __future__ import annotations
 

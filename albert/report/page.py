@@ -25,7 +25,6 @@ from albert.core.errors import UserError
 from albert.core.files import open_atomically
 from albert.core.json_input import parse_json
 
-PAGE = "predictions.html"
 _TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
 _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 

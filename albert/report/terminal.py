@@ -13,13 +13,6 @@ from typing import Any, NamedTuple
 from albert.distributed import launcher
 from albert.report.page import read_page
 
-ONLY = {
-    "all": lambda sample: True,
-    "wrong": lambda sample: sample["right"] is False,
-    "right": lambda sample: sample["right"] is True,
-    "unanswerable": lambda sample: sample.get("unanswerable", False),
-    "abstained": lambda sample: sample.get("abstained", False),
-}
 _AT_END = 3  # samples that a run shows when it ends
 _WIDEST = 100
 _INDENT = "  "

@@ -13,24 +13,24 @@ EPSILON, WEIGHT_DECAY = 1e-6, 0.01
 
 def define_text_flags(max_seq_length: int, shortest: int = 1) -> None:
     """Defines how text becomes features; the length's default and least value are the task's."""
-    define(MODEL, Shapes.FEATURES).path(
+    define(MODEL, Shapes.FEATURES, True).path(
         "spm_model_file",
         None,
         "SentencePiece model of the pretrained ALBERT. Required: it or --vocab_file.",
     )
-    define(MODEL, Shapes.FEATURES).path(
+    define(MODEL, Shapes.FEATURES, True).path(
         "vocab_file",
         None,
         "WordPiece vocabulary of the pretrained model; does not count with --spm_model_file, "
         "and is required without it.",
     )
-    define(MODEL, Shapes.FEATURES).switch(
+    define(MODEL, Shapes.FEATURES, True).switch(
         "do_lower_case",
         True,
         "Lower-case the text, and take its accents away; true for all published models but those "
         "called cased.",
     )
-    define(FEATURES, Shapes.FEATURES).integer(
+    define(FEATURES, Shapes.FEATURES, True).integer(
         "max_seq_length",
         max_seq_length,
         "Tokens of a feature.",

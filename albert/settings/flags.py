@@ -6,19 +6,13 @@ the reuse of features follow from that. `FLAGS` is read here, where a program st
 
 from __future__ import annotations
 
-import difflib
 import enum
-import math
-import os
-import sys
-import sysconfig
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from absl import flags
 
 from albert.core.errors import FlagError
-from albert.core.version import VERSION
 
 FLAGS = flags.FLAGS
 # Headings of `--help`, in this order; what counts most comes first.
@@ -30,7 +24,7 @@ ANSWERS = "answers and scores"
 CHECKPOINTS = "checkpoints and log"
 DEVICE = "device, workers and precision"
 WITHOUT_USE = "without use here, accepted for compatibility"
-_THEMES = (DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
+THEMES = (DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
 # What --device may say.
 DEVICES = ["auto", "hpu", "gpu", "cpu"]
 NO_UTF8 = (
@@ -42,7 +36,6 @@ TOO_LARGE = 2**31
 # Far beyond any use; the graph and its batches are made all the same, until memory runs out.
 LONGEST_SEQUENCE = 2**16
 LARGEST_BATCH = 2**20
-_LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
 class Shapes(enum.Flag):
@@ -69,10 +62,12 @@ class define(NamedTuple):
     Attributes:
       theme: a heading of `--help`.
       shapes: what depends on their values.
+      is_basic: whether the short help has them.
     """
 
     theme: str
     shapes: Shapes
+    is_basic: bool = False
 
     def integer(self, name: str, default: int | None, text: str, **bounds: int) -> None:
         """Defines a flag that is an integer, between bounds as in absl."""
@@ -114,6 +109,7 @@ class define(NamedTuple):
 
     def _keep(self, name: str, is_path: bool = False) -> None:
         FLAGS[name].shapes = self.shapes
+        FLAGS[name].is_basic = self.is_basic
         FLAGS[name].is_path = is_path
 
 
@@ -187,120 +183,6 @@ class Settings:
             raise FlagError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
 
 
-def parse(argv: list[str], takes_arguments: bool = False) -> list[str]:
-    """Parses the flags of a command line and checks their values.
-
-    Args:
-      argv: the command line.
-      takes_arguments: whether the program has arguments that are no flags.
-
-    Returns:
-      The program's name, and its arguments that are no flags.
-
-    Raises:
-      FlagError: there is no such flag, or a value is impossible.
-      SystemExit: help or the version was asked for, and printed.
-    """
-    if {"--help", "-help", "-h", "--helpshort"} & set(argv):
-        print(_help(), end="")
-        sys.exit(0)
-    if "--version" in argv:
-        print(os.path.basename(argv[0]), VERSION)
-        sys.exit(0)
-    FLAGS.set_gnu_getopt(takes_arguments)
-    try:
-        rest = FLAGS(argv)
-    except SystemExit:
-        # Other help was asked for and given; absl takes that for a failure.
-        sys.exit(0)
-    except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
-        raise FlagError(f"--flagfile: no file of flags: {e}") from e
-    except RecursionError as e:
-        raise FlagError("--flagfile: files of flags that name each other, or too many") from e
-    except flags.UnrecognizedFlagError as e:
-        raise FlagError(_no_flag(e.flagname)) from e
-    except flags.Error as e:
-        raise FlagError(f"{e}; see --help") from e
-    if len(rest) > 1 and not takes_arguments:
-        raise FlagError(f"{rest[1]!r} is not a flag; flags are --name=value, see --help")
-    for argument in rest[1:]:
-        if not is_utf8(argument):
-            raise FlagError(f"{argument!r} {NO_UTF8}")
-    _check_values()
-    return rest
-
-
-def require_parsed(program: str) -> None:
-    """Parses flags of nothing but a program's name unless they have been parsed: absl needs it."""
-    if not FLAGS.is_parsed():
-        FLAGS([program])
-
-
-def _help() -> str:
-    """What the program does, and its flags by theme."""
-    lines = [sys.modules["__main__"].__doc__ or "", "flags:"]
-    lines.append("  --version: Print the program's name and version, and end.")
-    for theme, found in _useful_flags().items():
-        lines += ["", f"{theme}:", *map(_explained, sorted(found, key=lambda flag: flag.name))]
-    return "\n".join(lines) + "\n"
-
-
-def _useful_flags() -> dict[str, list[flags.Flag]]:
-    """The program's flags by theme; those of a module that has no themes first."""
-    modules = FLAGS.flags_by_module_dict()
-    own = [module for module in modules if module not in _THEMES and not _is_library(module)]
-    themes = [theme for theme in _THEMES if theme in modules and theme != WITHOUT_USE]
-    return {name: modules[name] for name in [*own, *themes]}
-
-
-def _explained(flag: flags.Flag) -> str:
-    text = f"--{'[no]' if flag.boolean else ''}{flag.name}: {flag.help}"
-    lines = [flags.text_wrap(text, indent="    ", firstline_indent="  ")]
-    if default := flag.default_as_str:
-        # absl quotes all of them.
-        lines.append(
-            f"    (default: {default if isinstance(flag.default, str) else default[1:-1]})"
-        )
-    if flag.parser.syntactic_help:
-        lines.append(f"    ({flag.parser.syntactic_help})")
-    return "\n".join(lines)
-
-
-def _no_flag(name: str) -> str:
-    """Says that there is no such flag, and which ones are called almost so."""
-    known = [flag.name for found in _useful_flags().values() for flag in found]
-    near = difflib.get_close_matches(name, known, cutoff=0.75)
-    advice = f": did you mean {' or '.join(f'--{one}' for one in near)}? See" if near else "; see"
-    return f"--{name} is not a flag{advice} --help"
-
-
-def _is_library(module: str) -> bool:
-    # absl calls the program itself by its path.
-    path = getattr(sys.modules.get(module), "__file__", None) or _LIBRARIES
-    return module != sys.argv[0] and path.startswith(_LIBRARIES)
-
-
 def is_utf8(text: str) -> bool:
     """Tells whether a text from the command line or another program can be expressed in UTF-8."""
     return text == text.encode(errors="replace").decode()
-
-
-def _check_values() -> None:
-    """Checks what the value of no flag may be, whatever its own bounds.
-
-    Raises:
-      FlagError: a number is not finite or does not fit into 32 bits, or a text is not UTF-8.
-    """
-    for name in FLAGS:
-        values = FLAGS[name].value
-        for value in values if isinstance(values, list) else [values]:
-            if isinstance(value, float):
-                # A default may say by it that there is none.
-                if not (math.isfinite(value) or FLAGS[name].using_default_value):
-                    raise FlagError(f"--{name} must be a finite number, not {value}")
-            # A size of memory is an integer too, but comes of another parser.
-            elif isinstance(FLAGS[name].parser, flags.IntegerParser):
-                if value is not None and not -TOO_LARGE < value < TOO_LARGE:
-                    raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
-            elif isinstance(value, str) and not is_utf8(value):
-                raise FlagError(f"--{name}={value!r} {NO_UTF8}")

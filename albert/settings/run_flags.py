@@ -39,12 +39,12 @@ def define_run_flags() -> None:
 
 
 def _define_places() -> None:
-    define(DATA, Shapes.NOTHING).path(
+    define(DATA, Shapes.NOTHING, True).path(
         "output_dir",
         os.path.join(os.environ.get("HOME", "."), "tmp"),
         "Folder of checkpoints and results. The same command with the same folder resumes.",
     )
-    define(DATA, Shapes.NOTHING).switch(
+    define(DATA, Shapes.NOTHING, True).switch(
         "overwrite_output_dir",
         False,
         "Remove what an earlier run left in --output_dir (feature files stay) and start anew.",
@@ -55,17 +55,17 @@ def _define_places() -> None:
         "Fetch the model of --init_checkpoint before the job if its folder is not there and its "
         "name is that of a published one, as in albert_base_v2/model.ckpt-best.",
     )
-    define(DATA, Shapes.NOTHING).path(
+    define(DATA, Shapes.NOTHING, True).path(
         "export_dir", None, "Write the best model as a SavedModel below this folder."
     )
-    define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
+    define(MODEL, Shapes.WEIGHTS | Shapes.SCORES, True).path(
         "albert_config_file",
         None,
         "JSON of the model's sizes, of an ALBERT or a BERT; configs/ has the published ones. "
         "Required.",
     )
     define_alias("bert_config_file", "albert_config_file")
-    define(MODEL, Shapes.WEIGHTS | Shapes.SCORES).path(
+    define(MODEL, Shapes.WEIGHTS | Shapes.SCORES, True).path(
         "init_checkpoint",
         None,
         "Checkpoint to start from, usually a pretrained one: a path with or without .index, a "
@@ -74,14 +74,14 @@ def _define_places() -> None:
 
 
 def _define_batches() -> None:
-    define(TRAINING, Shapes.WEIGHTS).integer(
+    define(TRAINING, Shapes.WEIGHTS, True).integer(
         "train_batch_size",
         32,
         "Examples a step of each worker.",
         lower_bound=1,
         upper_bound=LARGEST_BATCH,
     )
-    define(TRAINING, Shapes.WEIGHTS).integer(
+    define(TRAINING, Shapes.WEIGHTS, True).integer(
         "gradient_accumulation_steps",
         1,
         "Batches of each worker whose gradients are added up for one step: a larger batch than "
@@ -112,17 +112,17 @@ def _define_batches() -> None:
 
 
 def _define_schedule() -> None:
-    define(TRAINING, Shapes.WEIGHTS).number(
+    define(TRAINING, Shapes.WEIGHTS, True).number(
         "learning_rate", 5e-5, "Highest learning rate.", lower_bound=0.0
     )
-    define(TRAINING, Shapes.WEIGHTS).number(
+    define(TRAINING, Shapes.WEIGHTS, True).number(
         "num_train_epochs",
         2.0,
         "Passes over the training examples.",
         lower_bound=0.0,
         upper_bound=1e9,
     )
-    define(TRAINING, Shapes.WEIGHTS).integer(
+    define(TRAINING, Shapes.WEIGHTS, True).integer(
         "train_steps", -1, "Steps to train, if positive; takes the place of --num_train_epochs."
     )
     define(TRAINING, Shapes.WEIGHTS).number(
@@ -150,7 +150,7 @@ def _define_schedule() -> None:
 
 
 def _define_checkpoints() -> None:
-    define(CHECKPOINTS, Shapes.NOTHING).integer(
+    define(CHECKPOINTS, Shapes.NOTHING, True).integer(
         "save_checkpoints_steps", 5000, "Steps between checkpoints.", lower_bound=1
     )
     define(CHECKPOINTS, Shapes.NOTHING).number(
@@ -172,13 +172,13 @@ def _define_checkpoints() -> None:
 
 
 def _define_device() -> None:
-    define(DEVICE, Shapes.NOTHING).choice(
+    define(DEVICE, Shapes.NOTHING, True).choice(
         "device",
         "auto",
         DEVICES,
         "What to compute on; auto takes an HPU (Gaudi) if there is one, else a GPU, else the CPU.",
     )
-    define(DEVICE, Shapes.NOTHING).switch(
+    define(DEVICE, Shapes.NOTHING, True).switch(
         "use_horovod",
         False,
         "Work together with the other processes that mpirun has started, for instance: "

@@ -2,7 +2,7 @@
 
 The folder is that of a SavedModel, where TensorFlow Serving ignores it, or that of a run. It holds
 the model's configuration, its tokenizer, and `model.json`, which says what else the program knew
-that trained the model: the task, lengths, labels. `answering/` reads it.
+that trained the model: the task, lengths, labels. `albert.inference` reads it.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from albert.devices import device
 from albert.distributed import collectives
 from albert.modeling import BertConfig, Encoder, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
-from albert.report.page import PAGE
+from albert.report import PAGE
 from albert.report.terminal import samples_at_end
 from albert.settings.flags import TOO_LARGE, Settings
 from albert.tokenization import FullTokenizer

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 
 from albert.core.errors import UserError
+from albert.core.locations import command
 from albert.settings.flags import Settings
-
-_COMMAND = os.path.join(
-    os.path.dirname(os.path.abspath(__file__)), "../../download/download_pretrained_model.py"
-)
 
 
 def fetch_missing(settings: Settings) -> None:
@@ -31,8 +27,8 @@ def fetch_missing(settings: Settings) -> None:
     if os.path.isdir(folder):
         return
     parent, name = os.path.split(os.path.abspath(folder))
-    command = [sys.executable, os.path.normpath(_COMMAND), name, f"--output_dir={parent}"]
-    if subprocess.run(command).returncode:
+    fetching = command("download", "model", name, f"--output_dir={parent}")
+    if subprocess.run(fetching).returncode:
         raise UserError(
             f"--download: {name} of --init_checkpoint {path} could not be fetched, as said above"
         )

@@ -1,4 +1,4 @@
-"""What a program trains and scores, as one object that the run and `check_setup.py` ask."""
+"""What a program trains and scores, as one object that the run and `albert check` ask."""
 
 from __future__ import annotations
 

@@ -1,59 +1,109 @@
 """What all programs have in common as commands."""
 
+import math
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from albert.cli import ending
+from albert.cli.commands import COMMANDS
 from albert.core.version import VERSION
 from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import albert, assert_fails, run, under_mpirun
 
 
 def test_help_explains_every_flag():
     """Those of a job too, and none of those that TensorFlow and absl bring along."""
-    program = [sys.executable, str(ROOT / "check_setup.py")]
-    result = run([*program, "run_classifier.py", "--help"])
+    result = run(albert("check", "classify", "--helpfull"))
     assert result.returncode == 0
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
-    assert {"output_dir", "task_name", "bf16", "json"} <= set(shown), result.stderr
+    assert {"output_dir", "task_name", "bf16", "json", "tpu_name"} <= set(shown), result.stderr
     assert not set(shown) & {"verbosity", "logtostderr", "runs_per_test"}
-    assert "python check_setup.py" in result.stdout
+    assert "albert check COMMAND" in result.stdout
     # An example's lines go on with a backslash.
     assert not re.search(r"\S {3,}--", result.stdout)
 
 
-# Runs programs with a flag that they do not have, each in a process of its own; prints for each
-# its exit code and its modules. What all of them import is imported once.
-WRONG_FLAGS = """
-import atexit, os, runpy, sys
-import albert.cli.app, albert.settings.flags
-assert "tensorflow" not in sys.modules
-for program in sys.argv[1:]:
-    print(program, flush=True)
-    child = os.fork()
-    if not child:
-        atexit.register(lambda: print(*sys.modules, flush=True))
-        sys.argv = [program, "--onyl"]
-        runpy.run_path(program, None, "__main__")
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+# Runs commands, each in a process of its own; prints for each its exit code, its modules and the
+# lines that it has printed.
+EACH_BY_ITSELF = """
+import atexit, contextlib, io, os, sys
+from albert.cli.main import main
+for words in sys.argv[1:]:
+    reader, writer = os.pipe()
+    if not os.fork():
+        os.dup2(writer, 1)
+        atexit.register(lambda: print("modules", *sys.modules, flush=True))
+        sys.argv = ["albert", *words.split()]
+        main()
+        sys.exit()
+    os.close(writer)
+    *lines, modules = os.fdopen(reader).read().splitlines()
+    code = os.waitstatus_to_exitcode(os.wait()[1])
+    print(code, len(lines), "tensorflow" in modules.split(), lines[:1], flush=True)
 """
 
 
-def test_what_is_wrong_with_flags_is_said_without_tensorflow():
-    """Whose import takes many times as long as all else; `--help` needs no more than this."""
-    quick = "ask.py", "evaluate.py", "serve.py", "show_predictions.py"
-    programs = [*(path.name for path in ROOT.glob("run_*.py")), *quick]
-    result = run([sys.executable, "-c", WRONG_FLAGS, *programs], cwd=ROOT)
-    lines = result.stdout.splitlines()
-    assert lines[::3] == programs, result.stderr
-    assert lines[2::3] == ["2"] * len(programs)
-    assert result.stderr.count(": error: ") == len(programs)
-    for modules in map(str.split, lines[1::3]):
-        assert "albert.settings.flags" in modules and "tensorflow" not in modules
+def test_help_and_mistakes_need_no_tensorflow_and_help_is_short():
+    """Its import takes many times as long as all else."""
+    names = [*COMMANDS, "squad 2.0", "check race"]
+    commands = [f"{name} {flag}" for name in names for flag in ("--help", "--version", "--onyl")]
+    result = run([sys.executable, "-c", EACH_BY_ITSELF, *commands], cwd=ROOT)
+    found = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
+    assert len(found) == len(commands), result.stderr
+    for words, (code, lines, has_tensorflow, first) in zip(commands, found, strict=True):
+        assert (code, has_tensorflow) == ("2" if "onyl" in words else "0", "False"), words
+        assert int(lines) <= 60, words
+        if "version" in words:
+            assert first == f"['albert {words.split()[0]} {VERSION}']"
+
+
+IMPORT = ("-c", "import absl.flags")
+
+
+def test_help_takes_little_more_than_the_import_of_absl():
+    """1.5 times its processor time, of the least of eight, in turns."""
+    helps = [("-m", "albert", name, "--help") for name in ("squad", "check", "ask", "show")]
+    least = dict.fromkeys([IMPORT, *helps], math.inf)
+    for arguments in [*least] * 8:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        least[arguments] = min(least[arguments], sum(after[:2]) - sum(before[:2]))
+    longest = 1.5 * least.pop(IMPORT)
+    assert {words: seconds for words, seconds in least.items() if seconds > longest} == {}
+
+
+def test_a_mistyped_command_and_a_mistyped_flag():
+    """Of a flag's names those of this command alone are near."""
+    assert_fails(run(albert("sqad")), 2, "'sqad' is not a command; did you mean squad?")
+    assert_fails(run(albert("race", "--max_qa_lenght=9")), 2, "did you mean --max_qa_length")
+    assert "max_qa_length" not in run(albert("squad", "--max_qa_lenght=9")).stderr
+
+
+def test_bash_completes_commands_and_flags(tmp_path):
+    (tmp_path / "albert").write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/albert "$@"\n')
+    (tmp_path / "albert").chmod(0o755)
+    text = 'eval "$(albert completion bash)"\n'
+    for typed in (
+        "albert squ",
+        "albert race --max_q",
+        "albert squad 2.0 --null",
+        "albert ask --cont",
+    ):
+        count = len(typed.split())
+        text += f'COMP_WORDS=({typed}); COMP_CWORD={count - 1}; _albert; echo "${{COMPREPLY[@]}}"\n'
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    found = run(["bash", "-c", text], env=environment)
+    assert found.stdout.splitlines() == [
+        *("squad", "--max_qa_length", "--null_score_diff_threshold"),
+        "--context --context_file",
+    ], found.stderr
 
 
 def test_help_that_nobody_reads_ends_quietly():
@@ -64,6 +114,25 @@ def test_help_that_nobody_reads_ends_quietly():
     with os.fdopen(writer, "w") as closed:
         result = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("mpirun")
+@pytest.mark.parametrize("program", ["run_squad_v1.py", "-m albert squad"])
+def test_a_signal_ends_a_job_that_still_imports_tensorflow(tmp_path, program):
+    """Which takes seconds, on workers for whom nobody else would end them."""
+    (tmp_path / "tensorflow").mkdir()
+    text = "import time; print('importing', flush=True); time.sleep(600)"
+    (tmp_path / "tensorflow/__init__.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = under_mpirun(2, [sys.executable, *program.split(), "--use_horovod"])
+    pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as job:
+        assert [job.stdout.readline() for _ in range(2)] == ["importing\n"] * 2
+        # What mpirun passes on to all workers.
+        job.send_signal(signal.SIGUSR1)
+        _, errors = job.communicate(timeout=60)
+    assert job.returncode == 143
+    assert "stopped by SIGUSR1; the same command resumes" in errors
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])

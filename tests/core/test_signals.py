@@ -159,7 +159,7 @@ def test_a_hang_up_that_is_to_be_survived():
 def test_what_only_imports_the_package_deals_with_signals_itself(tmp_path):
     script = tmp_path / "run_mine.py"
     script.write_text(
-        "import signal, runtime; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+        "import signal, albert.cli; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)

@@ -38,9 +38,9 @@ def test_the_service_finds_the_pods():
 
 
 def test_the_command_is_one():
-    python, program, *arguments = [*CONTAINER["command"], *CONTAINER["args"]]
-    assert (python, (ROOT / program).is_file()) == ("python", True)
-    args = serve.parse([program, *arguments])
+    *command, model = CONTAINER["command"]
+    assert command == ["python", "-m", "albert", "serve"]
+    args = serve.parse(["albert serve", model, *CONTAINER["args"]])
     (port,), (variable,) = CONTAINER["ports"], CONTAINER["env"]
     assert args.port == port["containerPort"] and args.host == "0.0.0.0"
     assert variable["name"] == serve.TOKEN
@@ -53,7 +53,7 @@ def test_the_command_is_one():
 
 def test_probes_and_the_service_are_answered(exported):
     """Under the names that they have there, by a server of the manifest's arguments."""
-    args = serve.parse(["serve.py", "MODEL", *CONTAINER["args"]])
+    args = serve.parse(["albert serve", "MODEL", *CONTAINER["args"]])
     with listen(args.host, 0) as listener:
         hosts = hosts_of(listener, args.allowed_hosts)
     served = Served(service_of(load_once(str(exported))), token="secret", hosts=hosts)

@@ -92,7 +92,7 @@ class TestCardsThatCannotBeUsed:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def test_nvidia(self, nvidia, monkeypatch):
-        """`check_setup.py` says it as a run does."""
+        """`albert check` says it as a run does."""
         with pytest.raises(UserError) as error:
             device.find("auto")
         message = str(error.value)

@@ -246,4 +246,4 @@ def test_arguments(command, out):
     done = command(main, "--help")
     assert done.returncode == 0 and f"{SCRIPT.name} albert_base_v2" in done.stdout
     # As in the fork: NAME/ lies in the parent of download/.
-    assert f"of the new folder NAME (default: {ROOT})" in " ".join(done.stdout.split())
+    assert "of the new folder NAME (default: .)" in " ".join(done.stdout.split())

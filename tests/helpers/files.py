@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import pathlib
 import resource
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator
 
 import filelock
 import pytest
 from absl import flags
+
+from albert.cli import pretraining_data
+from albert.cli.check import find_task
 
 
 def copy_of_shared(
@@ -60,13 +61,13 @@ def flags_taken_back() -> Iterator[set[str]]:
 
 
 def defaults_of(program: str) -> dict[str, object]:
-    """The flags of a program with their defaults, aliases too; it is imported, and forgotten."""
+    """The flags of a program of the reference with their defaults, aliases too."""
     with flags_taken_back() as before:
-        try:
-            importlib.import_module(f"albert.{program}")
-            return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
-        finally:
-            sys.modules.pop(f"albert.{program}", None)
+        if program == "create_pretraining_data":
+            pretraining_data.define()
+        else:
+            find_task(f"{program}.py").define_all_flags()
+        return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
 
 
 def write_records(path: pathlib.Path, records: Iterable[bytes]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import os
 import pathlib
 import re
@@ -13,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+from albert.cli.check import find_task
 from tests.helpers.files import flags_taken_back
 from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
 
@@ -24,6 +24,17 @@ def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[st
     return [python, str(ROOT / "tests/programs/at_step.py"), fault, str(step), str(rank), *program]
 
 
+def albert(*words: object) -> list[str]:
+    """A command of `albert`."""
+    return [sys.executable, str(ROOT / "albert"), *map(str, words)]
+
+
+def command_of(name: str) -> list[str]:
+    """A program of the reference, or else a command of `albert`."""
+    path = ROOT / f"{name}.py"
+    return [sys.executable, str(path)] if path.exists() else albert(name)
+
+
 @functools.cache
 def _forking_process() -> ForkingProcess:
     return ForkingProcess()
@@ -32,7 +43,7 @@ def _forking_process() -> ForkingProcess:
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     """Runs a command to its end and keeps what it prints; our programs in a forked process."""
     python, program, *_ = [*command, ""]
-    if python == sys.executable and program.endswith(".py"):
+    if python == sys.executable and program.endswith((".py", "albert")):
         return _forking_process().run(command[1:], **kwargs)
     return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
 
@@ -148,13 +159,10 @@ def assert_stopped(
 
 
 def define_flags_of(program: str) -> type:
-    """Defines the flags of a program, as its start does; returns its task.
-
-    The program is imported, and forgotten, so that this can be done again.
-    """
-    module = importlib.import_module(f"albert.{program}")
-    del sys.modules[f"albert.{program}"]
-    return module.task()
+    """Defines the flags of a program of the reference, as its start does; returns its task."""
+    task = find_task(f"{program}.py")
+    task.define_all_flags()
+    return task.load()
 
 
 def task_of(program: str) -> type:

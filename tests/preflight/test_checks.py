@@ -1,4 +1,4 @@
-"""What check_setup.py says of a step's memory and its type, by machine and workers."""
+"""What `albert check` says of a step's memory and its type, by machine and workers."""
 
 from __future__ import annotations
 

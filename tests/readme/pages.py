@@ -36,22 +36,24 @@ NOT_RUN = {
     },
     "bfloat16.md": {_IS_A_FORM: "run_squad_v1.py ..."},
     "checking.md": {
-        _IS_A_FORM: "check_setup.py run_classifier.py FLAGS-OF-THE-JOB",
-        _NEEDS_CARD: "compare_devices.py",
+        _IS_A_FORM: "albert check run_classifier.py FLAGS-OF-THE-JOB",
+        _NEEDS_CARD: "albert compare-devices",
     },
     "clusters.md": {
         _NEEDS_MODEL: "deploy/preset.sh",
         "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
     "gaudi.md": {
-        _NEEDS_CARD: "hl-smi, /dev/accel, compare_devices.py, out/first_step, deploy/mpirun.sh",
+        _NEEDS_CARD: "hl-smi, /dev/accel, albert compare-devices, out/first_step, deploy/mpirun.sh",
         _INSTALLS: "make install",
-        _IS_A_FORM: "check_setup.py",
+        _IS_A_FORM: "albert check",
     },
     "glue.md": {_DOWNLOADS: "download_glue_data.py", _NEEDS_MODEL: "--output_dir=out/mrpc"},
     "gpu.md": {
         _INSTALLS: "make install, make horovod",
-        _NEEDS_CARD: "list_physical_devices, compare_devices.py, check_setup.py, deploy/mpirun.sh",
+        _NEEDS_CARD: (
+            "list_physical_devices, albert compare-devices, albert check, deploy/mpirun.sh"
+        ),
         _IS_A_FORM: "FLAGS-OF-THE-JOB",
     },
     "race.md": {_DOWNLOADS: "download_dataset.py", _NEEDS_MODEL: "--output_dir=out/race"},

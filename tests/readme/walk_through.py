@@ -84,7 +84,7 @@ def test_the_demo_names_commands_that_work(demo: list[str], folder: pathlib.Path
     ask, serve, _ = demo
     assert "What is the height of Tamar?" in run_in(folder, ask)
     # It goes on until it is stopped; the page about serving has the command too.
-    assert serve.endswith("serve.py demo_output/run-1")
+    assert serve.endswith("serve demo_output/run-1")
 
 
 @pytest.mark.usefixtures("demo")

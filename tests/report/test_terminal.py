@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from albert.core.errors import UserError
-from albert.report import terminal
+from albert.report import ONLY, terminal
 from albert.report.page import read_page, rounded, write_page
-from albert.report.terminal import COLOURED, ONLY, PLAIN, lines_of, style_of_output
+from albert.report.terminal import COLOURED, PLAIN, lines_of, style_of_output
 from albert.tasks.classification.view import labels_view
 
 VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}

@@ -6,6 +6,7 @@ import sys
 import pytest
 from absl import flags
 
+from albert.cli import command_line
 from albert.core.errors import FlagError
 from albert.settings import flags as run_flags
 from albert.settings.flags import DATA, TRAINING, Settings, Shapes
@@ -17,14 +18,16 @@ def parse(monkeypatch):
     values = flags.FlagValues()
     flags.DEFINE_float("number", float("nan"), "A default that is none.", flag_values=values)
     flags.DEFINE_multi_float("numbers", None, "Several.", flag_values=values)
-    flags.DEFINE_integer("count", 1, "Whole.", flag_values=values)
+    where = {"flag_values": values, "module_name": TRAINING}
+    flags.DEFINE_integer("count", 1, "Whole.", **where)
     flags.DEFINE_bool("switch", True, "On or off.", flag_values=values)
     flags.DEFINE_string("path", None, "Text.", flag_values=values)
     flags.DEFINE_list("paths", [], "Texts.", flag_values=values)
     flags.DEFINE(run_flags._LengthsParser(), "lengths", None, "Ascending.", flag_values=values)
     flags.DEFINE_alias("other", "count", flag_values=values)
     monkeypatch.setattr(run_flags, "FLAGS", values)
-    return lambda *arguments: run_flags.parse(["program", *arguments])
+    monkeypatch.setattr(command_line, "FLAGS", run_flags.FLAGS)
+    return lambda *arguments: command_line.parse(["program", *arguments], "")
 
 
 @pytest.mark.parametrize(
@@ -104,12 +107,13 @@ def test_help_is_by_theme(set_flags, capsys):
     """In the order of the themes, whatever the order of the definitions."""
     set_flags([define_all])
     with pytest.raises(SystemExit) as caught:
-        run_flags.parse(["program", "--help"])
+        command_line.parse(["program", "--helpfull"], "")
     assert caught.value.code == 0
     shown = capsys.readouterr().out
     expected = f"\n{DATA}:", "--file", f"\n{TRAINING}:", "--steps"
     assert sorted(expected, key=shown.index) == [*expected]
     assert "  --steps: Whole. Also called --other_steps.\n    (default: 3)\n" in shown
     assert "  --[no]switch: On or off.\n    (default: true)\n" in shown
-    assert "(default: 'a')" in shown and "--ignored" not in shown
+    assert "(default: 'a')" in shown
+    assert shown.index("--[no]ignored") > shown.index("--steps")
     assert "  --other_steps: Alias for --steps.\n    (default: 3)\n" in shown

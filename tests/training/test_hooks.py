@@ -74,8 +74,8 @@ class TestSaveCheckpoints:
         """A worker that is lost would never end its step."""
         noted = []
         monkeypatch.setattr(hooks.signals, "note", noted.append)
-        monkeypatch.setattr(hooks.distributed, "size", lambda: 2)
-        monkeypatch.setattr(hooks.distributed, "total", lambda wishes: wishes)
+        monkeypatch.setattr(hooks.collectives, "size", lambda: 2)
+        monkeypatch.setattr(hooks.collectives, "total", lambda wishes: wishes)
         seconds = iter([3, 7, 2])
 
         def noted_in_a_step() -> None:

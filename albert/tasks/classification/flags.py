@@ -36,9 +36,9 @@ def define_classification_flags(
     # Before the aliases, which take over what the defaults are then.
     for name, value in {"num_train_epochs": 0.0, "warmup_proportion": 0.0, **defaults}.items():
         change(name, value)
-    define(DATA, Shapes.FEATURES).path("data_dir", None, f"{data} Required.")
+    define(DATA, Shapes.FEATURES, True).path("data_dir", None, f"{data} Required.")
     for name, text in _DO.items():
-        define(DATA, Shapes.NOTHING).switch(name, name in done, text)
+        define(DATA, Shapes.NOTHING, True).switch(name, name in done, text)
     define_text_flags(max_seq_length=512, shortest=shortest)
     define_alias("train_step", "train_steps")
     define_alias("eval_batch_size", "predict_batch_size")

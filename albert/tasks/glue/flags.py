@@ -34,7 +34,9 @@ def define_glue_flags() -> None:
 
 
 def _define_data() -> None:
-    define(DATA, Shapes.FEATURES).text("task_name", None, f"One of {', '.join(TASKS)}. Required.")
+    define(DATA, Shapes.FEATURES, True).text(
+        "task_name", None, f"One of {', '.join(TASKS)}. Required."
+    )
     define(DATA, Shapes.FEATURES).switch(
         "tsv_regression", False, "With --task_name=tsv: labels are numbers to be predicted."
     )

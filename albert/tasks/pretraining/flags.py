@@ -46,18 +46,20 @@ def define_pretraining_flags() -> None:
 
 
 def _define_data() -> None:
-    define(DATA, Shapes.WEIGHTS).path(
+    define(DATA, Shapes.WEIGHTS, True).path(
         "input_file",
         None,
         "Record files to train on, from create_pretraining_data.py: names or globs, with commas "
         "between.",
     )
-    define(DATA, Shapes.SCORES).path(
+    define(DATA, Shapes.SCORES, True).path(
         "eval_file", None, "Record files to score on, likewise. Default: --input_file."
     )
-    define(DATA, Shapes.NOTHING).switch("do_train", True, "Train on --input_file.")
-    define(DATA, Shapes.NOTHING).switch("do_eval", False, "Score every checkpoint on --eval_file.")
-    define(FEATURES, Shapes.FEATURES).integer(
+    define(DATA, Shapes.NOTHING, True).switch("do_train", True, "Train on --input_file.")
+    define(DATA, Shapes.NOTHING, True).switch(
+        "do_eval", False, "Score every checkpoint on --eval_file."
+    )
+    define(FEATURES, Shapes.FEATURES, True).integer(
         "max_seq_length",
         512,
         "Tokens of a sequence, as in the records.",
@@ -77,7 +79,7 @@ def _define_data() -> None:
 def _define_schedule() -> None:
     define_alias("num_train_steps", "train_steps")
     define_alias("eval_batch_size", "predict_batch_size")
-    define(TRAINING, Shapes.WEIGHTS).integer(
+    define(TRAINING, Shapes.WEIGHTS, True).integer(
         "num_warmup_steps", 3125, "Steps in which the learning rate rises.", lower_bound=0
     )
     define(TRAINING, Shapes.WEIGHTS).integer(
@@ -95,7 +97,7 @@ def _define_schedule() -> None:
 
 
 def _define_masks() -> None:
-    define(FEATURES, Shapes.FEATURES).number(
+    define(FEATURES, Shapes.FEATURES, True).number(
         "masked_lm_budget",
         0.0,
         "Draw masks while training, others every epoch, instead of reading them from the records: "
@@ -110,9 +112,9 @@ def _define_masks() -> None:
         lower_bound=1,
         upper_bound=LONGEST_SEQUENCE,
     )
-    define(MODEL, Shapes.FEATURES).path(
+    define(MODEL, Shapes.FEATURES, True).path(
         "spm_model_file", None, "SentencePiece model, for --masked_lm_budget."
     )
-    define(MODEL, Shapes.FEATURES).path(
+    define(MODEL, Shapes.FEATURES, True).path(
         "vocab_file", None, "WordPiece vocabulary, for --masked_lm_budget."
     )

@@ -16,7 +16,9 @@ def define_race_flags() -> None:
     text = "Folder with RACE/train, RACE/dev and RACE/test."
     define_classification_flags(text, ("do_train", "do_eval"), 1, 1000, _DEFAULTS)
     define_alias("num_keep_checkpoint", "keep_checkpoint_max")
-    define(DATA, Shapes.NOTHING).choice("task_name", "race", ["race", "RACE"], "The only one.")
+    define(DATA, Shapes.NOTHING, True).choice(
+        "task_name", "race", ["race", "RACE"], "The only one."
+    )
     for level in ("high", "middle"):
         define(DATA, Shapes.FEATURES).switch(f"{level}_only", False, f"Only {level} schools.")
     for part, name in FEATURE_FLAGS.items():

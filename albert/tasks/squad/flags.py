@@ -33,7 +33,7 @@ def define_v2_flags() -> None:
         ("end_n_top", "The likeliest ends that are considered for each of them."),
     ):
         define(ANSWERS, Shapes.SCORES).integer(name, 5, text, lower_bound=1)
-    define(ANSWERS, Shapes.SCORES).number(
+    define(ANSWERS, Shapes.SCORES, True).number(
         "null_score_diff_threshold",
         None,
         "Log-odds of no answer above which a question is left unanswered. Default: those with the "
@@ -72,14 +72,14 @@ def _define_squad_flags() -> None:
 
 
 def _define_data() -> None:
-    define(DATA, Shapes.NOTHING).switch("do_train", True, "Train on --train_file.")
-    define(DATA, Shapes.NOTHING).switch(
+    define(DATA, Shapes.NOTHING, True).switch("do_train", True, "Train on --train_file.")
+    define(DATA, Shapes.NOTHING, True).switch(
         "do_predict", True, "Answer --predict_file with every checkpoint and score it."
     )
-    define(DATA, Shapes.WEIGHTS).path(
+    define(DATA, Shapes.WEIGHTS, True).path(
         "train_file", None, "SQuAD JSON to train on, such as train-v1.1.json."
     )
-    define(DATA, Shapes.SCORES).path(
+    define(DATA, Shapes.SCORES, True).path(
         "predict_file", None, "SQuAD JSON to answer, such as dev-v1.1.json."
     )
     define(FEATURES, Shapes.NOTHING).path(

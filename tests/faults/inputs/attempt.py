@@ -8,14 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.faults.inputs.good import Content, Make, spoiled
-from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import command_of, run
 
 # How much slower than this a program may not be that has little to do, on two busy cores.
 SECONDS = 60.0
@@ -90,7 +88,7 @@ def problem_of(attempt: Attempt, good: pathlib.Path, folder: pathlib.Path) -> st
     program, *arguments = attempt.command
     places = {"{w}": str(good), "{t}": str(folder)}
     given = [re.sub(r"\{[wt]\}", lambda match: places[match.group()], text) for text in arguments]
-    command = [sys.executable, str(ROOT / f"{program}.py"), *given]
+    command = [*command_of(program), *given]
     began = time.monotonic()
     start = attempt.start or (lambda command, folder: run(command, cwd=folder))
     result = start(command, folder)

@@ -14,10 +14,10 @@ from tests.faults.inputs.pretraining import LEARN, MAKE
 from tests.helpers.forking import LONGEST
 
 _EXTRACT = (
-    *("extract_features", "--input_file={w}/text.txt", "--output_file={t}/out", "--layers=-1"),
+    *("embed", "--input_file={w}/text.txt", "--output_file={t}/out", "--layers=-1"),
     "--init_checkpoint={w}/squad",
 )
-_PAGE = ("show_predictions", "{w}/squad", "--data={w}/dev-v1.1.json", "--page={t}/page.html")
+_PAGE = ("show", "{w}/squad", "--data={w}/dev-v1.1.json", "--page={t}/page.html")
 # Those that import TensorFlow before all else fail in its import without any file.
 _WITHOUT_ANY_FILE = {
     **{"squad": training("run_squad_v1"), "squad2": training("run_squad_v2")},
@@ -25,14 +25,14 @@ _WITHOUT_ANY_FILE = {
 }
 _PROGRAMS = {
     **_WITHOUT_ANY_FILE,
-    **{"convert": ("convert_checkpoint", "{w}/squad", "{t}/new"), "extract": _EXTRACT},
+    **{"convert": ("convert", "{w}/squad", "{t}/new"), "extract": _EXTRACT},
     **{"extract-npz": (*_EXTRACT, "--output_format=npz"), "sentencepiece": LEARN, "records": MAKE},
 }
 _PRINTING = {
     "ask": ("ask", "{w}/squad", "--context", "A cat sat.", "--question", "Who?"),
-    "show": ("show_predictions", "{w}/squad"),
+    "show": ("show", "{w}/squad"),
     "evaluate": ("evaluate", "{w}/squad/predictions.json", "--data={w}/dev-v1.1.json"),
-    "check": ("check_setup", *training("run_squad_v1"), "--json"),
+    "check": ("check", *training("run_squad_v1"), "--json"),
 }
 # What becomes of files and folders behind the first checkpoint of a run that goes on.
 _MEANWHILE: tuple[tuple[str, Content], ...] = (

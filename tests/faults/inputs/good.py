@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.faults.jobs import FLAGS, Job, make_inputs
-from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import albert, run
 
 # Folder of a run and its program.
 _RUNS = {"squad": "run_squad_v1", "squad2": "run_squad_v2", "mrpc": "run_classifier"}
@@ -32,12 +31,11 @@ BAD: dict[str, Content] = {
 def make_good(folder: pathlib.Path) -> None:
     """Writes the inputs of `tests.faults.jobs`, runs, and a folder of transformers, `hf`."""
     make_inputs(folder)
-    convert = str(ROOT / "convert_checkpoint.py")
     commands = [
         Job("", program, 1, (f"--{steps_flag(program)}=4",)).first_command(folder, folder / name)
         for name, program in _RUNS.items()
     ]
-    for command in (*commands, [sys.executable, convert, f"{folder}/squad", f"{folder}/hf"]):
+    for command in (*commands, albert("convert", f"{folder}/squad", f"{folder}/hf")):
         result = run(command)
         if result.returncode:
             sys.exit(f"{result.stderr}\nno good inputs could be made: {' '.join(command)}")

@@ -68,7 +68,7 @@ def _models() -> Iterator[Attempt]:
 
 
 def _converting() -> Iterator[Attempt]:
-    command, says = ("convert_checkpoint", "{t}/hf", "{t}/new"), "config.json|safetensors"
+    command, says = ("convert", "{t}/hf", "{t}/new"), "config.json|safetensors"
     of = {str(value): with_key("model_type", value) for value in ("", None, 3, ["albert"])}
     yield from of_contents("convert-type", command, says, "hf/config.json", of, "hf")
     file, says = "hf/model.safetensors", "model.safetensors|hf"
@@ -76,12 +76,12 @@ def _converting() -> Iterator[Attempt]:
     for source, target, says in _PLACES:
         make = spoiled("", "", "squad") if source == "{t}/squad" else None
         name = f"convert-{source}-to-{target[:16]}"
-        yield Attempt(name, ("convert_checkpoint", source, target), says, make)
+        yield Attempt(name, ("convert", source, target), says, make)
 
 
 def _extracting() -> Iterator[Attempt]:
     command = (
-        *("extract_features", "--input_file={t}/in", "--output_file={t}/out", "--layers=-1"),
+        *("embed", "--input_file={t}/in", "--output_file={t}/out", "--layers=-1"),
         "--init_checkpoint={w}/squad",
     )
     odd = {"blank": "\n\n", "nul": "a\0b\n", "cr": "a\rb\n", "long": "word " * 400_000 + "\n"}

@@ -13,7 +13,7 @@ MAKE = (
     *("--spm_model_file={w}/spm.model", "--max_seq_length=48", "--max_predictions_per_seq=6"),
 )
 LEARN = (
-    *("train_sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new"),
+    *("sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new"),
     "--vocab_size=100",
 )
 _TRAIN = training("run_pretraining")

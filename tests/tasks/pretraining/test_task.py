@@ -56,7 +56,7 @@ class TestParts:
         ],
     )
     def test_no_file_is_read_twice(self, make, files, other, train, evaluate, eval_file, expected):
-        """It takes minutes for large ones; neither in a run nor by `check_setup.py`."""
+        """It takes minutes for large ones; neither in a run nor by `albert check`."""
         flags = [f"--eval_file={other}"] if eval_file else []
         task = make(f"--do_train={train}", f"--do_eval={evaluate}", *flags)
         paths = {"train": files["masked"], "other": other}

@@ -1,4 +1,4 @@
-"""check_setup.py as a command: what it finds, and when a job of a program would fail."""
+"""`albert check`: what it finds, and when a job of a program would fail."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from albert.devices import habana
 from tests.helpers.checkpoints import weights
 from tests.helpers.forking import ROOT
 from tests.helpers.pretraining import write_topics
-from tests.helpers.running import assert_fails, run, run_as_workers, succeed
+from tests.helpers.running import albert, assert_fails, run, run_as_workers, succeed
 from tests.helpers.squad import squad_command
 
 
 def check(*command):
     """The command that checks a job; `command` is the job's own, as a user would type it."""
-    return [sys.executable, str(ROOT / "check_setup.py"), *map(str, command)]
+    return [*albert("check"), *map(str, command)]
 
 
 def command(squad_dir, output_dir, *flags):
@@ -108,10 +108,8 @@ def test_bad_flags(squad_dir, tmp_path, flags, message):
 
 def test_a_program_that_is_none():
     result = run(check("create_pretraining_data.py", "--input_file=x"))
-    programs = ", ".join(sorted(path.name for path in ROOT.glob("run_*.py")))
-    assert_fails(
-        result, 2, f"check_setup.py: error: create_pretraining_data.py is not one of {programs}"
-    )
+    assert_fails(result, 2, "albert check: error: create_pretraining_data.py cannot be checked")
+    assert "pretrain, run_squad_v1.py" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,22 @@
-"""The command extract_features.py: embeddings equal the model's own outputs, in either format."""
+"""`albert embed`: embeddings equal the model's own outputs, in either format."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.cli import extract_features
+from albert.cli import embed as embed_flags
+from albert.commands import embed
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.inference.folders import open_folder
 from albert.tokenization import FullTokenizer
-from tests.helpers.forking import ROOT
-from tests.helpers.running import run
+from tests.helpers.running import albert, run
 
 LINES = ["One word and another one.", "A first text ||| a second", "", "x", "in Ein Text " * 40]
 LAYERS = (-1, 0, -2)
@@ -80,7 +79,7 @@ def files(trained, exported, squad_dir, tmp_path_factory):
     parts += [f"--init_checkpoint={trained / 'model.ckpt-best'}", "--output_format=npz"]
     for name, flags in (("json", [f"--init_checkpoint={exported}"]), ("npz", parts)):
         given = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}", *flags]
-        result = run([sys.executable, str(ROOT / "extract_features.py"), *common, *given])
+        result = run([*albert("embed"), *common, *given])
         assert result.returncode == 0, result.stderr
         assert f"Embeddings of 5 texts in {folder / name}" in result.stderr
     return folder
@@ -120,8 +119,8 @@ def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path, set_flags):
     files = [f"--input_file={tmp_path}/lines", f"--output_file={tmp_path}/out", "--layers=-1"]
     files += [f"--init_checkpoint={tmp_path}/model.ckpt-best", "--do_lower_case=false"]
     files += [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
-    set_flags([extract_features.define_flags], *files)
-    extract_features.main([])
+    set_flags([embed_flags.define_flags], *files)
+    embed.main([])
     (row,) = (tmp_path / "out").read_text().splitlines()
     tokens = [feature["token"] for feature in json.loads(row)["features"]]
     # No piece has a capital: it is not known, as the letter is that replaces it.
@@ -167,9 +166,9 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
 def test_errors(exported, files, flags, code, part, tmp_path, set_flags):
     given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
     given += [f"--output_file={tmp_path / 'out'}", *(flag.format(files=files) for flag in flags)]
-    set_flags([extract_features.define_flags], *given)
+    set_flags([embed_flags.define_flags], *given)
     with pytest.raises(UserError) as caught:
-        extract_features.main([])
+        embed.main([])
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == code
     assert list(tmp_path.iterdir()) == []

@@ -1,25 +1,23 @@
-"""convert_checkpoint.py as a command, with a model that was trained here."""
+"""`albert convert`, with a model that was trained here."""
 
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
-from tests.helpers.forking import ROOT
 from tests.helpers.models import arrays_of, same_arrays
-from tests.helpers.running import assert_fails, run
+from tests.helpers.running import albert, assert_fails, run
 from tests.helpers.squad import squad_command
 
 
 def convert(*words: object) -> subprocess.CompletedProcess:
-    return run([sys.executable, str(ROOT / "convert_checkpoint.py"), *map(str, words)])
+    return run([*albert("convert"), *map(str, words)])
 
 
 @pytest.fixture(scope="module")

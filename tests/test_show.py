@@ -1,4 +1,4 @@
-"""`show_predictions.py`, of a run's folder and of files by hand."""
+"""`albert show`, of a run's folder and of files by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import shutil
 
 import pytest
 
-from albert.cli import show_predictions
+from albert.cli import show as show_flags
+from albert.commands import show
 from albert.core.errors import FlagError, UserError
 from albert.report.page import read_page
 
@@ -19,8 +20,8 @@ def call(set_flags, capsys, monkeypatch):
 
     def call(*arguments):
         flags = [a for a in arguments if str(a).startswith("--")]
-        set_flags([show_predictions.define_flags], *flags)
-        show_predictions.main(["", *(str(a) for a in arguments if a not in flags)])
+        set_flags([show_flags.define_flags], *flags)
+        show.main(["", *(str(a) for a in arguments if a not in flags)])
         return capsys.readouterr().out
 
     return call

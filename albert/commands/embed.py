@@ -1,12 +1,4 @@
-r"""Writes embeddings of texts: the encoder's states of their tokens, or its pooled output.
-
-  python extract_features.py --input_file=texts.txt --output_file=embeddings.jsonl \
-    --init_checkpoint=MODEL --layers=-1,-2,-3,-4
-
-A text a line, or two with " ||| " between them. MODEL is what --export_dir or --output_dir of a run
-has made; or a checkpoint, with --albert_config_file and --spm_model_file, or --bert_config_file and
---vocab_file. The flags and the JSON are those of Google's extract_features.py.
-"""
+"""Writes embeddings of texts: the encoder's states of their tokens, or its pooled output."""
 
 from __future__ import annotations
 
@@ -14,13 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-
-# isort: split
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
-from albert.cli import app
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.progress import progress
@@ -28,51 +16,14 @@ from albert.inference.embedding import Embedder
 from albert.inference.embedding_files import write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, open_folder, put_together
 from albert.settings.flags import (
-    DATA,
-    FEATURES,
-    LARGEST_BATCH,
-    LONGEST_SEQUENCE,
-    MODEL,
     Settings,
-    Shapes,
-    define,
-    define_alias,
 )
-from albert.settings.run_flags import define_ignored_flags
 from albert.tokenization import FullTokenizer
-from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS
+from albert.training.encoder_task import TOKENIZER_FLAGS
 from albert.training.recorded_model import check_model, used_model
 
 _WRITERS = {"json": write_json_lines, "npz": write_npz}
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
-
-
-def define_flags() -> None:
-    """Defines where texts and model are, and what is written."""
-    data, model, features = (define(theme, Shapes.NOTHING) for theme in (DATA, MODEL, FEATURES))
-    data.path("input_file", None, 'Texts, a line each, or two with " ||| " between them.')
-    data.path("output_file", None, "Embeddings of the texts, in the same order.")
-    data.choice(
-        "output_format",
-        "json",
-        list(_WRITERS),
-        "json: a line a text, with linex_index and features. npz: NumPy arrays, much smaller.",
-    )
-    data.text("layers", "-1,-2,-3,-4", "Numbers of layers; -1 is the last. May be empty.")
-    data.switch("pooled", False, "Write the pooled output, a vector a text, too.")
-    text = "A folder that --export_dir or --output_dir has made, or a checkpoint."
-    model.path("init_checkpoint", None, text)
-    name, alias = CONFIG_FLAGS
-    model.path(name, None, "JSON of the model's sizes; not needed with such a folder.")
-    define_alias(alias, name)
-    model.path("spm_model_file", None, "SentencePiece model, likewise.")
-    model.path("vocab_file", None, "WordPiece vocabulary, likewise.")
-    model.switch("do_lower_case", True, "Lower-case the text, likewise.")
-    bounds = {"lower_bound": 5, "upper_bound": LONGEST_SEQUENCE}
-    features.integer("max_seq_length", 128, "Tokens of a text; the rest is cut off.", **bounds)
-    bounds = {"lower_bound": 1, "upper_bound": LARGEST_BATCH}
-    features.integer("batch_size", 32, "Texts that go through the model together.", **bounds)
-    define_ignored_flags()
 
 
 def main(argv: list[str]) -> None:
@@ -160,8 +111,3 @@ def _texts(path: str) -> Iterator[tuple[str, ...]]:
                 raise UserError(f"{path}: line {number} is not UTF-8") from e
             pair = _PAIR.match(text)
             yield pair.groups() if pair else (text,)
-
-
-if __name__ == "__main__":
-    define_flags()
-    app.run(main)

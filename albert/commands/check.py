@@ -1,32 +1,15 @@
-"""Checks a job before a card is booked: what is there, what is missing, how long and large.
-
-  python check_setup.py [PROGRAM] FLAGS-OF-THE-PROGRAM [--bf16] [--estimate] [--json]
-  python check_setup.py [--json]                                      the machine alone
-
-PROGRAM is one of run_*.py; without one it is run_squad_v1.py.
-Nothing is written, and nothing is trained unless --estimate asks how long the job takes: then some
-batches are. Exit code 1 if the job would fail. Under mpirun every rank checks its own host, and
-what differs from rank 0 is listed. --device_memory=32GB compares the memory of a training step with
-that of a card elsewhere.
-"""
+"""Checks a job before a card is booked: what is there, what is missing, how long and large."""
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import pathlib
 import sys
 
-from absl import flags
-
-from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from albert.bf16.rules import ConversionPlan
-from albert.cli import app
+from albert.cli.training import TaskProgram
 from albert.core.errors import FlagError
 from albert.devices import device
 from albert.distributed import collectives
-from albert.preflight.available_memory import parse_size
 from albert.preflight.checks import (
     Checked,
     describe_bf16,
@@ -41,7 +24,7 @@ from albert.preflight.checks import (
 from albert.preflight.duration import Elsewhere, describe_duration, measure
 from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
-from albert.settings.flags import DEVICE, FLAGS, LARGEST_BATCH, Settings
+from albert.settings.flags import DEVICE, FLAGS, Settings
 from albert.training.output_folder import part_settings
 from albert.training.task import Task
 
@@ -50,78 +33,10 @@ _OF_A_JOB = "the job can run", "the job would fail"
 _OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
 
 
-class SizeParser(flags.ArgumentParser):
-    """Takes the value of a flag as bytes."""
-
-    syntactic_help = "a size such as 32GB"
-
-    def parse(self, argument: str) -> int:
-        """Returns the bytes; raises a `ValueError` if that is no size."""
-        return parse_size(argument)
-
-
-def task_of_command_line() -> tuple[type[Task], bool]:
-    """Takes the program's name off the command line, and defines its flags.
-
-    Returns:
-      The program's task, and whether it was named.
-    """
-    name = "run_squad_v1.py"
-    is_named = len(sys.argv) > 1 and not sys.argv[1].startswith("-")
-    if is_named:
-        name = os.path.basename(sys.argv.pop(1)).removesuffix(".py") + ".py"
-    here = pathlib.Path(__file__).resolve().parents[1]
-    known = sorted(path.name for path in here.glob("run_*.py"))
-    if name not in known:
-        print(f"check_setup.py: error: {name} is not one of {', '.join(known)}", file=sys.stderr)
-        sys.exit(2)
-    return importlib.import_module(f"albert.{name.removesuffix('.py')}").task(), is_named
-
-
-def define_own_flags() -> None:
-    """Defines the flags of the report."""
-    flags.DEFINE_bool(
-        "bf16",
-        False,
-        "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
-        "the list in bf16_config/ where it is not set.",
-    )
-    flags.DEFINE(
-        SizeParser(),
-        "device_memory",
-        None,
-        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare a "
-        "training step with. Default: what the device here has.",
-    )
-    flags.DEFINE_bool(
-        "estimate",
-        False,
-        "Train and predict some batches of the job, 3 of each or 5 minutes, and say how long all "
-        "of it takes. What is written meanwhile is in a temporary folder, which is removed.",
-    )
-    flags.DEFINE_integer(
-        "workers",
-        None,
-        "With --estimate: how long the job takes with so many workers, by a model of the network.",
-        lower_bound=1,
-        upper_bound=LARGEST_BATCH,
-    )
-    flags.DEFINE_float(
-        "examples_per_second",
-        None,
-        "With --estimate: what one of these workers trains by itself, as a card's log says. "
-        "Default: what a worker trains here.",
-        lower_bound=1e-6,
-    )
-    flags.DEFINE_float(
-        "gbit", Link().gbit, "With --estimate: the network of --workers, Gbit/s.", lower_bound=1e-3
-    )
-    flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
-
-
-def main(task_class: type[Task], is_named: bool) -> None:
+def main(asked: tuple[TaskProgram, bool]) -> None:
     """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
-    settings, report = Settings(), Report()
+    program, is_named = asked
+    task_class, settings, report = program.load(), Settings(), Report()
     has_job = is_named or names_a_job(settings)
     on = asked_workers(settings)
     describe_environment(report, settings)
@@ -256,9 +171,3 @@ def table_line(row: Row) -> str:
     """Returns a row of the table; what would make the job fail is marked, and what warns."""
     mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
     return f"{mark:<6}{row.part:<10}{row.item:<26}{row.value}"
-
-
-if __name__ == "__main__":
-    checked_task = task_of_command_line()
-    define_own_flags()
-    app.run(lambda argv: main(*checked_task))

@@ -1,53 +1,24 @@
-r"""Shows predictions beside what is true: some on the terminal, all in a page for a browser.
-
-  python show_predictions.py FOLDER [--only=wrong] [--start_sample=0] [--num_samples=3]
-  python show_predictions.py --predictions=predictions.json --data=dev-v1.1.json
-
-FOLDER is an --output_dir; its run has written the page, predictions.html. With --data the page is
-made anew, of a SQuAD file and of the files in FOLDER, or of those that flags name: of whatever
-system, a JSON object of question id to answer.
-"""
+"""Shows predictions beside what is true: some on the terminal, all in a page for a browser."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 
-from absl import flags
-
-from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-from albert.cli import app
+from albert.cli import require_standard_output
 from albert.core.errors import FlagError, UserError
-from albert.report.page import PAGE, read_page, write_page
-from albert.report.terminal import ONLY, lines_of, style_of_output
-from albert.settings.flags import FLAGS, parse
+from albert.report import ONLY, PAGE
+from albert.report.page import read_page, write_page
+from albert.report.terminal import lines_of, style_of_output
+from albert.settings.flags import FLAGS
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, Questions
 from albert.tasks.squad.view import answers_view
 
 
-def define_flags() -> None:
-    """Defines which predictions are shown, and which files they come from."""
-    flags.DEFINE_integer("start_sample", 0, "Number of the first sample to show.", lower_bound=0)
-    flags.DEFINE_integer("num_samples", 3, "How many samples to show.", lower_bound=0)
-    flags.DEFINE_enum("only", "all", list(ONLY), "Which samples to show, and to count.")
-    flags.DEFINE_string("data", None, "SQuAD JSON with the questions, of 1.1 or 2.0.")
-    flags.DEFINE_string("predictions", None, f"Answers. Default: {PREDICTIONS} in FOLDER.")
-    flags.DEFINE_string(
-        "nbest_file", None, f"n-best lists as runs write them. Default: {NBEST}, if it is there."
-    )
-    flags.DEFINE_string(
-        "null_odds_file", None, f"Log-odds of no answer. Default: {ODDS}, if it is there."
-    )
-    flags.DEFINE_string(
-        "page", None, f"Where to write the page. Default: {PAGE} beside --predictions."
-    )
-
-
 def main(argv: list[str]) -> None:
     """Finds or writes the page, and shows some of its samples."""
-    app.require_standard_output()
+    require_standard_output()
     folders = argv[1:]
     if len(folders) > 1 or bool(folders) == bool(FLAGS.predictions):
         raise FlagError("name the folder of a run, or --predictions and --data; see --help")
@@ -118,8 +89,3 @@ def show(page: str) -> None:
             print(line)
     which = "" if FLAGS.only == "all" else f", of which {len(chosen)} are {FLAGS.only}"
     print(f"{len(view['samples'])} samples{which}. A page for a browser: {page}")
-
-
-if __name__ == "__main__":
-    define_flags()
-    app.run(main, functools.partial(parse, takes_arguments=True), needs_tensorflow=False)

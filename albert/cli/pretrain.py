@@ -1,0 +1,22 @@
+r"""Pretrains ALBERT on records of masked sentence pairs, and scores what it has learnt.
+
+  albert pretrain --albert_config_file=configs/albert_base_v2.json \
+    --input_file='pretrain.tfrecord-*' --eval_file=held_out.tfrecord --do_train --do_eval \
+    --train_batch_size=64 --num_train_steps=100000 --num_warmup_steps=3000 --output_dir=out
+
+The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+`model.ckpt-best` is what fine-tuning takes as --init_checkpoint.
+"""
+
+from __future__ import annotations
+
+from albert.cli.commands import Work
+from albert.cli.training import TaskCommand, TaskProgram
+from albert.tasks.pretraining.flags import define_pretraining_flags
+
+COMMAND = TaskCommand(
+    __doc__,
+    {"": TaskProgram(define_pretraining_flags, "albert.tasks.pretraining.task", "PretrainingTask")},
+)
+define, parse = COMMAND.define, COMMAND.parse
+WORK = Work("albert.commands.train", resumes=True)

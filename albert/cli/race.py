@@ -1,0 +1,20 @@
+r"""Fine-tunes ALBERT on RACE: which of four options answers a question about a passage.
+
+  albert race --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
+    --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+    --output_dir=out
+
+The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+"""
+
+from __future__ import annotations
+
+from albert.cli.commands import Work
+from albert.cli.training import TaskCommand, TaskProgram
+from albert.tasks.race.flags import define_race_flags
+
+COMMAND = TaskCommand(
+    __doc__, {"": TaskProgram(define_race_flags, "albert.tasks.race.task", "RaceTask")}
+)
+define, parse = COMMAND.define, COMMAND.parse
+WORK = Work("albert.commands.train", resumes=True)

@@ -1,0 +1,1 @@
+"""What the commands of `albert` do; their command lines are in `albert.cli`."""

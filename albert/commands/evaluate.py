@@ -1,0 +1,160 @@
+"""Scores answers from files as the official scripts of SQuAD 1.1 and 2.0 do, and compares them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from albert.cli import require_standard_output
+from albert.core.errors import FlagError, UserError
+from albert.core.json_input import read_json
+from albert.core.json_output import print_json
+from albert.report.terminal import printable
+from albert.settings.flags import FLAGS
+from albert.tasks.squad import PREDICTIONS
+from albert.tasks.squad.comparison import Predictions, Questions, compare, spread_of_runs
+from albert.tasks.squad.scoring import without_prediction
+
+_NAMED = 5  # how many questions are named
+
+
+def main(argv: list[str]) -> None:
+    """Scores one file, compares two, or looks over several runs."""
+    require_standard_output()
+    paths = argv[1:]
+    if not paths:
+        raise FlagError("name a file of predictions, or runs; see --help")
+    if not FLAGS.data:
+        report, text = of_runs(paths)
+    elif len(paths) > 2:
+        raise FlagError(f"--data is for one or two files of predictions, not {len(paths)}")
+    else:
+        questions = Questions(FLAGS.data)
+        if not questions.has_answers():
+            raise UserError(f"--data {FLAGS.data} has no answers to compare with")
+        files = [predictions_of(path, n, questions) for n, path in enumerate(paths)]
+        report, text = of_one(questions, *files) if len(files) == 1 else of_two(questions, *files)
+    if FLAGS.json:
+        print_json(report, indent=2)
+    else:
+        print("\n".join(text))
+
+
+def predictions_of(path: str, number: int, questions: Questions) -> Predictions:
+    """Returns what a file answers, with the odds that the flags name for it.
+
+    Raises:
+      UserError: a file is not as it should be, or they do not belong together.
+    """
+    path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
+    odds = FLAGS.null_odds_file
+    if odds and not questions.is_version_2:
+        raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
+    if FLAGS["na_prob_thresh"].present and not odds:
+        raise FlagError("--na_prob_thresh needs --null_odds_file")
+    if odds and number >= len(odds):
+        raise FlagError(f"--null_odds_file is given {len(odds)} times: one for each file is needed")
+    found = Predictions(
+        questions.read_predictions(path),
+        questions.read_odds(odds[number]) if odds else None,
+        FLAGS.na_prob_thresh,
+    )
+    found.check(questions)
+    return found
+
+
+def of_one(questions: Questions, predictions: Predictions) -> tuple[dict, list[str]]:
+    """Returns the scores of a file, for programs and for people."""
+    scores = predictions.scores(questions)
+    rows = [[name, _shown(value)] for name, value in scores.items()]
+    return {**scores, "left_out": _left_out(questions, predictions)}, _table(rows)
+
+
+def of_two(questions: Questions, first: Predictions, second: Predictions) -> tuple[dict, list[str]]:
+    """Returns the scores of two files and how they differ, likewise."""
+    scores = [predictions.scores(questions) for predictions in (first, second)]
+    raw = [predictions.raw_scores(questions) for predictions in (first, second)]
+    if not raw[0][0].keys() & raw[1][0].keys():
+        raise UserError("the two files have no question in common that both answer")
+    names = [name for name in ("exact_match", "exact", "f1") if name in scores[0]]
+    differences = {
+        name: compare(*of_score, FLAGS.seed)
+        for name, of_score in zip(names, zip(*raw, strict=True), strict=True)
+    }
+    rows = [["", "first", "second", "difference", "95% interval", "better", "worse"]]
+    for name in scores[0]:
+        row = [name, *(_shown(s.get(name)) for s in scores)]
+        if name in differences:
+            mean, low, high, better, worse = differences[name]
+            interval = f"{low:+.2f} to {high:+.2f}"
+            row += [f"{mean:+.2f}", interval, str(len(better)), str(len(worse))]
+        rows.append(row)
+    texts = {example.qas_id: example.question_text for example in questions.examples}
+    lines = _table(rows)
+    for what in ("better", "worse"):
+        ids = getattr(differences["f1"], what)
+        lines += [f"the second is {what} on:"] * bool(ids)
+        for qas_id in ids[:_NAMED]:
+            answers = (p.answers.get(qas_id) or "(none)" for p in (first, second))
+            lines.append(f"  {qas_id}: {_line(texts[qas_id])} {' -> '.join(map(_line, answers))}")
+    report = {
+        **{name: s for name, s in zip(("first", "second"), scores, strict=True)},
+        "difference": {name: found._asdict() for name, found in differences.items()},
+        "left_out": [_left_out(questions, predictions) for predictions in (first, second)],
+    }
+    return report, lines
+
+
+def of_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
+    """Returns the scores of a run, or the median and the spread of several ones', likewise."""
+    if len(paths) == 1:
+        scores = _scores_of_run(paths[0])
+        return scores, _table([[name, f"{value:.4g}"] for name, value in scores.items()])
+    spreads = spread_of_runs([_scores_of_run(path) for path in paths])
+    if not spreads:
+        raise UserError(f"the runs have no score in common: {', '.join(paths)}")
+    rows = [[f"of {len(paths)} runs", "median", "lowest", "highest", "deviation"]]
+    rows += [[name, *(f"{value:.4g}" for value in spread)] for name, spread in spreads.items()]
+    report = {"runs": list(paths)}
+    return report | {name: spread._asdict() for name, spread in spreads.items()}, _table(rows)
+
+
+def _scores_of_run(path: str) -> dict[str, float]:
+    """Returns the best checkpoint's scores.
+
+    Raises:
+      UserError: the file is not there, or no record of scores.
+    """
+    path = os.path.join(path, "eval_results.json") if os.path.isdir(path) else path
+    record = read_json(path, "the record of scores")
+    scores = record if isinstance(record, dict) else {}
+    # Steps, counts and versions are whole numbers.
+    found = {name: value for name, value in scores.items() if isinstance(value, float)}
+    if not found:
+        raise UserError(f"{path} is no record of scores; predictions need --data")
+    return found
+
+
+def _left_out(questions: Questions, predictions: Predictions) -> dict[str, Any]:
+    missing = without_prediction(questions.articles, predictions.answers)
+    return {"count": len(missing), "first": missing[:_NAMED]}
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.2f}"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the rows with columns under each other; the first is of names."""
+    columns = max(map(len, rows))
+    widths = [max(len(row[c]) for row in rows if c < len(row)) for c in range(columns)]
+    return [
+        "  ".join(cell.rjust(w) if c else cell.ljust(w) for c, (cell, w) in enumerate(pairs))
+        for row in rows
+        for pairs in [list(zip(row, widths, strict=False))]
+    ]

@@ -1,0 +1,113 @@
+"""The rooms of the package, floor by floor, and a drawing of them: `python -m tests.rooms --write`.
+
+The drawing is in docs/architecture.md, where a test compares it with the imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import functools
+import pathlib
+import re
+import sys
+
+from tests.helpers.forking import ROOT
+from tests.near import imported
+
+PAGE = ROOT / "docs/architecture.md"
+# The reference's modules that only name things.
+NAMES_ONLY = (
+    *("classifier_utils", "fine_tuning_utils", "lamb_optimizer", "race_utils", "squad_utils"),
+)
+# Rooms from the ground up: each may import those on lower floors. A room is a folder of the
+# package, the folder of a task, or a module that is in no folder.
+FLOORS = (
+    ("core",),
+    ("bf16", "distributed", "download", "settings", "tokenizers"),
+    ("checkpoints", "devices", "report", "tokenization"),
+    ("data", "model", "optimizers"),
+    ("modeling", "optimization"),
+    ("training",),
+    ("convert", "preflight", "tasks.classification"),
+    ("tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
+    ("inference", "reference_api"),
+    ("serving", *NAMES_ONLY),
+    ("cli", "demo"),
+    ("commands", "create_pretraining_data", "run_classifier", "run_pretraining", "run_race"),
+    ("__main__", "run_squad_v1", "run_squad_v2"),
+)
+FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def room_of(module: str) -> str:
+    """Returns the room of a module of the package, "" of the package itself and of `tasks`."""
+    _, *parts = module.split(".")
+    return ".".join(parts[: 2 if parts[:1] == ["tasks"] else 1])
+
+
+class Source:
+    """A file of the product, parsed."""
+
+    def __init__(self, path: pathlib.Path):
+        self.path, self.name = path, str(path.relative_to(ROOT))
+        self.module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        self.room = room_of(self.module.removesuffix(".__init__"))
+        self.text = path.read_text(encoding="utf-8")
+        self.tree = ast.parse(self.text)
+        self.nodes = list(ast.walk(self.tree))
+        self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
+        self.modules = imported(self.tree)
+        # "albert.tasks.squad.v1.SquadV1Task" is of the room that its longest prefix names.
+        rooms = {room_of(name) for name in self.modules if name.startswith("albert.")}
+        self.used_rooms = {room for room in rooms if room in FLOOR_OF} - {self.room}
+        self.tops = {name.split(".")[0] for name in self.modules}
+
+
+@functools.cache
+def sources() -> list[Source]:
+    return [Source(path) for path in sorted((ROOT / "albert").rglob("*.py"))]
+
+
+def drawing() -> str:
+    """Returns the rooms as a Mermaid flowchart; an arrow that others make up for is left out."""
+    uses = collections.defaultdict(set)
+    for source in sources():
+        uses[source.room] |= source.used_rooms
+    lines = ["flowchart TD"]
+    rooms = [room for floor in reversed(FLOORS) for room in floor if room not in _UNDRAWN]
+    lines += [f'  {_id(room)}["{room.replace(".", "/")}"]' for room in rooms]
+    for room in rooms:
+        below = set().union(*(reached(other, uses) for other in uses[room]))
+        drawn = uses[room] - below - _UNDRAWN
+        lines += [f"  {_id(room)} --> {_id(other)}" for other in sorted(drawn)]
+    return "\n".join(lines)
+
+
+# Nothing but a way into another room, or imported by nearly all.
+_UNDRAWN = {"core", "__main__", *NAMES_ONLY}
+_UNDRAWN |= {room for floor in FLOORS for room in floor if room.startswith(("run_", "create_"))}
+
+
+def reached(room: str, uses: dict[str, set[str]]) -> set[str]:
+    """Returns the rooms that a room uses through others or by itself."""
+    found = set(uses[room])
+    for other in uses[room]:
+        found |= reached(other, uses)
+    return found
+
+
+def _id(room: str) -> str:
+    return room.replace(".", "_")
+
+
+def drawn_in(text: str) -> str:
+    """Returns the drawing that a page has."""
+    return re.search(r"^```mermaid\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[1]
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text(encoding="utf-8")
+    if "--write" in sys.argv:
+        PAGE.write_text(page.replace(drawn_in(page), drawing()), encoding="utf-8")
+    print(drawing())
