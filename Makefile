@@ -27,8 +27,7 @@ BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev requirements horovod demo demo-v2 test pytest test-near test-slow test-python test-faults test-inputs test-gaudi test-multihost lint \
-	format lock bench-ask bench-features bench-scaling bench-precision bench-pretraining-data bench-train \
-	bench-memory bench-serve bench-start bench-zero bench-answers clean
+	format lock bench clean
 
 help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
@@ -39,21 +38,11 @@ help:
 	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
-	@echo "make bench-features  time features beside two other ways, FLAGS=... for other files"
-	@echo "make bench-train  time training and prediction beside transformers on real batches (30 minutes; needs torch)"
-	@echo "make bench-ask   time the first answer of ALBERT-base, and later ones by length"
-	@echo "make bench-serve  answers a second of ALBERT-base behind albert serve, beside one by one"
-	@echo "make bench-answers  what 10,000 questions of SQuAD take before and after prediction"
-	@echo "make bench-start  how soon programs begin, beside import tensorflow (6 minutes)"
-	@echo "make bench-memory  memory of ALBERT-xxlarge with gradient checkpointing and without (20 minutes, 20 GB)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
 	@echo "make test-inputs  give the programs four hundred bad inputs (half an hour); FLAGS=--group=2 for one group"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
-	@echo "make bench-scaling  time one worker beside two"
-	@echo "make bench-zero  memory and time of two workers with the optimizer shared out, and without"
-	@echo "make bench-precision  loss and scores in float32 and bfloat16, on the sample (8 minutes)"
-	@echo "make bench-pretraining-data  time pretraining data beside a plain way, FLAGS=--mb=100"
+	@echo "make bench NAME=train  time or measure something beside another way of it; without NAME lists what"
 	@echo "make lock        renew the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-* and what the demo wrote"
 
@@ -137,8 +126,14 @@ $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
 	$(PIP) -r requirements/lock-bench.txt
 	@touch $@
 
-bench-features: $(VENV)/installed-bench
-	$(RUN) -m benchmarks.features $(FLAGS)
+# What a benchmark needs besides the package.
+NEEDED-features = $(VENV)/installed-bench
+NEEDED-train = $(VENV)/installed-bench
+NEEDED-scaling = $(VENV)/installed-horovod
+NEEDED-zero = $(VENV)/installed-horovod
+
+bench: install $(NEEDED-$(NAME))
+	@$(RUN) -m benchmarks$(NAME:%=.%) $(FLAGS)
 
 GAUDI := .venv-gaudi
 
@@ -160,36 +155,6 @@ test-inputs: install-dev
 
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py
-
-bench-scaling: horovod
-	$(RUN) -m benchmarks.scaling $(FLAGS)
-
-bench-zero: horovod
-	$(RUN) -m benchmarks.zero $(FLAGS)
-
-bench-pretraining-data: install
-	$(RUN) -m benchmarks.pretraining_data $(FLAGS)
-
-bench-precision: install
-	$(RUN) -m benchmarks.precision $(FLAGS)
-
-bench-ask: install
-	$(RUN) -m benchmarks.ask $(FLAGS)
-
-bench-serve: install
-	$(RUN) -m benchmarks.serve $(FLAGS)
-
-bench-answers: install
-	$(RUN) -m benchmarks.answers $(FLAGS)
-
-bench-start: install
-	$(RUN) -m benchmarks.start $(FLAGS)
-
-bench-memory: install
-	$(RUN) -m benchmarks.memory $(FLAGS)
-
-bench-train: $(VENV)/installed-bench
-	$(RUN) -m benchmarks.train $(FLAGS)
 
 # What is locked stays as long as it fits; UPGRADE=--upgrade takes the newest that fits.
 UV = $(RUN) -m uv pip compile --quiet --no-header --generate-hashes --python-version 3.10.2 \

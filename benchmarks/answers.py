@@ -1,7 +1,7 @@
 """Times what comes before SQuAD's predictions, features and the order in which they are taken, and
 what comes after: answers, scores, and the files of the best ones.
 
-  make bench-answers     or: python -m benchmarks.answers [--questions 10000] [--data FOLDER] ...
+  make bench NAME=answers FLAGS="[--questions 10000] [--data FOLDER] ..."
 
 The questions are those of the training files, with others like them (`squad_size.py`); what the
 model would give is drawn at random, so that there are more likely answers than a trained model
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,8 +33,8 @@ from albert.tasks.squad.v2 import SquadV2Task
 from albert.tokenization import FullTokenizer
 from albert.training.prediction import Output
 from albert.training.task import DEV
-from benchmarks.features import DATA, ROOT
-from benchmarks.squad_size import write_questions
+from benchmarks.parts.harness import DATA, give, new_parser, run_again
+from benchmarks.parts.squad_size import write_questions
 
 # What is promised of 10,000 questions, in seconds.
 MOST, OF_QUESTIONS = 5.0, 10000
@@ -48,13 +47,13 @@ def main() -> int:
     flags = parse_flags()
     if flags.version:
         tf.logging.set_verbosity(tf.logging.ERROR)
-        print(json.dumps(measure(flags)))
+        give(measure(flags))
         return 0
     holds = True
     titles = ("questions", "windows", "before", "answers, scores", "files", "after, of 10,000")
     print("SQuAD" + "".join(f"{title:>18}" for title in titles))
     for version in _SIZES:
-        questions, windows, *seconds = measured(version)
+        questions, windows, *seconds = run_again("answers", f"--version={version}")
         of_many = sum(seconds[1:]) * OF_QUESTIONS / questions
         times = "".join(f"{value:>16.2f} s" for value in (*seconds, of_many))
         print(f"{version:<5}{questions:>18}{windows:>18}{times}")
@@ -63,7 +62,7 @@ def main() -> int:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--data", default=os.path.join(DATA, "squad"), help="of train-v*.json")
     parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
     parser.add_argument("--config", default="configs/albert_base_v2.json")
@@ -71,13 +70,6 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--version", choices=_SIZES, help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-def measured(version: str) -> list[float]:
-    """Returns what a process of its own has measured, see `measure`."""
-    command = [sys.executable, "-m", "benchmarks.answers", f"--version={version}", *sys.argv[1:]]
-    result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
-    return json.loads(result.stdout.splitlines()[-1])
 
 
 def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:

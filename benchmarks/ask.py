@@ -1,6 +1,6 @@
 """Times answers of ALBERT-base with random weights: the first one, and later ones by length.
 
-  make bench-ask        or: python -m benchmarks.ask [--rounds 9] [--lengths 32,128,384] ...
+  make bench NAME=ask FLAGS="[--rounds 9] [--lengths 32,128,384] ..."
 
 The first answer is that of a new process, with all imports and the model's loading, next to the
 time that `import tensorflow` took in the same process. A later one is next to the time that it
@@ -37,6 +37,7 @@ from albert.modeling import EncoderConfig, read_config
 from albert.tasks.squad.head import make_v1_head
 from albert.training import assets
 from albert.training.encoder_task import Head, ModelOptions, make_model_fn
+from benchmarks.parts.harness import new_parser
 
 # What is promised, as multiples.
 MOST_FIRST, MOST_LATER = 3.0, 1.3
@@ -93,7 +94,7 @@ def main() -> int:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--lengths", default="32,64,128,256,384", help="tokens, with commas")
     parser.add_argument("--rounds", type=int, default=9, help="answers of each length")

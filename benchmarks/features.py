@@ -1,6 +1,6 @@
 """Times SQuAD features, from the JSON to the closed record file, next to two other ways.
 
-  make bench-features        or: python -m benchmarks.features --input_file ... --spm_model_file ...
+  make bench NAME=features FLAGS="--input_file ... --spm_model_file ..."
 
 The others are a longest common subsequence in plain Python (`lcs.py`), on some examples, and
 `transformers`' fast ALBERT tokenizer through `datasets.map` in one process. Every way has a
@@ -15,20 +15,16 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 
-from benchmarks.squad_size import write_questions
+from benchmarks.parts.harness import DATA, SHARED, give, new_parser, run_again
+from benchmarks.parts.squad_size import write_questions
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SHARED = os.path.join(ROOT, os.pardir, "shared")
-DATA = os.path.join(SHARED, "data")
 MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH = 384, 128, 64
 
 
@@ -36,7 +32,7 @@ def main() -> None:
     """Runs every way in a process of its own and prints the table, or is such a process."""
     flags = parse_flags()
     if flags.way:
-        print(json.dumps(WAYS[flags.way][0](flags)))
+        give(WAYS[flags.way][0](flags))
         return
     for path in (flags.input_file, flags.spm_model_file, flags.vocab_file):
         if not os.path.exists(path):
@@ -47,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         large = os.path.join(folder, "large.json")
         write_questions(flags.input_file, large, flags.questions)
-        turns = [{way: measured(way, large) for way in WAYS} for _ in range(flags.turns)]
+        turns = [{way: measured_way(way, large) for way in WAYS} for _ in range(flags.turns)]
     results = {way: min((turn[way] for turn in turns), key=lambda r: r["ms"]) for way in WAYS}
     ours = results["one process"]["ms"]
     print(f"{'':<22}{'ms an example':>15}{'times ours':>12}{'examples':>10}{'peak memory':>14}")
@@ -58,19 +54,14 @@ def main() -> None:
         )
 
 
-def measured(way: str, large: str) -> dict:
+def measured_way(way: str, large: str) -> dict:
     """Returns what a process of its own has measured of a way; `large` is the file of its size."""
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **WAYS[way][1]}
-    command = [sys.executable, "-m", "benchmarks.features", f"--way={way}", *sys.argv[1:]]
-    command.append(f"--large_file={large}")
-    process = subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True
-    )
-    return json.loads(process.stdout.splitlines()[-1])
+    flags = f"--way={way}", f"--large_file={large}"
+    return run_again("features", *flags, environment=WAYS[way][1])
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--input_file", default=os.path.join(DATA, "squad", "train-v1.1.json"))
     parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
     parser.add_argument(
@@ -131,7 +122,7 @@ def lcs(flags: argparse.Namespace) -> dict:
     from albert.tasks.squad.examples import read_squad_examples
     from albert.tasks.squad.feature_files import FeatureOptions
     from albert.tokenization import FullTokenizer
-    from benchmarks.lcs import convert
+    from benchmarks.parts.lcs import convert
 
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)
     examples = read_squad_examples(flags.input_file, is_training=True)

@@ -1,6 +1,6 @@
 """Measures the resident memory of a SQuAD training with and without --gradient_checkpointing.
 
-  make bench-memory      or: python -m benchmarks.memory [--batch_size 4] [--seq_length 384] ...
+  make bench NAME=memory FLAGS="[--batch_size 4] [--seq_length 384] ..."
 
 Each training is a process of its own with random weights, on the CPU, that runs one step of two
 accumulated batches; later steps take no more. Beside its peak is the estimate of `albert check`.
@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
@@ -34,25 +31,25 @@ from albert.preflight.step_memory import estimate_memory, format_bytes, on_the_c
 from albert.tasks.squad.head import make_v1_head
 from albert.training.encoder_task import ModelOptions, make_model_fn
 from albert.training.hooks import peak_memory_gb
-from benchmarks.step import make_batch, training_step
+from benchmarks.parts.harness import ROOT, give, new_parser, run_again
+from benchmarks.parts.step import make_batch, training_step
 
 _SIZES = ("base", "large", "xlarge", "xxlarge")
 _CARDS = (16, 32)  # GB
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def main() -> None:
     """Starts the trainings and prints the table, or is one of them."""
     flags = parse_flags()
     if flags.checkpointing is not None:
-        print(json.dumps(train(flags)))
+        give(train(flags))
         return
     if flags.table:
         print_table(flags)
         return
     print(f"{'gradient checkpointing':<24}{'peak':>10}{'estimate':>10}{'ratio':>8}{'seconds':>9}")
     for checkpointing in (True, False):
-        found = run_training(checkpointing)
+        found = run_again("memory", f"--checkpointing={int(checkpointing)}")
         peak, estimate = found["peak"], found["estimate"]
         row = f"{'with' if checkpointing else 'without':<24}"
         row += f"{format_bytes(peak) if peak else 'not run':>10}{format_bytes(estimate):>10}"
@@ -60,7 +57,7 @@ def main() -> None:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_xxlarge_v2.json")
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--seq_length", type=int, default=384)
@@ -101,15 +98,6 @@ def largest_batch(memory: int, needed: Callable[[int], int]) -> int:
     return size
 
 
-def run_training(checkpointing: bool) -> dict:
-    """Returns what `train` returns in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.memory", f"--checkpointing={int(checkpointing)}"]
-    result = subprocess.run(
-        [*command, *sys.argv[1:]], cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True
-    )
-    return json.loads(result.stdout.splitlines()[-1])
-
-
 def train(flags: argparse.Namespace) -> dict:
     """Runs a step; returns bytes estimated, bytes at the peak, and seconds of the second batch.
 
@@ -136,7 +124,7 @@ def make_step(
     flags: argparse.Namespace, checkpointing: bool, batch_size: int
 ) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
     """Returns a batch's part of a training step in the current graph, and what to feed."""
-    config = modeling.AlbertConfig.from_json_file(os.path.join(_ROOT, flags.config))
+    config = modeling.AlbertConfig.from_json_file(os.path.join(ROOT, flags.config))
     config.num_hidden_layers = flags.layers or config.num_hidden_layers
     optimizer = OptimizerOptions(
         5e-5, 100, 10, optimizer=flags.optimizer, gradient_accumulation_steps=flags.accumulation

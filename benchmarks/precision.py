@@ -3,7 +3,7 @@
 Prints tables, of an ALBERT and of a BERT of the same size, and draws the curves of the first in
 `benchmarks/precision.svg`.
 
-  make bench-precision   or: python -m benchmarks.precision [--configs bf16_config/albert.json ...]
+  make bench NAME=precision FLAGS="[--configs bf16_config/albert.json ...]"
 
 The runs are `run_squad_v1.py` with the flags of `make demo`, the same seed and data, with the
 configurations in TF_BF16_CONVERSION. The BERT's vocabulary is of the sample's most frequent words,
@@ -29,9 +29,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
-from albert.demo.demo import CONFIG, ROOT, RUN_FLAGS, TRAIN_STEPS, VOCAB_SIZE
+from albert.demo.demo import CONFIG, RUN_FLAGS, TRAIN_STEPS, VOCAB_SIZE
 from albert.demo.generate import DEV_FILE, TRAIN_FILE
 from albert.tokenization import BasicTokenizer
+from benchmarks.parts.harness import ROOT, new_parser
 
 FLOAT32 = "float32"
 # Of the demo's configuration, whose embeddings are as wide as its layers, which share nothing.
@@ -77,7 +78,7 @@ def report(model: str, folders: Mapping[str, str]) -> tuple[dict, dict]:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--configs", nargs="+", default=SHIPPED, help="for the ALBERT")
     parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
     parser.add_argument("--figure", default=FIGURE)

@@ -1,6 +1,6 @@
 """Times pretraining data, from generated text to closed record files, next to the plain way.
 
-  make bench-pretraining-data        or: python -m benchmarks.pretraining_data --mb 100
+  make bench NAME=pretraining_data FLAGS="--mb 100"
 
 The plain way (`plain_pretraining_data.py`) gets the first part of the same text. Every way runs in
 a process of its own; start-up is not counted. Its peak memory is that of the process and of the
@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import random
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 
-from benchmarks.plain_pretraining_data import (
+from albert.core import locations
+from benchmarks.parts.harness import give, new_parser, output_of, run_again
+from benchmarks.parts.plain_pretraining_data import (
     MASKED_LM_PROB,
     MAX_PREDICTIONS,
     MAX_SEQ_LENGTH,
@@ -29,7 +28,6 @@ from benchmarks.plain_pretraining_data import (
     convert,
 )
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VOCAB_SIZE = 8000
 CORES = len(os.sched_getaffinity(0))
 
@@ -38,7 +36,7 @@ def main() -> None:
     """Generates text, runs every way in a process of its own and prints the table."""
     flags = parse_flags()
     if flags.way:
-        print(json.dumps(WAYS[flags.way](flags)))
+        give(WAYS[flags.way](flags))
         return
     with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
         for name, mb in (("text", flags.mb), ("sample", flags.plain_mb)):
@@ -47,33 +45,20 @@ def main() -> None:
         sample = os.path.join(folder, "sample.txt")
         names = {"input_file": sample, "model_prefix": prefix, "vocab_size": VOCAB_SIZE}
         options = [f"--{name}={value}" for name, value in names.items()]
-        run("-m", "albert", "sentencepiece", *options)
-        results = {}
-        for way in WAYS:
-            arguments = [f"--way={way}", f"--folder={folder}", *sys.argv[1:]]
-            output = run("-m", "benchmarks.pretraining_data", *arguments)
-            results[way] = json.loads(output.splitlines()[-1])
+        output_of(locations.command("sentencepiece", *options))
+        place = f"--folder={folder}"
+        results = {way: run_again("pretraining_data", f"--way={way}", place) for way in WAYS}
     print_table(results)
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--mb", type=float, default=20, help="size of the text")
     parser.add_argument("--plain_mb", type=float, default=1, help="and for the plain way")
     parser.add_argument("--dupe_factor", type=int, default=10)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help="where the files go, which are removed")
     return parser.parse_args()
-
-
-def run(*arguments: str) -> str:
-    """Runs a program of the project and returns what it prints."""
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
-    command = [sys.executable, *arguments]
-    process = subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, check=True, text=True
-    )
-    return process.stdout
 
 
 def write_text(path: str, mb: float) -> None:

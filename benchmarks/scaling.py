@@ -1,6 +1,6 @@
 """Times a training step of one worker on one core next to two workers on two, one core each.
 
-  make bench-scaling     or: python -m benchmarks.scaling [--batch_size 8] [--seq_length 128] ...
+  make bench NAME=scaling FLAGS="[--batch_size 8] [--seq_length 128] ..."
 
 Every worker trains on a batch of the same size (weak scaling), so that the ideal is a step that
 takes as long with two workers as with one. Two more jobs have two workers that are not bound to
@@ -13,11 +13,8 @@ figures give for more workers (`albert/preflight/scaling.py`).
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,10 +24,9 @@ import numpy as np
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from albert.devices import threads
 from albert.preflight.scaling import Link, scale, sent_in_a_step
+from benchmarks.parts.harness import give, mpirun, new_parser, run_again
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_MARK = "measured: "
-_BOUND = ("--bind-to", "core", "--map-by", "socket:PE=1")
+_BOUND = ()
 _UNBOUND = ("--bind-to", "none", "--oversubscribe")
 
 
@@ -66,15 +62,15 @@ def main() -> None:
         return
     runs = {name: [] for name in JOBS}
     for _ in range(flags.rounds):
-        for name, measured in runs.items():
-            measured.append(run_job(JOBS[name]))
-    best = {name: min(measured) for name, measured in runs.items()}
+        for name, of_job in runs.items():
+            of_job.append(run_job(JOBS[name]))
+    best = {name: min(of_job) for name, of_job in runs.items()}
     print_measured(best, flags.batch_size)
     print_model(next(iter(best.values())), flags)
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--batch_size", type=int, default=8, help="examples of each worker")
     parser.add_argument("--seq_length", type=int, default=128)
@@ -90,20 +86,9 @@ def parse_flags() -> argparse.Namespace:
 
 def run_job(job: Job) -> Measured:
     """Returns what rank 0 of a job has measured."""
-    mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
-    command = [mpirun, "--allow-run-as-root", *job.placing, "-np", str(job.size), sys.executable]
-    command += ["-m", "benchmarks.scaling", "--worker", *sys.argv[1:]]
     all_cores = dict.fromkeys(threads.VARIABLES, str(os.cpu_count())) if job.crowded else {}
-    result = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **all_cores},
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
-    line = next(line for line in result.stdout.splitlines() if line.startswith(_MARK))
-    return Measured(*json.loads(line[len(_MARK) :]))
+    launcher = mpirun(job.size, *job.placing)
+    return Measured(*run_again("scaling", "--worker", launcher=launcher, environment=all_cores))
 
 
 def work(flags: argparse.Namespace) -> None:
@@ -116,7 +101,7 @@ def work(flags: argparse.Namespace) -> None:
     from albert.optimization import OptimizerOptions
     from albert.tasks.squad.head import make_v1_head
     from albert.training.encoder_task import ModelOptions, make_model_fn
-    from benchmarks.step import make_batch, training_step
+    from benchmarks.parts.step import make_batch, training_step
 
     collectives.start(use_horovod=True)
     threads.limit()
@@ -141,8 +126,7 @@ def work(flags: argparse.Namespace) -> None:
             feed = dict(zip(gradients, values, strict=True))
             seconds = median_seconds(lambda: session.run(means, feed), 20)
     if collectives.is_chief():
-        measured = Measured(step_seconds, seconds, sum(value.nbytes for value in values))
-        print(_MARK + json.dumps(measured), flush=True)
+        give(Measured(step_seconds, seconds, sum(value.nbytes for value in values)))
 
 
 def parameter_shapes(config) -> list[list[int]]:

@@ -1,6 +1,6 @@
 """Times ALBERT-base with random weights behind `albert serve`, beside the model called one by one.
 
-  make bench-serve      or: python -m benchmarks.serve [--seconds 5] [--lengths 32,128,384] ...
+  make bench NAME=serve FLAGS="[--seconds 5] [--lengths 32,128,384] ..."
 
 The server is a process of its own; each client asks, waits for the answer, and asks again. One by
 one means in this process, without HTTP. The ways take turns. Printed are requests a second, of how
@@ -31,6 +31,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import locations
 from albert.inference import load_model
 from benchmarks.ask import QUESTION, text_of, write_model
+from benchmarks.parts.harness import new_parser
 
 # Clients with which the server is to be at least as fast as one by one.
 ENOUGH = 8
@@ -70,7 +71,7 @@ COLUMNS = ("p50, ms", "p99, ms", "bound, ms")
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--lengths", default="32,64,128,256,384", help="tokens, with commas")
     parser.add_argument("--clients", default="1,8,32", help="clients at a time, with commas")

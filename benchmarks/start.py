@@ -1,6 +1,6 @@
 """Times how soon programs begin, in multiples of `import tensorflow`, with ALBERT-base.
 
-  make bench-start      or: python -m benchmarks.start [--rounds 3] [--config FILE] [--steps 3]
+  make bench NAME=start FLAGS="[--rounds 3] [--config FILE] [--steps 3]"
 
 Each is a process of its own, from the command to its end, but for a training, which counts to the
 end of its first step: it starts from a random checkpoint, with its features there. In a round they
@@ -26,8 +26,8 @@ from albert.checkpoints.checkpoint_files import BEST
 from albert.inference.folders import ModelFolder, open_folder
 from albert.training import assets
 from benchmarks.ask import MOST_FIRST, QUESTION, first_answer, text_of, write_model
+from benchmarks.parts.harness import ROOT, new_parser
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "run_squad_v1.py")
 # What is promised, as multiples of `import tensorflow`; a first step may take a share of a later
 # one besides.
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3, help="steps of a training")

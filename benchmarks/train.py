@@ -1,6 +1,6 @@
 """Times training and prediction on real batches next to PyTorch `transformers`, in one run.
 
-  make bench-train        or: python -m benchmarks.train [--rows training/float32,MRPC] ...
+  make bench NAME=train FLAGS="[--rows training/float32,MRPC] ..."
 
 Every row of the table has the same batches, in their own order, for three programs, each in a
 process of its own on all cores: this project; `transformers` padded to the longest feature there
@@ -31,6 +31,7 @@ import numpy as np
 
 from albert.devices import processor
 from benchmarks.features import DATA, DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH, ROOT
+from benchmarks.parts.harness import new_parser
 
 PROGRAMS = ("this project", "padded", "dynamic")
 MRPC_LENGTH = 128
@@ -99,7 +100,7 @@ def main() -> int:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--rows", help=f"of {', '.join(ROWS)}, with commas; all")
     parser.add_argument("--batches", type=int, default=2, help="of a turn")
     parser.add_argument("--turns", type=int, default=5, help="of a program, the first not measured")
@@ -176,7 +177,7 @@ def source(data: str, flags: argparse.Namespace, folder: str):
 
 def program_command(name: str, **arguments: object) -> list[str]:
     given = {"program": name, **arguments}
-    module = [sys.executable, "-m", "benchmarks.train_programs"]
+    module = [sys.executable, "-m", "benchmarks.parts.train_programs"]
     return [*module, *(f"--{flag}={value}" for flag, value in given.items())]
 
 

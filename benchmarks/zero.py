@@ -1,6 +1,6 @@
 """Measures a training step of two workers with the optimizer shared out, and without.
 
-  make bench-zero      or: python -m benchmarks.zero [--rounds 7] [--batch_size 2] ...
+  make bench NAME=zero FLAGS="[--rounds 7] [--batch_size 2] ..."
 
 Of every model and way a job of two workers, a core each, trains two steps: that gives the bytes of
 the optimizer's state that a worker has, and the peak of its resident memory. Another job times the
@@ -16,24 +16,20 @@ docs/workers.md.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from albert.preflight.scaling import Link, scale, sent_in_a_step
+from benchmarks.parts.harness import ROOT, give, mpirun, new_parser, run_again
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _MODELS = ("albert_xlarge_v2", "bert_base_uncased")
 _TABLE = ("albert_xxlarge_v2", "bert_large_uncased")
 _WAYS = ("none", "state", "gradients")
 # Ways and batches a step.
 _COLUMNS = (("none", 1), ("state", 1), ("none", 4), ("state", 4), ("gradients", 4))
-_MARK = "measured: "
 
 
 def main() -> None:
@@ -49,7 +45,7 @@ def main() -> None:
 
 
 def parse_flags() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--model", action="append", help="of configs/, or a path; may be repeated")
     parser.add_argument("--batch_size", type=int, default=2, help="examples of each worker")
     parser.add_argument("--seq_length", type=int, default=64)
@@ -80,13 +76,8 @@ def compare(model: str, flags: argparse.Namespace) -> None:
 
 def run_job(model: str, ways: str, steps: int) -> dict:
     """Returns what rank 0 of a job of two workers has measured, see `work`."""
-    mpirun = os.path.join(os.path.dirname(sys.executable), "mpirun")
-    command = [mpirun, "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
-    command += ["-np", "2", sys.executable, "-m", "benchmarks.zero", *sys.argv[1:]]
-    command += [f"--model={model}", f"--ways={ways}", f"--rounds={steps}"]
-    result = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True)
-    line = next(line for line in result.stdout.splitlines() if line.startswith(_MARK))
-    return json.loads(line[len(_MARK) :])
+    flags = f"--model={model}", f"--ways={ways}", f"--rounds={steps}"
+    return run_again("zero", *flags, launcher=mpirun(2))
 
 
 def work(flags: argparse.Namespace) -> None:
@@ -111,8 +102,7 @@ def work(flags: argparse.Namespace) -> None:
             seconds[way].append(time.perf_counter() - start)
     if collectives.is_chief():
         state = sum(state for _, state in ways.values())
-        found = {"seconds": seconds, "state": state, "peak": int(peak_memory_gb() * 1e9)}
-        print(_MARK + json.dumps(found), flush=True)
+        give({"seconds": seconds, "state": state, "peak": int(peak_memory_gb() * 1e9)})
 
 
 def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], int]:
@@ -123,7 +113,7 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
     from albert.optimization import OptimizerOptions
     from albert.tasks.squad.head import make_v1_head
     from albert.training.encoder_task import ModelOptions, make_model_fn
-    from benchmarks.step import make_batch, training_step
+    from benchmarks.parts.step import make_batch, training_step
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     config = modeling.read_config(path_of(flags.model[-1]))
@@ -153,7 +143,7 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
 
 def path_of(model: str) -> str:
     """Returns the path of a model's configuration."""
-    return model if model.endswith(".json") else os.path.join(_ROOT, "configs", f"{model}.json")
+    return model if model.endswith(".json") else os.path.join(ROOT, "configs", f"{model}.json")
 
 
 def print_table() -> None:

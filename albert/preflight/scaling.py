@@ -1,4 +1,4 @@
-"""What one worker's step and the network give for more workers; `make bench-scaling` has it too.
+"""What one worker's step and the network give for more workers; `benchmarks.scaling` has it too.
 
 Nothing is overlapped, and every worker's batch has the same size. A ring all-reduce of N workers
 sends 2 (N - 1) / N times the gradients' bytes through every link, in 2 (N - 1) turns

@@ -8,7 +8,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from albert.tasks.squad.examples import check_all_answerable
-from benchmarks import memory, precision, squad_size, zero
+from benchmarks import memory, precision, zero
+from benchmarks.parts import squad_size
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = {

@@ -16,7 +16,7 @@ from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.shards import ShardMaker, plan_shards
-from benchmarks import plain_pretraining_data as plain
+from benchmarks.parts import plain_pretraining_data as plain
 
 DUPE_FACTOR = 4
 

@@ -1,7 +1,7 @@
 """Pretraining records the plain way: the whole text in memory, a token at a time.
 
 It does what the reference's `create_pretraining_data.py` does, in one pass over the text for each
-duplicate: the method that `make bench-pretraining-data` compares with.
+duplicate: the method that `make bench NAME=pretraining_data` compares with.
 """
 
 from __future__ import annotations

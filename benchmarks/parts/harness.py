@@ -1,0 +1,62 @@
+"""What benchmarks have in common: each way is measured in processes of its own, by the same module.
+
+The module starts itself again with a flag that says which way, and that process gives what it has
+measured as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SHARED = os.path.join(ROOT, os.pardir, "shared")
+DATA = os.path.join(SHARED, "data")
+_MARK = "measured: "
+
+
+def new_parser(text: str) -> argparse.ArgumentParser:
+    """Returns a parser whose help begins with the first line of a docstring."""
+    return argparse.ArgumentParser(description=text.split("\n")[0])
+
+
+def give(found: Any) -> None:
+    """Prints what a process has measured, for the one that has started it."""
+    print(_MARK + json.dumps(found), flush=True)
+
+
+def run_again(
+    module: str,
+    *flags: str,
+    launcher: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Any:
+    """Runs a benchmark again with the flags of this one and more, and returns what it gives.
+
+    Args:
+      module: the benchmark, of `benchmarks`.
+      flags: more flags; later ones win.
+      launcher: what starts the process, such as `mpirun` with its options.
+      environment: variables besides those of this process.
+    """
+    command = [*launcher, sys.executable, "-m", f"benchmarks.{module}", *sys.argv[1:], *flags]
+    return json.loads(output_of(command, environment).split(_MARK, 1)[1].splitlines()[0])
+
+
+def output_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """Returns what a command prints on its standard output; it must end well."""
+    env = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **(environment or {})}
+    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, check=True, text=True)
+    return done.stdout
+
+
+def mpirun(workers: int, *placing: str) -> list[str]:
+    """Returns the launcher of so many workers, each on a core of its own unless it says where."""
+    path = os.path.join(os.path.dirname(sys.executable), "mpirun")
+    where = placing or ("--bind-to", "core", "--map-by", "socket:PE=1")
+    return [path, "--allow-run-as-root", *where, "-np", str(workers)]
