@@ -20,8 +20,7 @@ from albert.reference_api.squad_predictions import (
     write_predictions_v2,
 )
 from albert.tasks.squad.examples import SquadExample, read_squad_examples
-from albert.tasks.squad.predictions import RawResult
-from albert.tasks.squad.predictions_v2 import RawResultV2
+from albert.tasks.squad.predictions import RawResult, RawResultV2
 from albert.tasks.squad.scoring import (
     apply_no_ans_threshold,
     compute_exact,

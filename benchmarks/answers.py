@@ -27,9 +27,7 @@ from albert.data.batches import Data
 from albert.settings.flags import FLAGS, Settings
 from albert.settings.run_flags import define_flags
 from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
-from albert.tasks.squad.task import SquadTask
-from albert.tasks.squad.v1 import SquadV1Task
-from albert.tasks.squad.v2 import SquadV2Task
+from albert.tasks.squad.task import SquadTask, SquadV1Task, SquadV2Task
 from albert.tokenization import FullTokenizer
 from albert.training.prediction import Output
 from albert.training.task import DEV

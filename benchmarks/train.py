@@ -30,8 +30,8 @@ from typing import NamedTuple
 import numpy as np
 
 from albert.devices import processor
-from benchmarks.features import DATA, DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH, ROOT
-from benchmarks.parts.harness import new_parser
+from benchmarks.features import DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH
+from benchmarks.parts.harness import DATA, ROOT, new_parser
 
 PROGRAMS = ("this project", "padded", "dynamic")
 MRPC_LENGTH = 128
@@ -157,7 +157,7 @@ def features(
 
 def source(data: str, flags: argparse.Namespace, folder: str):
     """Returns the features of a data set, as the programs make them."""
-    from albert.tasks.glue.feature_files import GlueFeatures
+    from albert.tasks.glue.features import GlueFeatures
     from albert.tasks.glue.tasks import PROCESSORS
     from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
     from albert.tokenization import FullTokenizer

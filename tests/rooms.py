@@ -58,7 +58,7 @@ class Source:
         self.nodes = list(ast.walk(self.tree))
         self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
         self.modules = imported(self.tree)
-        # "albert.tasks.squad.v1.SquadV1Task" is of the room that its longest prefix names.
+        # "albert.tasks.squad.task.SquadV1Task" is of the room that its longest prefix names.
         rooms = {room_of(name) for name in self.modules if name.startswith("albert.")}
         self.used_rooms = {room for room in rooms if room in FLOOR_OF} - {self.room}
         self.tops = {name.split(".")[0] for name in self.modules}

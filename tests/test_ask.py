@@ -22,7 +22,7 @@ from albert.commands import ask
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.report.terminal import printable
-from albert.tasks.squad.head_v2 import V2Options, make_v2_head
+from albert.tasks.squad.head import V2Options, make_v2_head
 from tests.helpers.forking import LONGEST
 from tests.helpers.running import albert, run
 from tests.helpers.serving import load_once, model_of

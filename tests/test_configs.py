@@ -14,8 +14,7 @@ from albert.settings.flags import Settings
 from albert.settings.run_flags import define_flags
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
-from albert.tasks.squad.v1 import SquadV1Task
-from albert.tasks.squad.v2 import SquadV2Task
+from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run

@@ -22,7 +22,7 @@ from albert.optimization import OptimizerOptions
 from albert.reference_api import common, glue_models
 from albert.tasks.glue.features import Feature
 from albert.tasks.glue.features import serialize as serialize_pair
-from albert.tasks.squad.head_v2 import outside_answers
+from albert.tasks.squad.head import outside_answers
 from albert.training.encoder_task import ModelOptions
 from tests.helpers.files import write_records
 from tests.helpers.sessions import quick_session

@@ -12,8 +12,7 @@ from albert.inference import load_model
 from albert.settings.flags import Settings
 from albert.settings.run_flags import define_flags
 from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
-from albert.tasks.squad.v1 import SquadV1Task
-from albert.tasks.squad.v2 import SquadV2Task
+from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training.recorded_model import check_weights
 from tests.helpers.running import succeed
 from tests.helpers.squad import squad_command, train_tokenizer

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.core.locations import resource
 
 VARIABLE = "TF_BF16_CONVERSION"

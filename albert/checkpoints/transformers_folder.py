@@ -24,7 +24,7 @@ from albert.checkpoints.finite import check_finite
 from albert.checkpoints.model_sizes import check_sizes
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 # Where the step of a training stands among the metadata of `WEIGHTS`.

@@ -19,8 +19,8 @@ from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
 COMMAND = TaskCommand(
     __doc__,
     {
-        "1.1": TaskProgram(define_v1_flags, "albert.tasks.squad.v1", "SquadV1Task"),
-        "2.0": TaskProgram(define_v2_flags, "albert.tasks.squad.v2", "SquadV2Task"),
+        "1.1": TaskProgram(define_v1_flags, "albert.tasks.squad.task", "SquadV1Task"),
+        "2.0": TaskProgram(define_v2_flags, "albert.tasks.squad.task", "SquadV2Task"),
     },
 )
 define, parse = COMMAND.define, COMMAND.parse

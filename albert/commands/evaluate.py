@@ -8,8 +8,7 @@ from typing import Any
 
 from albert.cli import require_standard_output
 from albert.core.errors import FlagError, UserError
-from albert.core.json_input import read_json
-from albert.core.json_output import print_json
+from albert.core.json_text import print_json, read_json
 from albert.report.terminal import printable
 from albert.settings.flags import FLAGS
 from albert.tasks.squad import PREDICTIONS

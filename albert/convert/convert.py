@@ -21,7 +21,7 @@ from albert.convert.model_card import model_card
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, temporary_folder, write_json
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.model.config import read_config
 from albert.training import assets
 from albert.training.description import read_description

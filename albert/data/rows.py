@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import check_regular
-from albert.core.json_input import parse_json
+from albert.core.json_text import parse_json
 
 
 class Place(NamedTuple):

@@ -10,10 +10,10 @@ from albert.data.sequences import TokenSequence
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
-from albert.tasks.glue.head import make_head
+from albert.tasks.glue.task import make_head
 from albert.tasks.race.examples import InputExample, filled_in
 from albert.tasks.race.features import make_sequences
-from albert.tasks.race.head import make_race_head
+from albert.tasks.race.task import make_race_head
 from albert.training.prediction import Output
 
 

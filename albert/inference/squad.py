@@ -10,20 +10,21 @@ from albert.data.sequences import TokenSequence, make_sequence
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.feature_files import columns_of, prediction_features
 from albert.tasks.squad.features import Window, WindowMaker
-from albert.tasks.squad.head import make_v1_head
-from albert.tasks.squad.head_v2 import V2Options, make_v2_head
+from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     Answer,
     best_answers,
     by_example,
+    no_answer_odds,
     raw_results,
+    raw_results_v2,
     softmax,
     spans_in,
     spans_v1,
+    spans_v2,
 )
-from albert.tasks.squad.predictions_v2 import no_answer_odds, raw_results_v2, spans_v2
-from albert.tasks.squad.token_places import columns_of, prediction_features
 
 # As in the program where no scores have told a better one.
 _DEFAULT_THRESHOLD = 0.0

@@ -11,7 +11,7 @@ from typing import Any
 from albert.checkpoints.model_sizes import LARGEST, check_sizes
 from albert.checkpoints.transformers_names import config_from_theirs, is_theirs
 from albert.core.errors import UserError
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.model.layers import get_activation
 
 # The keys that tell which model a configuration is of: ALBERT's has at least one that BERT's has

@@ -10,8 +10,13 @@ import tensorflow.compat.v1 as tf
 from albert.optimization import OptimizerOptions
 from albert.reference_api.common import input_fn_of, model_fn_of, refuse
 from albert.reference_api.encoders import create_albert
-from albert.tasks.squad.head import answer_scores, make_v1_head
-from albert.tasks.squad.head_v2 import V2Options, answer_outputs, make_v2_head
+from albert.tasks.squad.head import (
+    V2Options,
+    answer_outputs,
+    answer_scores,
+    make_v1_head,
+    make_v2_head,
+)
 from albert.tasks.squad.records import feature_spec
 
 

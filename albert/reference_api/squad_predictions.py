@@ -10,16 +10,20 @@ import tensorflow.compat.v1 as tf
 from albert.core.files import write_json
 from albert.reference_api.squad_features import InputFeatures
 from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.feature_files import PredictionFeature
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
+    NO_ANSWER_V2,
     FindSpans,
     RawResult,
+    RawResultV2,
     Spans,
     by_example,
     nbest_of,
+    no_answer_odds,
     spans_v1,
+    spans_v2,
 )
-from albert.tasks.squad.predictions_v2 import NO_ANSWER_V2, RawResultV2, no_answer_odds, spans_v2
 from albert.tasks.squad.scoring import (
     apply_no_ans_threshold,
     find_all_best_thresh,
@@ -27,7 +31,6 @@ from albert.tasks.squad.scoring import (
     make_eval_dict,
     make_qid_to_has_ans,
 )
-from albert.tasks.squad.token_places import PredictionFeature
 
 
 def accumulate_predictions_v1(

@@ -21,7 +21,7 @@ from albert.checkpoints.checkpoint_files import (
 )
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, sha256_of, write_json
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.training.curves import Curves
 
 _VERSION = 1

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import write_json
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.core.version import VERSION
 from albert.training.output_files import (
     OF_EVERY_RUN,

@@ -95,7 +95,7 @@ def config_of(flags: argparse.Namespace):
 
 def head_of(flags: argparse.Namespace):
     """Returns the head for the data, without dropout."""
-    from albert.tasks.glue.head import make_head
+    from albert.tasks.glue.task import make_head
     from albert.tasks.squad.head import make_v1_head
 
     return make_head(2, 0.0) if flags.data == "mrpc" else make_v1_head(mask_padding_in_loss=True)

@@ -157,8 +157,8 @@ def test_the_image():
 @pytest.mark.parametrize(
     ("device", "call"),
     [
-        ("cpu", "make install horovod DEVICE=cpu"),
-        ("gpu", "make install horovod DEVICE=gpu"),
+        ("cpu", "make requirements horovod DEVICE=cpu"),
+        ("gpu", "make requirements horovod DEVICE=gpu"),
         ("gaudi", "habanas-python -m pip install -r requirements-gaudi.txt"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from albert.cli import serve
+from albert.commands.serve import TOKEN
 from albert.serving.server import hosts_of, listen
 from albert.serving.services import service_of
 from tests.helpers.forking import ROOT
@@ -43,7 +44,7 @@ def test_the_command_is_one():
     args = serve.parse(["albert serve", model, *CONTAINER["args"]])
     (port,), (variable,) = CONTAINER["ports"], CONTAINER["env"]
     assert args.port == port["containerPort"] and args.host == "0.0.0.0"
-    assert variable["name"] == serve.TOKEN
+    assert variable["name"] == TOKEN
     (mount,), (volume,) = CONTAINER["volumeMounts"], POD["volumes"]
     assert mount["name"] == volume["name"] and args.model.startswith(mount["mountPath"] + "/")
     # The hook, a body and an answer.

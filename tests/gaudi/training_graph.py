@@ -21,7 +21,7 @@ from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, habana, ops
 from albert.devices.device import Device
 from albert.optimization import OptimizerOptions
-from albert.tasks.glue.head import make_head
+from albert.tasks.glue.task import make_head
 from albert.tasks.squad.head import make_v1_head
 from albert.tasks.squad.records import ANSWER_KEYS
 from albert.training import encoder_task

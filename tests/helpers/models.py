@@ -12,8 +12,7 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.tasks.classification.head import pooled_scores
 from albert.tasks.pretraining import head as pretraining_head
-from albert.tasks.squad.head import answer_scores
-from albert.tasks.squad.head_v2 import V2Options, answer_outputs
+from albert.tasks.squad.head import V2Options, answer_outputs, answer_scores
 from tests.helpers.checkpoints import weights
 
 SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}

@@ -1,4 +1,4 @@
-"""A classification as a task: what all of them have in common."""
+"""A classification as a task: what all of them have in common, and test predictions as files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from albert.settings.flags import Settings
 from albert.tasks.classification.examples import Processor
 from albert.tasks.classification.features import LabelledFeatures, feature_spec
 from albert.tasks.classification.metrics import compute_metrics
-from albert.tasks.classification.predictions import write_predictions
 from albert.tasks.classification.view import labels_view
 from albert.training.assets import Assets
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask, steps_of_epochs
@@ -155,3 +154,38 @@ class ClassificationTask(TextTask):
                 f"{self.settings.data_dir} {len(data.source)} examples; remove the former"
             )
         return real
+
+
+def write_predictions(
+    results_file: str,
+    submission_file: str,
+    ids: Sequence[str],
+    outputs: Sequence[dict[str, np.ndarray]],
+    labels: Sequence[str | None],
+    limits: tuple[float, float] | None = None,
+) -> None:
+    """Writes what the model gives for the examples of a test set.
+
+    Args:
+      results_file: the probability of every label, a line an example; in regression the number.
+      submission_file: id and predicted label, below a header, as GLUE takes them.
+      ids: of the examples of the test set.
+      outputs: "probabilities" [C] and "predictions" of every example.
+      labels: in the order of their ids; only None for regression.
+      limits: what lies outside of them in regression is moved to them in the submission.
+    """
+    with open(results_file, "w", encoding="utf-8") as file:
+        file.writelines("\t".join(map(str, output["probabilities"])) + "\n" for output in outputs)
+    with open(submission_file, "w", encoding="utf-8") as file:
+        file.write("index\tprediction\n")
+        for name, output in zip(ids, outputs, strict=True):
+            file.write(f"{name}\t{_answer(output['predictions'], labels, limits)}\n")
+
+
+def _answer(
+    prediction: np.ndarray, labels: Sequence[str | None], limits: tuple[float, float] | None
+) -> str:
+    if list(labels) != [None]:
+        return labels[int(prediction)]
+    low, high = limits or (prediction, prediction)
+    return str(min(max(prediction, low), high))

@@ -1,4 +1,4 @@
-"""Examples to features: token ids with their segments, and the label."""
+"""Examples to features, token ids with their segments and the label, and to feature files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, make_sequence
 from albert.tasks.classification import features
-from albert.tasks.glue.examples import InputExample
+from albert.tasks.classification.features import LabelledFeatures
+from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tokenization import FullTokenizer
 
 # Around and between the two texts of a pair, and around a single text.
@@ -142,3 +143,33 @@ def serialize(feature: Feature, max_seq_length: int) -> bytes:
     """Returns the record of a feature, see `albert.tasks.classification.features.serialize`."""
     sequence, label_id, is_real_example = feature
     return features.serialize([sequence], label_id, max_seq_length, is_real_example)
+
+
+class GlueFeatures(LabelledFeatures):
+    """The features of a part of a data set."""
+
+    way_out = "give another --cached_dir"
+
+    def __init__(
+        self,
+        processor: DataProcessor,
+        tokenizer: FullTokenizer,
+        max_seq_length: int,
+        part: str,
+        input_file: str,
+        feature_file: str,
+        workers: int = 1,
+    ):
+        """Describes the features of `part`, "train", "dev" or "test", with their length."""
+        maker = FeatureMaker(tokenizer, processor.get_labels(), max_seq_length)
+        super().__init__(
+            part,
+            processor,
+            [input_file],
+            feature_file,
+            tokenizer,
+            [max_seq_length],
+            maker.records,
+            {"task": type(processor).__name__},
+            workers,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -13,12 +14,13 @@ from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.settings.flags import Settings
+from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
+from albert.tasks.classification.head import Classified, classified, pooled_scores
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.examples import DataProcessor
-from albert.tasks.glue.feature_files import GlueFeatures
+from albert.tasks.glue.features import GlueFeatures
 from albert.tasks.glue.flags import CUSTOM, TASKS
-from albert.tasks.glue.head import make_head
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.assets import Assets
 from albert.training.encoder_task import Head
@@ -151,3 +153,35 @@ def _folder_of_model(settings: Settings) -> str:
 
 def _listed(labels: Sequence[str | None]) -> str:
     return "numbers" if labels == [None] else f"the labels {', '.join(labels)}"
+
+
+def classify(
+    pooled: tf.Tensor,
+    labels: tf.Tensor | None,
+    dropout: float,
+    num_labels: int,
+) -> Classified:
+    """Builds the head.
+
+    Args:
+      pooled: float32 [B, H], the encoder's pooled output.
+      labels: int32 [B], or float32 [B] in regression; None for no losses.
+      dropout: the probability that the head does not see a unit; 0 outside training.
+      num_labels: C; 1 for regression, in which the loss is the squared difference.
+    """
+    scores = pooled_scores(pooled, num_labels, dropout)
+    if num_labels > 1:
+        return classified(scores, labels)
+    numbers = tf.squeeze(scores, [-1])
+    losses = None if labels is None else tf.square(numbers - labels)
+    return Classified(losses, scores, numbers, numbers)
+
+
+def make_head(num_labels: int, dropout: float, threshold: float | None = None) -> Head:
+    """Returns the head of a classification or, with one label, regression.
+
+    Args:
+      num_labels: see `classify`.
+      dropout, threshold: see `albert.tasks.classification.head.make_head`.
+    """
+    return head.make_head(functools.partial(classify, num_labels=num_labels), dropout, threshold)

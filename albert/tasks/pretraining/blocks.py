@@ -9,12 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.tasks.pretraining.documents import Documents, Encoder, join_documents
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
-from albert.tasks.pretraining.pairs import Pair, PairMaker, PairOptions
+from albert.tasks.pretraining.pairs import Pair, PairMaker, PairOptions, make_sequences
 from albert.tasks.pretraining.records import PairRecordMaker
-from albert.tasks.pretraining.sequences import make_sequences
-from albert.tasks.pretraining.text import Block
+from albert.tasks.pretraining.text import Block, Documents, Encoder, join_documents
 
 # Rows that are worked on at a time: arrays of them fit into the processor's cache.
 _ROWS = 256

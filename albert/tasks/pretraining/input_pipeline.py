@@ -16,8 +16,8 @@ from albert.data.records import as_it_is, fault
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.distributed import collectives
 from albert.tasks.pretraining.masking import Masker
+from albert.tasks.pretraining.pairs import Layout
 from albert.tasks.pretraining.records import feature_spec
-from albert.tasks.pretraining.sequences import Layout
 from albert.tasks.pretraining.text import matching_files
 
 # Before a run a file's first 100 records are looked at, and every 100th of the others.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.tasks.pretraining.sequences import Layout
+from albert.tasks.pretraining.pairs import Layout
 
 
 class MaskingOptions(NamedTuple):

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from albert.data import tf_example
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.tasks.pretraining.masking import Masked
-from albert.tasks.pretraining.sequences import SequenceBatch
+from albert.tasks.pretraining.pairs import SequenceBatch
 
 
 class PairRecordMaker:

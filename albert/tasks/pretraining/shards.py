@@ -24,8 +24,7 @@ from albert.core.progress import progress_bar
 from albert.data.cached_file import CachedFile
 from albert.data.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
-from albert.tasks.pretraining.documents import Encoder
-from albert.tasks.pretraining.text import Block, plan_blocks
+from albert.tasks.pretraining.text import Block, Encoder, plan_blocks
 
 # Records take a little more room than their text, `dupe_factor` times. This much text over that
 # bounds what a worker sends; more than the least, so that documents of a block meet others.

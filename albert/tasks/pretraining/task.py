@@ -17,7 +17,7 @@ from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig
 from albert.optimization import OptimizerOptions
 from albert.settings.flags import Settings
-from albert.tasks.pretraining.head import make_head
+from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
 from albert.tasks.pretraining.input_pipeline import (
     RecordOptions,
     check_files,
@@ -26,7 +26,6 @@ from albert.tasks.pretraining.input_pipeline import (
 )
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.records import feature_spec
-from albert.tasks.pretraining.scoring import KEY_SCORE, scores_of
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, Head, check_vocabulary
 from albert.training.evaluation import Scored
 from albert.training.prediction import Output

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert.core.errors import UserError
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.tasks.squad.examples import load_squad, read_examples
 from albert.tasks.squad.scoring import (
     apply_no_ans_threshold,

@@ -9,7 +9,7 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes
-from albert.core.json_input import read_json
+from albert.core.json_text import read_json
 from albert.core.log import LOG
 
 _NAMED = 3  # how many left-out questions a log line names

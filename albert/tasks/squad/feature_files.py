@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
@@ -15,15 +16,6 @@ from albert.data.records import RecordFile, count_foreign_records
 from albert.tasks.squad.examples import LeftOut, SquadExample, load_squad, read_examples
 from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
 from albert.tasks.squad.records import WindowRecordMaker, feature_spec, with_unique_id
-from albert.tasks.squad.token_places import (
-    PredictionFeature,
-    TokenColumns,
-    columns_of,
-    join_columns,
-    prediction_features,
-    read_columns,
-    write_columns,
-)
 from albert.tokenization import FullTokenizer
 
 # To be raised when the same input gives other training features; in prediction nothing has changed.
@@ -194,3 +186,71 @@ class SquadV2Features(SquadFeatures):
                 "%s has no unanswerable question: the model does not learn to abstain",
                 self.input_file,
             )
+
+
+TokenColumns = dict[str, np.ndarray]
+
+
+class PredictionFeature(NamedTuple):
+    """What prediction needs to know of a feature besides the model's inputs.
+
+    Attributes:
+      unique_id, example_index: numbers of the feature, from 1000000000, and of the question.
+      doc_offset: position of the window's first token in the feature.
+      starts, ends: int32, first and last character of each token of the window.
+      max_context: bool, whether the window gives the token its maximum context.
+    """
+
+    unique_id: int
+    example_index: int
+    doc_offset: int
+    starts: np.ndarray
+    ends: np.ndarray
+    max_context: np.ndarray
+
+
+def columns_of(windows: Sequence[Window]) -> TokenColumns:
+    """Returns columns with a row a window, and others, end to end, with a row a token."""
+    numbers = {
+        "example_index": [w.example_index for w in windows],
+        "doc_offset": [w.doc_offset for w in windows],
+        "num_tokens": [len(w.max_context) for w in windows],
+    }
+    empty = np.zeros(0, np.int32)
+    return {
+        **{key: np.array(values, np.int32) for key, values in numbers.items()},
+        "starts": np.concatenate([empty, *(w.paragraph.starts[w.begin : w.end] for w in windows)]),
+        "ends": np.concatenate([empty, *(w.paragraph.ends[w.begin : w.end] for w in windows)]),
+        "max_context": np.concatenate([empty.astype(bool), *(w.max_context for w in windows)]),
+    }
+
+
+def join_columns(parts: Sequence[TokenColumns]) -> TokenColumns:
+    """Joins the columns of one or more parts, one after the other."""
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def write_columns(path: str, columns: TokenColumns) -> None:
+    """Writes the left file."""
+    with open(path, "wb") as file:
+        np.savez(file, **columns)
+
+
+def read_columns(path: str) -> TokenColumns:
+    """Reads the left file."""
+    with np.load(path, allow_pickle=False) as columns:
+        return dict(columns)
+
+
+def prediction_features(columns: TokenColumns) -> Iterator[PredictionFeature]:
+    """Yields the rows of the columns, a feature each, in order."""
+    end = 0
+    rows = zip(columns["example_index"], columns["doc_offset"], columns["num_tokens"], strict=True)
+    for number, (example_index, doc_offset, num_tokens) in enumerate(rows):
+        start, end = end, end + num_tokens
+        yield PredictionFeature(
+            FIRST_UNIQUE_ID + number,
+            int(example_index),
+            int(doc_offset),
+            *(columns[key][start:end] for key in ("starts", "ends", "max_context")),
+        )

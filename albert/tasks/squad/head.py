@@ -1,8 +1,15 @@
-"""The SQuAD 1.1 head: a start and an end score for every token."""
+"""The heads of SQuAD: one for 1.1, and one for 2.0.
+
+The first gives a start and an end score for every token. The second gives likely starts, ends
+conditioned on each of them, and answerability; as in the reference, which has it from XLNet
+(https://arxiv.org/abs/1906.08237). Letters in shape comments: B batch, S sequence length, H hidden
+size, K starts, M ends a start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -74,3 +81,167 @@ def _cross_entropy(logits: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=positions, logits=logits)
     )
+
+
+# A position where no answer can be is out of reach of any other's score; finite in bfloat16 too.
+_OUTSIDE_SCORE = -1e30
+
+
+class V2Options(NamedTuple):
+    """How the head is built.
+
+    Attributes:
+      start_n_top, end_n_top: K and M, how many starts, and ends for each, prediction considers.
+      dropout: the probability that the answerability layer does not see a unit in training.
+      initializer_range: standard deviation of the kernels' initializer.
+    """
+
+    start_n_top: int = 5
+    end_n_top: int = 5
+    dropout: float = 0.1
+    initializer_range: float = 0.02
+
+
+def make_v2_head(options: V2Options) -> Head:
+    """Returns the head of SQuAD 2.0, see `answer_outputs`.
+
+    The loss is half the sum of the mean cross-entropies of start, end and answerability.
+    """
+
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        states, p_mask = encode(features).get_sequence_output(), outside_answers(features)
+        if is_training:
+            starts = features["start_positions"]
+            outputs = answer_outputs(states, p_mask, options, starts)
+            return HeadOutput(_loss(outputs, features), {})
+        outputs = answer_outputs(states, p_mask, options)
+        given = {key: features[key] for key in ("unique_ids",) if key in features}
+        return HeadOutput(None, {**outputs, **given})
+
+    return head
+
+
+def outside_answers(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Returns 1 where no answer can be, [B, S]: question, [SEP], padding; [CLS] stands for none.
+
+    That is `p_mask` where the features have it.
+    """
+    if "p_mask" in features:
+        return features["p_mask"]
+    segments = features["segment_ids"]
+    # The last token of segment 1 is [SEP].
+    in_text = segments[:, 1:] * tf.pad(segments[:, 2:], [[0, 0], [0, 1]])
+    return tf.concat([tf.zeros_like(segments[:, :1]), 1 - in_text], axis=1)
+
+
+def answer_outputs(
+    states: tf.Tensor,
+    p_mask: tf.Tensor,
+    options: V2Options,
+    start_positions: tf.Tensor | None = None,
+) -> dict[str, tf.Tensor]:
+    """Builds the head on the encoder's states.
+
+    Args:
+      states: float32 [B, S, H].
+      p_mask: [B, S], 1 where no answer can be.
+      options: the sizes.
+      start_positions: int32 [B], the true starts, in training.
+
+    Returns:
+      `cls_logits` [B], the log-odds that there is no answer. In training `start_log_probs` and
+      `end_log_probs` [B, S], the ends' conditioned on the true start. Else the likeliest starts
+      `start_top_log_probs` and `start_top_index` [B, K], and for each of them the likeliest ends
+      `end_top_log_probs` and `end_top_index` [B, K * M]. K and M are at most S.
+    """
+    start_logits = _start_logits(states, p_mask, options)
+    start_log_probs = tf.nn.log_softmax(start_logits)
+    is_training = start_positions is not None
+    no_answer = {"cls_logits": _no_answer_logits(states, start_logits, options, is_training)}
+    if is_training:
+        end_logits = _end_logits(states, p_mask, start_positions[:, tf.newaxis], options)
+        end_log_probs = tf.nn.log_softmax(end_logits[:, 0])
+        return {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs, **no_answer}
+    length = tf.shape(p_mask)[1]
+    start_scores, starts = tf.nn.top_k(start_log_probs, tf.minimum(options.start_n_top, length))
+    end_log_probs = tf.nn.log_softmax(_end_logits(states, p_mask, starts, options))
+    end_scores, ends = tf.nn.top_k(end_log_probs, tf.minimum(options.end_n_top, length))
+    pairs = [tf.shape(starts)[0], tf.size(ends[0])]
+    return {
+        "start_top_log_probs": start_scores,
+        "start_top_index": starts,
+        "end_top_log_probs": tf.reshape(end_scores, pairs),
+        "end_top_index": tf.reshape(ends, pairs),
+        **no_answer,
+    }
+
+
+def _start_logits(states: tf.Tensor, p_mask: tf.Tensor, options: V2Options) -> tf.Tensor:
+    """Returns the scores of starts [B, S]."""
+    with tf.variable_scope("start_logits"):
+        logits = modeling.dense(modeling.reshape_to_matrix(states), 1, options.initializer_range)
+    return _inside(tf.reshape(logits, tf.shape(p_mask)), p_mask)
+
+
+def _end_logits(
+    states: tf.Tensor, p_mask: tf.Tensor, starts: tf.Tensor, options: V2Options
+) -> tf.Tensor:
+    """Returns the scores of ends for each of the starts [B, K]: [B, K, S]."""
+    size = states.shape[-1]
+    with tf.variable_scope("end_logits"):
+        with tf.variable_scope("dense_0"):
+            kernel = tf.get_variable(
+                "kernel",
+                [2 * size, size],
+                initializer=modeling.create_initializer(options.initializer_range),
+            )
+            bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
+        # A layer on the state of an end beside that of a start; the share of either is computed
+        # once, not for every pair.
+        of_ends = modeling.einsum_via_matmul(states, kernel[:size], 1)
+        chosen = tf.gather(states, starts, batch_dims=1)
+        of_starts = modeling.einsum_via_matmul(chosen, kernel[size:], 1) + bias
+        hidden = tf.tanh(of_ends[:, tf.newaxis] + of_starts[:, :, tf.newaxis])
+        hidden = modeling.layer_norm(hidden, "LayerNorm")
+        logits = modeling.dense(
+            modeling.reshape_to_matrix(hidden), 1, options.initializer_range, name="dense_1"
+        )
+    logits = tf.reshape(logits, tf.shape(hidden)[:3])
+    return _inside(logits, p_mask[:, tf.newaxis])
+
+
+def _no_answer_logits(
+    states: tf.Tensor, start_logits: tf.Tensor, options: V2Options, is_training: bool
+) -> tf.Tensor:
+    """Returns the log-odds [B] that there is no answer, from [CLS] and the expected start."""
+    expected = tf.matmul(tf.nn.softmax(start_logits)[:, tf.newaxis], states)[:, 0]
+    with tf.variable_scope("answer_class"):
+        both = tf.concat([expected, states[:, 0]], axis=-1)
+        hidden = modeling.dense(both, states.shape[-1], options.initializer_range, name="dense_0")
+        hidden = tf.tanh(hidden)
+        if is_training:
+            hidden = modeling.dropout(hidden, options.dropout, place="answer_class")
+        with tf.variable_scope("dense_1"):
+            kernel = tf.get_variable(
+                "kernel",
+                [states.shape[-1], 1],
+                initializer=modeling.create_initializer(options.initializer_range),
+            )
+        return tf.matmul(hidden, kernel)[:, 0]
+
+
+def _inside(logits: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
+    """Returns the scores, with positions where no answer can be out of reach."""
+    outside = tf.cast(p_mask, tf.float32)
+    return logits * (1.0 - outside) + outside * _OUTSIDE_SCORE
+
+
+def _loss(outputs: Mapping[str, tf.Tensor], features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    of_places = [
+        -tf.gather(outputs[f"{name}_log_probs"], features[f"{name}_positions"], batch_dims=1)
+        for name in ("start", "end")
+    ]
+    of_answerability = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.cast(features["is_impossible"], tf.float32), logits=outputs["cls_logits"]
+    )
+    return 0.5 * tf.add_n([tf.reduce_mean(loss) for loss in (*of_places, of_answerability)])

@@ -14,8 +14,7 @@ import tensorflow.compat.v1 as tf
 from albert import classifier_utils, tokenization
 from albert.classifier_utils import ColaProcessor, InputExample, MrpcProcessor
 from albert.core.errors import UserError
-from albert.tasks.glue.feature_files import GlueFeatures
-from albert.tasks.glue.features import FeatureMaker
+from albert.tasks.glue.features import FeatureMaker, GlueFeatures
 from tests.helpers.files import write_records
 
 CLS, SEP = 2, 3

@@ -8,11 +8,11 @@ import pytest
 
 from albert import tokenization
 from albert.tasks.pretraining.blocks import DataOptions
-from albert.tasks.pretraining.documents import Encoder
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
 from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from albert.tasks.pretraining.text import Encoder
 from tests.helpers.pretraining import write_topics
 
 

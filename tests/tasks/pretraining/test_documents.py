@@ -10,8 +10,7 @@ import sentencepiece as spm
 
 from albert import tokenization
 from albert.core.errors import UserError
-from albert.tasks.pretraining.documents import Encoder, join_documents
-from albert.tasks.pretraining.text import plan_blocks
+from albert.tasks.pretraining.text import Encoder, join_documents, plan_blocks
 
 LINES = ["Axono ayono, in 1995, and 5,", "Ümlaut “quotes” — and ½, €5, 漢字 12,"]
 LINES += ["", "  \t ", "\u3000", "   A   second   document. ", ""]

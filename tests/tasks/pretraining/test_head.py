@@ -11,8 +11,7 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.data.records import reading_records
 from albert.optimization import OptimizerOptions
-from albert.tasks.pretraining.head import make_head
-from albert.tasks.pretraining.scoring import scores_of
+from albert.tasks.pretraining.head import make_head, scores_of
 from albert.training.encoder_task import ModelOptions, make_model_fn
 from tests.helpers.encoders import load_random_values, transformers_model
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.tasks.pretraining.masking import Masker, MaskingOptions, Words, choose_ngrams
-from albert.tasks.pretraining.sequences import Layout
+from albert.tasks.pretraining.pairs import Layout
 
 MASK, VOCAB_SIZE = 4, 1000
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.tasks.pretraining.documents import Documents
 from albert.tasks.pretraining.pairs import PairMaker, PairOptions
+from albert.tasks.pretraining.text import Documents
 
 
 def documents_of(*lengths: list[int]) -> Documents:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.tasks.pretraining.documents import Documents
 from albert.tasks.pretraining.masking import Masked
-from albert.tasks.pretraining.pairs import Pair
+from albert.tasks.pretraining.pairs import Layout, Pair, SequenceBatch, make_sequences
 from albert.tasks.pretraining.records import PairRecordMaker
-from albert.tasks.pretraining.sequences import Layout, SequenceBatch, make_sequences
+from albert.tasks.pretraining.text import Documents
 
 SEQ_LENGTH = 20
 

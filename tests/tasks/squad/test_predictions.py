@@ -14,6 +14,7 @@ from albert import squad_utils, tokenization
 from albert.core.errors import UserError
 from albert.reference_api.squad_predictions import _nbest_predictions
 from albert.squad_utils import RawResult, RawResultV2, SquadExample
+from albert.tasks.squad.feature_files import PredictionFeature
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NbestLists,
@@ -22,7 +23,6 @@ from albert.tasks.squad.predictions import (
     spans_of_best,
     spans_v1,
 )
-from albert.tasks.squad.token_places import PredictionFeature
 
 LETTERS = "ab cd ef  gh ij"
 

@@ -20,12 +20,10 @@ from albert.report.page import read_page
 from albert.settings.flags import Settings
 from albert.settings.run_flags import define_flags
 from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.feature_files import Questions
+from albert.tasks.squad.feature_files import PredictionFeature, Questions
 from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
 from albert.tasks.squad.scoring import evaluate_v2
-from albert.tasks.squad.token_places import PredictionFeature
-from albert.tasks.squad.v1 import SquadV1Task
-from albert.tasks.squad.v2 import SquadV2Task
+from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training import encoder_task
 from albert.training import run as run_module
 from albert.training.encoder_task import ModelOptions
