@@ -33,11 +33,12 @@ help:
 	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
 	@echo "make demo-v2     the same with questions that have no answer, in the form of SQuAD 2.0"
 	@echo "make test        install, then check the style and run all tests (8 minutes)"
-	@echo "make test-near FILE=squad/scoring.py  the tests of one file, and of what uses it directly"
+	@echo "make test-near FILE=albert/tasks/squad/scoring.py  the tests of one file, and of what uses it directly"
 	@echo "make test-slow   the tests that it leaves out: tiny runs of the benchmarks"
 	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
+	@echo "make test-wheel-3.12  the same for the package that pip installs, outside of the clone (4 minutes)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
 	@echo "make test-inputs  give the programs four hundred bad inputs (half an hour); FLAGS=--group=2 for one group"
@@ -109,7 +110,7 @@ pytest:
 test-slow: install-dev horovod
 	$(PYTEST) -m slow $(FLAGS)
 
-# Of a file of the product, or of a test module: `make test-near FILE=squad/scoring.py`.
+# Of a file of the product, or of a test module: `make test-near FILE=albert/tasks/squad/scoring.py`.
 test-near: install-dev
 	@$(RUN) -m tests.near $(FILE) $(FLAGS)
 
@@ -121,6 +122,10 @@ test-python: install-dev horovod
 	@$(VERSIONS)
 	$(RUN) -m tests.readme.small_demo --output_dir=demo_output/$(VENV)
 	$(PYTEST) -m each_python
+
+# Installs what pip would, for people who have no clone, and tries it: `make test-wheel-3.13`.
+test-wheel-3.%: install-dev
+	tests/readme/installed.sh "$(call find-python,$*,$*)"
 
 $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
 	$(PIP) -r requirements/lock-bench.txt

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the wheel with pip into an empty environment of one Python, then the source
-# distribution; outside the clone, trains the demo and asks its model. tests/readme/installed.sh PYTHON
+# distribution; outside the clone, trains the demo and asks its model. `make test-wheel-3.13`
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=$1
