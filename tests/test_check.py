@@ -155,7 +155,7 @@ def test_faults_of_flags_and_files_are_listed_together(squad_dir, tmp_path):
     (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
     flags = [f"--albert_config_file={tmp_path}/config.json", f"--train_file={tmp_path}/train.json"]
     flags += ["--length_buckets=32", "--doc_stride=60", f"--spm_model_file={tmp_path}/train.json"]
-    parts = ["run_squad_v2", "num_attention_heads 3", "--length_buckets must end"]
+    parts = ["albert squad 2.0", "num_attention_heads 3", "--length_buckets must end"]
     parts += ["train.json is no", "--doc_stride 60"]
     found = faults_of(run(command(squad_dir, tmp_path / "out", *flags)))
     assert all(part in line for part, line in zip(parts, found, strict=True)), found

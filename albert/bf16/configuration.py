@@ -24,7 +24,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.core.json_text import read_json
-from albert.core.locations import resource
+from albert.core.locations import found, resource
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
@@ -169,7 +169,7 @@ def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
         return None
     if word == "basic":
         return from_dict(_BASIC, "basic")
-    path = shipped if word in ("1", "true", "full") else value
+    path = shipped if word in ("1", "true", "full") else found(value)
     try:
         return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
     except RecursionError as e:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import argparse
 
-from albert.cli.arguments import Parser
 from albert.cli.commands import Work
+from albert.core.arguments import Parser
 
 WORK = Work("albert.commands.ask")
 

@@ -7,7 +7,7 @@ COMMAND is squad, squad 2.0, classify, race or pretrain, or a program such as ru
 Nothing is written, and nothing is trained unless --estimate asks how long the job takes: then some
 batches are. Exit code 1 if the job would fail. Under mpirun every rank checks its own host, and
 what differs from rank 0 is listed. --device_memory=32GB compares the memory of a training step with
-that of a card elsewhere.
+that of a card elsewhere. `albert race --help` explains the flags of the command race.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import os
 from absl import flags
 
 from albert.cli import command_line
-from albert.cli.commands import Work, module_of
+from albert.cli.commands import Work, module_of, nearest
 from albert.cli.training import TaskProgram
 from albert.core.errors import FlagError
-from albert.preflight.scaling import Link
+from albert.preflight import GBIT
 from albert.settings.flags import LARGEST_BATCH
 
 WORK = Work("albert.commands.check")
-_TASKS = ("squad", "classify", "race", "pretrain")
+WORDS = ("squad", "classify", "race", "pretrain")
 _PROGRAMS = {
     "run_squad_v1.py": ("squad", "1.1"),
     "run_squad_v2.py": ("squad", "2.0"),
@@ -84,7 +84,7 @@ def define_flags() -> None:
         lower_bound=1e-6,
     )
     flags.DEFINE_float(
-        "gbit", Link().gbit, "With --estimate: the network of --workers, Gbit/s.", lower_bound=1e-3
+        "gbit", GBIT, "With --estimate: the network of --workers, Gbit/s.", lower_bound=1e-3
     )
     flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
 
@@ -113,11 +113,16 @@ def find_task(word: str, version: str = "") -> TaskProgram:
       FlagError: there is none.
     """
     name = os.path.basename(word)
-    name, version = _PROGRAMS.get(name.removesuffix(".py") + ".py", (name, version))
+    of_program = _PROGRAMS.get(name.removesuffix(".py") + ".py")
+    if of_program and version not in ("", of_program[1]):
+        raise FlagError(f"{name} is not of version {version}; leave that out")
+    name, version = of_program or (name, version)
     # Of the others the help need not know anything.
-    is_task = name in _TASKS
+    is_task = name in WORDS
     versions = importlib.import_module(module_of(name)).COMMAND.versions if is_task else {}
     if not is_task or version not in ("", *versions):
-        known = ", ".join((*_TASKS, *_PROGRAMS))
-        raise FlagError(f"{word} {version}".rstrip() + f" cannot be checked; {known} can")
+        known = ", ".join((*WORDS, *_PROGRAMS))
+        wrong = f"{word} {version}".rstrip()
+        advice = nearest(word, WORDS)
+        raise FlagError(f"{wrong} cannot be checked, {known} can{advice} --help")
     return versions.get(version) or next(iter(versions.values()))

@@ -14,8 +14,7 @@ from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.glue.flags import define_glue_flags
 
-COMMAND = TaskCommand(
-    __doc__, {"": TaskProgram(define_glue_flags, "albert.tasks.glue.task", "GlueTask")}
-)
+_TASK = TaskProgram(__doc__, define_glue_flags, "albert.tasks.glue.task", "GlueTask")
+COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
 WORK = Work("albert.commands.train", resumes=True)

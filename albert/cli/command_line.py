@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from albert.core.errors import FlagError
-from albert.core.locations import resource
+from albert.core.errors import NO_UTF8, FlagError, is_utf8
+from albert.core.locations import found
 from albert.core.version import VERSION
-from albert.settings.flags import FLAGS, NO_UTF8, THEMES, TOO_LARGE, WITHOUT_USE, is_utf8
+from albert.settings.flags import FLAGS, THEMES, TOO_LARGE, WITHOUT_USE
 
 _HELP = frozenset(("--help", "-help", "-h", "--helpshort", "-helpshort"))
 _FULL_HELP = frozenset(("--helpfull", "-helpfull"))
@@ -44,7 +44,9 @@ def parse(argv: list[str], text: str, takes_arguments: bool = False) -> list[str
         print(os.path.basename(argv[0]), VERSION)
         sys.exit(0)
     # Its flags, such as --pdb_post_mortem, and --verbosity of the log.
-    from absl import app  # noqa: F401
+    from absl import app
+
+    app.define_help_flags()
 
     FLAGS.set_gnu_getopt(takes_arguments)
     try:
@@ -70,14 +72,12 @@ def parse(argv: list[str], text: str, takes_arguments: bool = False) -> list[str
 
 
 def _of_the_package(word: str) -> str:
-    """Returns a word of the command line; a file of the package that is not in this folder whole.
+    """Returns a word of the command line, in which a file of the package has its whole path.
 
     So --flagfile=configs/squad_v1.1.flags works without a clone too.
     """
     name, mark, path = word.rpartition("=")
-    if path.startswith(("configs/", "bf16_config/")) and not os.path.exists(path):
-        path = resource(path) if os.path.exists(resource(path)) else path
-    return name + mark + path
+    return name + mark + found(path)
 
 
 def require_parsed() -> None:
@@ -91,13 +91,14 @@ def show_help(text: str, full: bool) -> None:
     lines = [with_program(text).rstrip(), ""]
     by_theme = _flags_by_theme(with_ignored=full)
     if not full:
-        own = {module: found for module, found in by_theme.items() if module not in THEMES}
-        basic = {theme: [f for f in found if is_basic(f)] for theme, found in by_theme.items()}
-        by_theme = own or {t: found for t, found in basic.items() if found} or by_theme
-        lines.append("The flags that count; --helpfull explains all:")
-    for theme, found in by_theme.items():
+        own = {theme: of_theme for theme, of_theme in by_theme.items() if theme not in THEMES}
+        basic = {theme: [*filter(is_basic, of_theme)] for theme, of_theme in by_theme.items()}
+        by_theme = own or {t: of_theme for t, of_theme in basic.items() if of_theme} or by_theme
+        if not own:
+            lines.append("The flags that count; --helpfull explains all:")
+    for theme, of_theme in by_theme.items():
         lines.append(f"{theme}:" if theme in THEMES else "flags:")
-        for flag in sorted(found, key=lambda flag: flag.name):
+        for flag in sorted(of_theme, key=lambda flag: flag.name):
             lines += _explained(flag) if full else _in_short(flag)
         lines += [""] * full
     lines.append("  --version, --flagfile=FILE")
@@ -114,8 +115,8 @@ def with_program(text: str) -> str:
 
 def known_flags() -> Iterator[flags.Flag]:
     """Yields the command's flags, without those of libraries, and those without use here."""
-    for found in _flags_by_theme(with_ignored=False).values():
-        yield from found
+    for of_theme in _flags_by_theme(with_ignored=False).values():
+        yield from of_theme
 
 
 def is_basic(flag: flags.Flag) -> bool:
@@ -136,7 +137,8 @@ def _in_short(flag: flags.Flag) -> list[str]:
     """Returns the first sentence of a flag's help, and the one that says it is required."""
     sentences = re.split(r"(?<=\.) (?=[A-Z])", " ".join(flag.help.split()))
     said = [sentences[0], *(s for s in sentences[1:] if s.startswith("Required"))]
-    text = f"--{flag.name}: {' '.join(said)}"
+    # absl begins the help of a choice with what it chooses from.
+    text = f"--{flag.name}: {' '.join(said)}".replace(">: ", "> ")
     if flag.default is not None and not flag.boolean:
         text += f" ({flag.default_as_str[1:-1]})"
     elif flag.boolean:

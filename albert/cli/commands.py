@@ -6,6 +6,7 @@ command line asks for without importing TensorFlow, and `WORK`, which does it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 GROUPS = {
@@ -35,6 +36,7 @@ GROUPS = {
         "completion": "complete commands and flags in bash or zsh",
     },
 }
+HELP = ("-h", "--help", "-help", "--helpfull", "--helpshort", "help")
 COMMANDS = [name for group in GROUPS.values() for name in group]
 
 
@@ -55,3 +57,11 @@ class Work(NamedTuple):
 def module_of(name: str) -> str:
     """Returns the module of a command."""
     return f"albert.cli.{name.replace('-', '_')}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Returns the middle of a message about a wrong word: which known ones are almost so."""
+    import difflib
+
+    near = difflib.get_close_matches(word, known)
+    return f"; did you mean {' or '.join(near)}? See" if near else "; see"

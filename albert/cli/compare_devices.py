@@ -1,6 +1,6 @@
 """Computes the same on the CPU and on another device, and compares the values.
 
-  python -m albert compare-devices --device=hpu
+  albert compare-devices --device=hpu
 
 Layer normalization, GELU and dropout, forward and backward, and some training steps of a small
 ALBERT. The CPU computes in float32; where TF_BF16_CONVERSION is set, the device computes as that

@@ -11,16 +11,26 @@ import importlib
 import io
 import re
 import sys
+from collections.abc import Sequence
 
-from albert.cli.commands import COMMANDS, Work, module_of
+from albert.cli.command_line import known_flags
+from albert.cli.commands import COMMANDS, HELP, Work, module_of, nearest
 from albert.core.errors import FlagError
 from albert.core.version import VERSION
 
 WORK = Work("albert.cli.completion", needs_tensorflow=False)
-_SHELLS = {"bash": "", "zsh": "autoload -U +X bashcompinit && bashcompinit\n"}
+WORDS = ("bash", "zsh")
+# Bash's way of completing, which zsh has too once it is asked for.
+_ZSH = """autoload -Uz compinit bashcompinit
+(( $+functions[compdef] )) || compinit
+bashcompinit
+"""
+# What the script asks for: the words that are typed follow.
+_TYPED = "words"
+_COMMON = ("flagfile", "help", "helpfull", "version")
 _SCRIPT = """_albert() {
   local IFS=$'\\n'
-  COMPREPLY=($(albert completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+  COMPREPLY=($(albert completion words "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null))
 }
 complete -o default -F _albert albert"""
 
@@ -35,10 +45,11 @@ def parse(argv: list[str]) -> list[str]:
     words = argv[1:] or ["--help"]
     if words[0] == "--version":
         print(argv[0], VERSION)
-    elif words[0] in ("-h", "--help", "--helpfull"):
+    elif words[0] in HELP:
         print(__doc__, end="")
-    elif words[0] not in (*_SHELLS, "words"):
-        raise FlagError(f"{words[0]} is not one of {', '.join(_SHELLS)}")
+    elif words[0] not in (*WORDS, _TYPED):
+        advice = nearest(words[0], WORDS)
+        raise FlagError(f"{words[0]!r} is not one of {', '.join(WORDS)}{advice} --help")
     else:
         return words
     sys.exit(0)
@@ -46,22 +57,40 @@ def parse(argv: list[str]) -> list[str]:
 
 def main(asked: list[str]) -> None:
     """Prints the script of a shell, or what may stand for the last of the words typed so far."""
-    if asked[0] in _SHELLS:
-        print(_SHELLS[asked[0]] + _SCRIPT)
+    shell, *typed = asked
+    if shell != _TYPED:
+        print(_ZSH * (shell == "zsh") + _SCRIPT)
+        return
+    *before, last = typed or [""]
+    if not before:
+        possible = COMMANDS
+    elif last.startswith("-"):
+        possible = flags_of(*before)
     else:
-        *before, last = asked[1:] or [""]
-        found = flags_of(*before) if before else COMMANDS
-        print("\n".join(word for word in found if word.startswith(last)))
+        # Files, if it is no word of the command; the shell knows them.
+        possible = words_of(*before)
+    print("\n".join(word for word in possible if word.startswith(last)))
 
 
-def flags_of(name: str, *words: str) -> list[str]:
-    """Returns the flags of a command, as its help names them."""
+def words_of(name: str, *before: str) -> Sequence[str]:
+    """Returns what may follow a command, such as the version of SQuAD."""
+    if name not in COMMANDS or before:
+        return ()
+    return getattr(importlib.import_module(module_of(name)), "WORDS", ())
+
+
+def flags_of(name: str, *before: str) -> list[str]:
+    """Returns the flags of a command, those that are ignored left out."""
     if name not in COMMANDS:
         return []
-    given = [word for word in words if not word.startswith("-")][:2]
+    module = importlib.import_module(module_of(name))
+    given = [word for word in before if not word.startswith("-")][:2]
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, FlagError):
-        importlib.import_module(module_of(name)).parse([f"albert {name}", *given, "--helpfull"])
-    return sorted(
-        {f"--{flag}" for flag in re.findall(r"(?m)^ +--(?:\[no\])?(\w[\w-]*)", text.getvalue())}
-    )
+        asked = module.parse([f"albert {name}", *given, "--helpfull"])
+        # It has flags for each word, which it parses when it knows that.
+        importlib.import_module(module.WORK.module).main(asked)
+    found = [flag.name for flag in known_flags()]
+    if not found:
+        found = re.findall(r"(?m)^  (?:-\w, )?--([\w-]+)", text.getvalue())
+    return [f"--{flag}" for flag in sorted({*found, *_COMMON})]

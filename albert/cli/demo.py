@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 
-from albert.cli.arguments import Parser
 from albert.cli.commands import Work
+from albert.core.arguments import Parser
 
 WORK = Work("albert.demo.demo", needs_tensorflow=False, resumes=True)
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import sys
 
-from albert.cli.commands import Work
+from albert.cli.commands import HELP, Work, nearest
 from albert.core.errors import FlagError
 from albert.core.version import VERSION
 
 WORK = Work("albert.commands.download", needs_tensorflow=False, resumes=True)
-KINDS = ("model", "squad", "race", "glue")
+WORDS = ("model", "squad", "race", "glue")
 
 
 def parse(argv: list[str]) -> list[str]:
@@ -31,10 +31,12 @@ def parse(argv: list[str]) -> list[str]:
     words = argv[1:] or ["--help"]
     if words[0] == "--version":
         print(argv[0], VERSION)
-    elif words[0] in ("-h", "--help", "--helpfull"):
+    elif words[0] in HELP:
         print(__doc__, end="")
-    elif words[0] not in KINDS:
-        raise FlagError(f"{words[0]} is not one of {', '.join(KINDS)}; see --help")
+    elif words[0] not in WORDS:
+        raise FlagError(
+            f"{words[0]!r} is not one of {', '.join(WORDS)}{nearest(words[0], WORDS)} --help"
+        )
     else:
         return words
     sys.exit(0)

@@ -30,8 +30,8 @@ WORK = Work("albert.commands.embed")
 def define_flags() -> None:
     """Defines where texts and model are, and what is written."""
     data, model, features = (define(theme, Shapes.NOTHING) for theme in (DATA, MODEL, FEATURES))
-    data.path("input_file", None, 'Texts, a line each, or two with " ||| " between them.')
-    data.path("output_file", None, "Embeddings of the texts, in the same order.")
+    data.path("input_file", None, 'Texts, a line each, or two with " ||| " between them. Required.')
+    data.path("output_file", None, "Embeddings of the texts, in the same order. Required.")
     data.choice(
         "output_format",
         "json",
@@ -40,7 +40,7 @@ def define_flags() -> None:
     )
     data.text("layers", "-1,-2,-3,-4", "Numbers of layers; -1 is the last. May be empty.")
     data.switch("pooled", False, "Write the pooled output, a vector a text, too.")
-    text = "A folder that --export_dir or --output_dir has made, or a checkpoint."
+    text = "A folder that --export_dir or --output_dir has made, or a checkpoint. Required."
     model.path("init_checkpoint", None, text)
     name, alias = "albert_config_file", "bert_config_file"
     model.path(name, None, "JSON of the model's sizes; not needed with such a folder.")

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from albert.core import locks, signals
-from albert.core.errors import UserError
+from albert.core.errors import NO_UTF8, UserError
 from albert.core.locations import PACKAGE
 from albert.core.log import LOG
 from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
-from albert.settings.flags import NO_UTF8
 
 _LIBRARIES = sysconfig.get_paths()["purelib"]
 

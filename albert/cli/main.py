@@ -6,28 +6,34 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from albert.cli.commands import COMMANDS, GROUPS, module_of
+from albert.cli.commands import COMMANDS, GROUPS, HELP, module_of, nearest
 from albert.core.errors import FlagError
 from albert.core.version import VERSION
 
 
 def main() -> None:
     """Runs the command that the command line names."""
-    words = sys.argv[1:]
-    name = words[0] if words else "--help"
-    if name in ("-h", "--help", "--helpfull", "--helpshort", "help"):
-        with contextlib.suppress(BrokenPipeError):
+    words = sys.argv[1:] or ["--help"]
+    if words[0] in HELP and words[1:] and words[1] in COMMANDS:
+        # "albert help squad", as others have it.
+        words = [words[1], "--help"]
+    name = words[0]
+    if name in HELP:
+        with _printing():
             print(overview(), flush=True)
     elif name == "--version":
-        print("albert", VERSION)
+        with _printing():
+            print("albert", VERSION, flush=True)
     elif name in COMMANDS:
         sys.argv = [f"albert {name}", *words[1:]]
         run(name)
     else:
         sys.argv[0] = "albert"
-        _end_unknown(name)
+        from albert.distributed.failure import fail
+
+        fail(f"{name!r} is not a command{nearest(name, [*COMMANDS, 'help'])} albert --help", 2)
 
 
 def run_program(name: str, *words: str) -> None:
@@ -60,15 +66,17 @@ def run(name: str) -> None:
     module = importlib.import_module(module_of(name))
     # What the terminal cannot show is no reason to end.
     sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        asked = module.parse(list(sys.argv))
-    except FlagError as e:
-        from albert.distributed.failure import fail
+    with _printing():
+        try:
+            asked = module.parse(list(sys.argv))
+        except FlagError as e:
+            from albert.distributed.failure import fail
 
-        fail(str(e), e.exit_code)
-    except BrokenPipeError:
-        # Nobody reads the help any more.
-        os._exit(0)
+            fail(str(e), e.exit_code)
+        except SystemExit:
+            # Help was asked for: what cannot be written is no success.
+            sys.stdout.flush()
+            raise
     from albert.cli import app
 
     app.run(module.WORK, asked)
@@ -84,11 +92,15 @@ def overview() -> str:
     return "\n".join(lines[:-1])
 
 
-def _end_unknown(name: str) -> None:
-    import difflib
+@contextlib.contextmanager
+def _printing() -> Iterator[None]:
+    """Ends the program where what it prints is not read any more, or cannot be written."""
+    try:
+        yield
+    except BrokenPipeError:
+        os._exit(0)
+    except OSError as e:
+        from albert.distributed.failure import say
 
-    from albert.distributed.failure import fail
-
-    near = difflib.get_close_matches(name, COMMANDS)
-    advice = f"did you mean {' or '.join(near)}? See" if near else "see"
-    fail(f"{name!r} is not a command; {advice} albert --help", 2)
+        say(f"{e.filename or 'standard output'}: {e.strerror}")
+        os._exit(1)

@@ -14,9 +14,9 @@ from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.pretraining.flags import define_pretraining_flags
 
-COMMAND = TaskCommand(
-    __doc__,
-    {"": TaskProgram(define_pretraining_flags, "albert.tasks.pretraining.task", "PretrainingTask")},
+_TASK = TaskProgram(
+    __doc__, define_pretraining_flags, "albert.tasks.pretraining.task", "PretrainingTask"
 )
+COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
 WORK = Work("albert.commands.train", resumes=True)

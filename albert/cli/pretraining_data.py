@@ -41,7 +41,9 @@ def define() -> None:
 
 def _define_files() -> None:
     flags.DEFINE_string(
-        "input_file", None, "Text files, a sentence a line: names or globs, with commas between."
+        "input_file",
+        None,
+        "Text files, a sentence a line: names or globs, with commas. Required.",
     )
     flags.DEFINE_string(
         "output_file",
@@ -57,7 +59,7 @@ def _define_files() -> None:
         lower_bound=1,
         upper_bound=99_999,
     )
-    flags.DEFINE_string("spm_model_file", None, "SentencePiece model.")
+    flags.DEFINE_string("spm_model_file", None, "SentencePiece model. Required, or --vocab_file.")
     flags.DEFINE_string("vocab_file", None, "WordPiece vocabulary; not needed with a model.")
     flags.DEFINE_bool("do_lower_case", True, "Lower-case the text; true but for cased models.")
     flags.DEFINE_integer("random_seed", 12345, "Of everything that is drawn.", lower_bound=0)
@@ -110,7 +112,7 @@ def _define_masks() -> None:
     flags.DEFINE_float(
         "masked_lm_prob",
         0.15,
-        "Part of the tokens to mask; 0 for masks that run_pretraining.py draws with "
+        "Part of the tokens to mask; 0 for masks that `albert pretrain` draws with "
         "--masked_lm_budget.",
         lower_bound=0.0,
         upper_bound=1.0,
@@ -135,7 +137,7 @@ def _define_masks() -> None:
         "do_permutation",
         False,
         "Change places of as many other tokens, which are to be predicted as well: "
-        "run_pretraining.py then needs twice --max_predictions_per_seq.",
+        "`albert pretrain` then needs twice --max_predictions_per_seq.",
     )
 
 

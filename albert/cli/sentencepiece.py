@@ -19,7 +19,9 @@ WORK = Work("albert.commands.sentencepiece")
 def define_flags() -> None:
     """Defines what is trained on, and how large the model is."""
     flags.DEFINE_string(
-        "input_file", None, "Text files, a sentence a line: names or globs, with commas between."
+        "input_file",
+        None,
+        "Text files, a sentence a line: names or globs, with commas. Required.",
     )
     flags.DEFINE_string("model_prefix", None, "Write PREFIX.model and PREFIX.vocab. Required.")
     flags.DEFINE_integer("vocab_size", 30000, "Number of pieces.", lower_bound=1)

@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 import re
 
-from albert.cli.arguments import Parser
 from albert.cli.commands import Work
+from albert.core.arguments import Parser
 
 _HOSTS = (
     "names, with commas, that a request's header Host may have; * for any (with a loopback --host "

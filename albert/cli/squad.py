@@ -1,11 +1,11 @@
-r"""Fine-tunes on SQuAD, answers a file of questions, and scores the answers.
+r"""Fine-tunes on SQuAD 1.1, answers a file of questions, and scores the answers.
 
   albert squad --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
     --train_file=data/squad/train-v1.1.json --predict_file=data/squad/dev-v1.1.json \
     --output_dir=out
 
-It is SQuAD 1.1, or with "albert squad 2.0" SQuAD 2.0, where a question may have no answer.
+"albert squad 2.0" does so on SQuAD 2.0, where a question may have no answer.
 The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
 Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.
 """
@@ -16,12 +16,22 @@ from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
 
+_V2 = r"""Fine-tunes on SQuAD 2.0, where a question may have no answer, answers and scores.
+
+  albert squad 2.0 --albert_config_file=albert_base_v2/albert_config.json \
+    --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+    --train_file=data/squad/train-v2.0.json --predict_file=data/squad/dev-v2.0.json \
+    --output_dir=out
+
+The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.
+"""
 COMMAND = TaskCommand(
-    __doc__,
     {
-        "1.1": TaskProgram(define_v1_flags, "albert.tasks.squad.task", "SquadV1Task"),
-        "2.0": TaskProgram(define_v2_flags, "albert.tasks.squad.task", "SquadV2Task"),
-    },
+        "1.1": TaskProgram(__doc__, define_v1_flags, "albert.tasks.squad.task", "SquadV1Task"),
+        "2.0": TaskProgram(_V2, define_v2_flags, "albert.tasks.squad.task", "SquadV2Task"),
+    }
 )
 define, parse = COMMAND.define, COMMAND.parse
+WORDS = tuple(COMMAND.versions)
 WORK = Work("albert.commands.train", resumes=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from albert.cli.command_line import parse
+from albert.core.errors import FlagError
 from albert.settings.run_flags import define_flags
 
 # Their help needs no TensorFlow.
@@ -18,11 +19,13 @@ class TaskProgram(NamedTuple):
     """A task as the command line knows it.
 
     Attributes:
+      text: its help.
       define_flags: defines the flags that are its own.
       module: where its class is, which needs TensorFlow.
       name: of the class.
     """
 
+    text: str
     define_flags: Callable[[], None]
     module: str
     name: str
@@ -37,15 +40,13 @@ class TaskProgram(NamedTuple):
 
 
 class TaskCommand(NamedTuple):
-    """A command that trains, by its help and its tasks.
+    """A command that trains, by its tasks.
 
     Attributes:
-      text: the help.
       versions: tasks by the names of their versions; the first one is that of a command line that
         names none.
     """
 
-    text: str
     versions: Mapping[str, TaskProgram]
 
     def define(self, version: str = "") -> TaskProgram:
@@ -62,5 +63,8 @@ class TaskCommand(NamedTuple):
         """
         name, *rest = argv
         program = self.define(rest.pop(0) if rest and rest[0] in self.versions else "")
-        parse([name, *rest], self.text)
+        if rest and not rest[0].startswith("-") and self.versions.keys() != {""}:
+            known = " or ".join(self.versions)
+            raise FlagError(f"{rest[0]!r} is no version; {known} comes before the flags")
+        parse([name, *rest], program.text)
         return program

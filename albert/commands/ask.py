@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.cli import require_standard_output
 from albert.core import signals
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import NO_UTF8, FlagError, UserError
 from albert.core.json_text import print_json
 from albert.core.log import LOG
 from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
-from albert.settings.flags import NO_UTF8
 
 # What needs TensorFlow is imported where it is used: --help and a mistyped flag do without.
 if TYPE_CHECKING:

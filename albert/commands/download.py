@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 
 from albert.download import download_dataset, download_glue_data, download_pretrained_model
-from albert.download.command import run_command
+
+_PROGRAMS = {"model": download_pretrained_model, "glue": download_glue_data}
 
 
 def main(asked: list[str]) -> None:
-    """Fetches what the first word says, and exits."""
+    """Fetches what the first word says, under the flags behind it.
+
+    Raises:
+      UserError: the flags are wrong, or something cannot be fetched.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     kind, *flags = asked
-    programs = {"model": download_pretrained_model, "glue": download_glue_data}
-    words = [kind, *flags] if kind not in programs else flags
-    sys.argv[1:] = words
-    sys.exit(run_command(programs.get(kind, download_dataset).main))
+    if kind in _PROGRAMS:
+        _PROGRAMS[kind].main(flags, f"albert download {kind}")
+    else:
+        download_dataset.main(asked, "albert download")

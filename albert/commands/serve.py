@@ -27,8 +27,8 @@ def main(args: argparse.Namespace) -> None:
         from albert.serving.web import Api, Limits
     except ImportError as e:
         raise UserError(
-            f"the package {e.name} is missing: run `make install` or `pip install -r "
-            "requirements.txt`"
+            f"the package {e.name} is missing: run `make install`, or `pip install "
+            "'albert-tensorflow[serve]'`"
         ) from e
     limits = Limits(args.max_bytes, args.max_seconds, args.max_queue, args.max_batch)
     listener = listen(args.host, args.port)

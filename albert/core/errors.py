@@ -7,6 +7,10 @@ import re
 from collections.abc import Iterator
 
 # How TensorFlow's error begins at a step whose gradients are not finite.
+NO_UTF8 = (
+    "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
+    "locale is to blame"
+)
 NOT_FINITE = "the gradients' global norm"
 
 
@@ -71,3 +75,8 @@ def user_error_in(message: str) -> UserError | None:
     """
     found = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
     return UserError(found[1]) if found else None
+
+
+def is_utf8(text: str) -> bool:
+    """Tells whether a text from the command line or another program can be expressed in UTF-8."""
+    return text == text.encode(errors="replace").decode()

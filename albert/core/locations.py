@@ -8,6 +8,13 @@ import sys
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
+def found(path: str) -> str:
+    """Returns a path; of configs/ and bf16_config/ that of the package where there is none here."""
+    if path.startswith(("configs/", "bf16_config/")) and not os.path.exists(path):
+        return resource(path) if os.path.exists(resource(path)) else path
+    return path
+
+
 def resource(name: str) -> str:
     """Returns the path of a file or folder that comes with the package, such as "configs".
 

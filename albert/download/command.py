@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from albert.core.arguments import Parser
 from albert.core.errors import UserError
-from albert.core.version import VERSION
 
 _STOPPED = """
 A run that was stopped goes on where it was when the same command is given again.
@@ -39,18 +39,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
 
 
-def parser_options(description: str, examples: str) -> dict[str, Any]:
-    """Returns what all parsers are made with."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    options = {"epilog": examples + _STOPPED, "formatter_class": formatter, "allow_abbrev": False}
-    return {"description": description, **options}
+def new_parser(program: str | None, description: str, example: str) -> Parser:
+    """Returns a parser; in the example %(prog)s stands for the program, which may have a name."""
+    return Parser(program, description, **epilog(example))
 
 
-def new_parser(description: str, examples: str) -> argparse.ArgumentParser:
-    """Returns a parser with `--version`, which prints the command's name and the version."""
-    parser = argparse.ArgumentParser(**parser_options(description, examples))
-    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
-    return parser
+def epilog(example: str) -> dict[str, str]:
+    """Returns the end of a help, for a parser."""
+    return {"epilog": example + _STOPPED}
 
 
 def add_option(parser: argparse.ArgumentParser, name: str, **more: Any) -> None:

@@ -4,12 +4,13 @@ import argparse
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.download.archive import ArchiveError, install
-from albert.download.command import add_option, new_parser, parser_options, run_command, web_address
+from albert.download.command import add_option, epilog, new_parser, run_command, web_address
 from albert.download.fetch import fetch, making
 from albert.download.published import PUBLISHED
 
@@ -18,10 +19,8 @@ logger = logging.getLogger(__name__)
 # No hash of it is published.
 RACE_URL = "http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz"
 
-_EXAMPLES = """examples:
-  python3 download/download_dataset.py squad --version 1.1 --data_dir data/squad
-  python3 download/download_dataset.py race --data_dir data
-"""
+_SQUAD = "--version 1.1 --data_dir data/squad"
+_RACE = "--data_dir data"
 
 
 def download_squad(args: argparse.Namespace) -> None:
@@ -80,12 +79,16 @@ def _check_is_race(folder: Path, *_: str) -> None:
             raise ArchiveError(f"{folder}: not RACE, there is no .txt file in {name}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__, _EXAMPLES)
+def _parser(program: str | None) -> argparse.ArgumentParser:
+    examples = f"examples:\n  %(prog)s squad {_SQUAD}\n  %(prog)s race {_RACE}\n"
+    parser = new_parser(program, __doc__, examples)
     datasets = parser.add_subparsers(title="datasets", dest="dataset", required=True)
 
     what = "SQuAD: train-v*.json and dev-v*.json"
-    squad = datasets.add_parser("squad", help=what, **parser_options(what, _EXAMPLES))
+    example = f"example:\n  %(prog)s {_SQUAD}\n"
+    # Its --version is that of the data.
+    options = {"conflict_handler": "resolve", **epilog(example)}
+    squad = datasets.add_parser("squad", help=what, description=what, **options)
     add_option(squad, "data_dir", required=True)
     add_option(squad, "base_url")
     squad.add_argument("--version", choices=("1.1", "2.0"), default="1.1", help="default: 1.1")
@@ -93,7 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     squad.add_argument("--force", action="store_true", help=text)
     squad.set_defaults(run=download_squad)
     what = "RACE: train, dev and test, a file a passage, in DIR/RACE"
-    race = datasets.add_parser("race", help=what, **parser_options(what, _EXAMPLES))
+    example = f"example:\n  %(prog)s {_RACE}\n"
+    race = datasets.add_parser("race", help=what, description=what, **epilog(example))
     add_option(race, "data_dir", required=True)
     add_option(race, "sha256")
     text = "of the archive, on a mirror (default: %(default)s)"
@@ -102,8 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = _parser().parse_args()
+def main(argv: Sequence[str] | None = None, program: str | None = None) -> None:
+    """Fetches what a command line asks for; without one, that of this process."""
+    args = _parser(program).parse_args(argv)
     args.run(args)
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from albert.core.errors import UserError
@@ -29,7 +30,7 @@ _MRPC_FILES = ["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]
 _MRPC_DEV_IDS = "mrpc_dev_ids.tsv"
 
 _EXAMPLE = """example:
-  python3 download/download_glue_data.py --data_dir data/glue --tasks MRPC,CoLA
+  %(prog)s --data_dir data/glue --tasks MRPC,CoLA
 
 A task whose folder is there already is left as it is.
 """
@@ -133,8 +134,8 @@ def _task_names(text: str) -> list[str]:
     return [known[name] for name in names]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = new_parser(__doc__, _EXAMPLE)
+def _parser(program: str | None) -> argparse.ArgumentParser:
+    parser = new_parser(program, __doc__, _EXAMPLE)
     add_option(parser, "data_dir", default=Path("glue_data"))
     text = f"all, or some of {', '.join(TASKS)}, with commas (default: all)"
     parser.add_argument("--tasks", type=_task_names, default="all", metavar="NAMES", help=text)
@@ -144,8 +145,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = _parser().parse_args()
+def main(argv: Sequence[str] | None = None, program: str | None = None) -> None:
+    """Fetches what a command line asks for; without one, that of this process."""
+    args = _parser(program).parse_args(argv)
     mrpc = Path(args.path_to_mrpc) if args.path_to_mrpc else None
     for task in args.tasks:
         download_task(task, args.data_dir, args.base_url, mrpc)

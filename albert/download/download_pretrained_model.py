@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from albert.core.errors import UserError
@@ -28,13 +29,13 @@ _PARTS = {
 }
 
 _EXAMPLE = """examples:
-  python3 download/download_pretrained_model.py albert_base_v2
-  python3 download/download_pretrained_model.py https://example.org/models/ my_albert
+  %(prog)s albert_base_v2
+  %(prog)s https://example.org/models/ my_albert
 
 The first makes albert_base_v2/ with the checkpoint, its albert_config.json and the vocabulary. On a
 machine without a network, put NAME.tar.gz (or NAME.zip) where NAME/ is to be, and the command
 unpacks that. Known without a URL are Google's models:
-%s
+{models}
 
 Nobody publishes hashes of these archives. The command prints the SHA-256 of the one it unpacks and
 keeps it in NAME/.download.json: give it as --sha256 to have the same one everywhere.
@@ -118,9 +119,10 @@ def _simple_name(text: str) -> str:
     return text
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str | None) -> argparse.ArgumentParser:
     names = textwrap.wrap(", ".join(MODELS), 96, break_on_hyphens=False)
-    parser = new_parser(__doc__, _EXAMPLE % "\n".join(f"  {line}" for line in names))
+    names = [f"  {line}" for line in names]
+    parser = new_parser(program, __doc__, _EXAMPLE.format(models="\n".join(names)))
     text = "folder on the web that has NAME.tar.gz, or the address of an archive itself"
     parser.add_argument("url", metavar="URL", nargs="?", type=web_address, help=text)
     text = "the model, such as albert_base_v2"
@@ -133,8 +135,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main() -> None:
-    args = _parser().parse_args()
+def main(argv: Sequence[str] | None = None, program: str | None = None) -> None:
+    """Fetches what a command line asks for; without one, that of this process."""
+    args = _parser(program).parse_args(argv)
     url = archive_address(args.url, args.name)
     max_bytes = args.max_unpacked_gb and args.max_unpacked_gb * 1e9
     download_model(url, args.output_dir / args.name, args.sha256, max_bytes)

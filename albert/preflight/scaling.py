@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from albert.preflight import GBIT
+
 
 class Link(NamedTuple):
     """The connection between two workers.
@@ -19,7 +21,7 @@ class Link(NamedTuple):
       microseconds: latency.
     """
 
-    gbit: float = 100.0
+    gbit: float = GBIT
     microseconds: float = 20.0
 
     def __str__(self) -> str:

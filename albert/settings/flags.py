@@ -27,10 +27,6 @@ WITHOUT_USE = "without use here, accepted for compatibility"
 THEMES = (DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
 # What --device may say.
 DEVICES = ["auto", "hpu", "gpu", "cpu"]
-NO_UTF8 = (
-    "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
-    "locale is to blame"
-)
 # What is counted in 32 bits somewhere below.
 TOO_LARGE = 2**31
 # Far beyond any use; the graph and its batches are made all the same, until memory runs out.
@@ -181,8 +177,3 @@ class Settings:
                 missing.append(" or ".join(f"--{one}" for one in either))
         if missing:
             raise FlagError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
-
-
-def is_utf8(text: str) -> bool:
-    """Tells whether a text from the command line or another program can be expressed in UTF-8."""
-    return text == text.encode(errors="replace").decode()

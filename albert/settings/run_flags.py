@@ -182,7 +182,7 @@ def _define_device() -> None:
         "use_horovod",
         False,
         "Work together with the other processes that mpirun has started, for instance: "
-        "mpirun -np 8 python run_squad_v1.py ... --use_horovod=true",
+        "mpirun -np 8 python -m albert squad ... --use_horovod=true",
     )
     define(DEVICE, Shapes.NOTHING).number(
         "stall_seconds",

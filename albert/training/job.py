@@ -43,7 +43,7 @@ def _check(settings: Settings) -> None:
     if settings.albert_hub_module_handle:
         raise FlagError(
             "--albert_hub_module_handle is not supported; download the model with "
-            "download/download_pretrained_model.py and give --init_checkpoint, "
+            "`albert download model` and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
     if settings.get("from_scratch") and settings.init_checkpoint:

@@ -86,24 +86,30 @@ def test_a_mistyped_command_and_a_mistyped_flag():
     assert "max_qa_length" not in run(albert("squad", "--max_qa_lenght=9")).stderr
 
 
-def test_bash_completes_commands_and_flags(tmp_path):
+def test_bash_completes_commands_words_and_flags(tmp_path):
     (tmp_path / "albert").write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/albert "$@"\n')
     (tmp_path / "albert").chmod(0o755)
+    expected = {
+        "albert squ": "squad",
+        "albert squad ''": "1.1 2.0",
+        "albert squad 2.0 --null": "--null_score_diff_threshold",
+        "albert check race --max_q": "--max_qa_length",
+        # Of the help of another flag that is no flag.
+        "albert pretrain --do_": "--do_eval --do_train",
+        "albert ask --cont": "--context --context_file",
+        # Files, which the shell completes.
+        "albert ask ''": "",
+        "albert download squ": "squad",
+        "albert download squad --dat": "--data_dir",
+        "albert serve --he": "--help --helpfull",
+    }
     text = 'eval "$(albert completion bash)"\n'
-    for typed in (
-        "albert squ",
-        "albert race --max_q",
-        "albert squad 2.0 --null",
-        "albert ask --cont",
-    ):
+    for typed in expected:
         count = len(typed.split())
         text += f'COMP_WORDS=({typed}); COMP_CWORD={count - 1}; _albert; echo "${{COMPREPLY[@]}}"\n'
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     found = run(["bash", "-c", text], env=environment)
-    assert found.stdout.splitlines() == [
-        *("squad", "--max_qa_length", "--null_score_diff_threshold"),
-        "--context --context_file",
-    ], found.stderr
+    assert dict(zip(expected, found.stdout.splitlines(), strict=True)) == expected, found.stderr
 
 
 def test_help_that_nobody_reads_ends_quietly():

@@ -36,7 +36,7 @@ NOT_RUN = {
     },
     "bfloat16.md": {_IS_A_FORM: "run_squad_v1.py ..."},
     "checking.md": {
-        _IS_A_FORM: "albert check run_classifier.py FLAGS-OF-THE-JOB",
+        _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",
     },
     "clusters.md": {

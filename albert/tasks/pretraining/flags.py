@@ -49,8 +49,8 @@ def _define_data() -> None:
     define(DATA, Shapes.WEIGHTS, True).path(
         "input_file",
         None,
-        "Record files to train on, from create_pretraining_data.py: names or globs, with commas "
-        "between.",
+        "Record files to train on, from `albert pretraining-data`: names or globs, with commas "
+        "between. Required to train.",
     )
     define(DATA, Shapes.SCORES, True).path(
         "eval_file", None, "Record files to score on, likewise. Default: --input_file."
@@ -70,7 +70,7 @@ def _define_data() -> None:
         "max_predictions_per_seq",
         20,
         "Masked tokens of a sequence at most, as in the records; twice as many as "
-        "create_pretraining_data.py was given, if with --do_permutation.",
+        "`albert pretraining-data` was given, if with --do_permutation.",
         lower_bound=1,
         upper_bound=LONGEST_SEQUENCE,
     )

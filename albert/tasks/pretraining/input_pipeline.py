@@ -89,8 +89,8 @@ def _check_records(path: str, options: RecordOptions, count: int | None) -> None
     if not (has_masks or options.masker):
         raise UserError(
             f"{path} has no masks, so that there is nothing to predict; draw them with "
-            "--masked_lm_budget, or make the file with create_pretraining_data.py "
-            "--masked_lm_prob=0.15"
+            "--masked_lm_budget, or make the file with `albert pretraining-data "
+            "--masked_lm_prob=0.15`"
         )
 
 
@@ -118,7 +118,7 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
     if options.masker and has_masks:
         raise UserError(
             f"{path} has masks, but --masked_lm_budget draws its own; make the file with "
-            "create_pretraining_data.py --masked_lm_prob=0"
+            "`albert pretraining-data --masked_lm_prob=0`"
         )
     return has_masks
 

@@ -135,7 +135,7 @@ def check_all_answerable(input_file: str, what: str) -> None:
     if impossible:
         raise UserError(
             f"{what} {input_file} is SQuAD 2.0: it holds {len(impossible)} unanswerable questions, "
-            f"the first is {impossible[0]}. run_squad_v2.py takes it"
+            f"the first is {impossible[0]}. `albert squad 2.0` takes it"
         )
 
 

@@ -1,0 +1,45 @@
+"""Command lines of commands that have arguments, not the flags of a run."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from albert.core.errors import NO_UTF8, FlagError, is_utf8
+from albert.core.version import VERSION
+
+
+class Parser(argparse.ArgumentParser):
+    """Parses a command line, and reports what is wrong with it as all programs do."""
+
+    def __init__(self, prog: str | None = None, description: str = "", **options: Any):
+        """Takes what the program is called, its help, and what else argparse takes."""
+        super().__init__(
+            prog=prog and os.path.basename(prog),
+            description=description.strip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+            **options,
+        )
+        for name in ("--helpfull", "--helpshort"):
+            self.add_argument(name, action="help", help=argparse.SUPPRESS)
+        self.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+
+    def parse_known_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None):
+        """Parses arguments; raises a `FlagError` for one that is not UTF-8."""
+        for argument in args or ():
+            if not is_utf8(argument):
+                raise FlagError(f"{argument!r} {NO_UTF8}")
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises a `FlagError`, which says what is called almost so where a flag is unknown."""
+        wrong = re.search(r"unrecognized arguments: .*?(--[\w-]+)", message)
+        known = [name for name in self._option_string_actions if name.startswith("--")]
+        near = difflib.get_close_matches(wrong[1], known, cutoff=0.75) if wrong else []
+        advice = f": did you mean {' or '.join(near)}? See" if near else "; see"
+        raise FlagError(f"{message}{advice} --help")
