@@ -185,3 +185,10 @@ class TestShippedLists:
         gradients, facts = "mean_over_workers/Sum_and_24_0", "mean_over_workers_1/stack_and_0_0"
         assert is_kept(albert, gradients) and is_kept(albert, facts)
         assert not is_kept(bert, gradients) and is_kept(bert, facts)
+
+
+def test_the_shipped_lists_are_found_from_any_folder(tmp_path, monkeypatch):
+    """As the Habana command names them, also without a clone."""
+    monkeypatch.chdir(tmp_path)
+    found = configuration.load("bf16_config/albert.json")
+    assert found == configuration.load(str(ROOT / "bf16_config/albert.json"))
