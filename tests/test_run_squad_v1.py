@@ -139,7 +139,7 @@ def test_squad_2_is_refused_before_anything_is_written(prepare, squad_dir, tmp_p
     (question, *_) = content["data"][0]["paragraphs"][0]["qas"]
     question |= {"answers": [], "is_impossible": True}
     (tmp_path / "train.json").write_text(json.dumps(content))
-    parts = f"--{flag} ", "holds 1 unanswerable questions", question["id"], "run_squad_v2.py"
+    parts = f"--{flag} ", "holds 1 unanswerable questions", question["id"], "albert squad 2.0"
     with pytest.raises(UserError, match=".*".join(parts)):
         prepare(squad_command(squad_dir, tmp_path / "out", f"--{flag}={tmp_path}/train.json"))
     assert not (tmp_path / "out").exists()

@@ -67,16 +67,18 @@ IMPORT = ("-c", "import absl.flags")
 
 
 def test_help_takes_little_more_than_the_import_of_absl():
-    """1.5 times its processor time, of the least of eight, in turns."""
+    """1.5 times its processor time, of the least of some in turns: more where others compute."""
     helps = [("-m", "albert", name, "--help") for name in ("squad", "check", "ask", "show")]
     least = dict.fromkeys([IMPORT, *helps], math.inf)
-    for arguments in [*least] * 8:
+    for turn, arguments in enumerate([*least] * 30):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         least[arguments] = min(least[arguments], sum(after[:2]) - sum(before[:2]))
-    longest = 1.5 * least.pop(IMPORT)
-    assert {words: seconds for words, seconds in least.items() if seconds > longest} == {}
+        longer = {words: s for words, s in least.items() if s > 1.5 * least[IMPORT]}
+        if turn >= 4 * len(least) and not longer:
+            return
+    raise AssertionError(longer)
 
 
 def test_a_mistyped_command_and_a_mistyped_flag():
