@@ -6,8 +6,12 @@ command line asks for without importing TensorFlow, and `WORK`, which does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from albert.core.errors import FlagError
+from albert.core.version import VERSION
 
 GROUPS = {
     "train a model": {
@@ -57,6 +61,34 @@ class Work(NamedTuple):
 def module_of(name: str) -> str:
     """Returns the module of a command."""
     return f"albert.cli.{name.replace('-', '_')}"
+
+
+def parse_word(
+    argv: list[str], text: str, words: Sequence[str], unlisted: Sequence[str] = ()
+) -> list[str]:
+    """Returns the arguments of a command line whose first one is one of some words.
+
+    Args:
+      argv: the command line.
+      text: the help.
+      words: that the first argument may be.
+      unlisted: others, which no message names.
+
+    Raises:
+      FlagError: it is none of them.
+      SystemExit: help or the version was asked for, and printed.
+    """
+    given = argv[1:] or ["--help"]
+    if given[0] == "--version":
+        print(argv[0], VERSION)
+    elif given[0] in HELP:
+        print(text, end="")
+    elif given[0] not in (*words, *unlisted):
+        advice = nearest(given[0], words)
+        raise FlagError(f"{given[0]!r} is not one of {', '.join(words)}{advice} --help")
+    else:
+        return given
+    sys.exit(0)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -10,13 +10,11 @@ import contextlib
 import importlib
 import io
 import re
-import sys
 from collections.abc import Sequence
 
 from albert.cli.command_line import known_flags
-from albert.cli.commands import COMMANDS, HELP, Work, module_of, nearest
+from albert.cli.commands import COMMANDS, Work, module_of, parse_word
 from albert.core.errors import FlagError
-from albert.core.version import VERSION
 
 WORK = Work("albert.cli.completion", needs_tensorflow=False)
 WORDS = ("bash", "zsh")
@@ -42,17 +40,7 @@ def parse(argv: list[str]) -> list[str]:
       FlagError: it is neither.
       SystemExit: help or the version was asked for, and printed.
     """
-    words = argv[1:] or ["--help"]
-    if words[0] == "--version":
-        print(argv[0], VERSION)
-    elif words[0] in HELP:
-        print(__doc__, end="")
-    elif words[0] not in (*WORDS, _TYPED):
-        advice = nearest(words[0], WORDS)
-        raise FlagError(f"{words[0]!r} is not one of {', '.join(WORDS)}{advice} --help")
-    else:
-        return words
-    sys.exit(0)
+    return parse_word(argv, __doc__, WORDS, unlisted=[_TYPED])
 
 
 def main(asked: list[str]) -> None:

@@ -11,11 +11,7 @@ it was when the same command is given again.
 
 from __future__ import annotations
 
-import sys
-
-from albert.cli.commands import HELP, Work, nearest
-from albert.core.errors import FlagError
-from albert.core.version import VERSION
+from albert.cli.commands import Work, parse_word
 
 WORK = Work("albert.commands.download", needs_tensorflow=False, resumes=True)
 WORDS = ("model", "squad", "race", "glue")
@@ -28,15 +24,4 @@ def parse(argv: list[str]) -> list[str]:
       FlagError: it is not known.
       SystemExit: help or the version was asked for, and printed.
     """
-    words = argv[1:] or ["--help"]
-    if words[0] == "--version":
-        print(argv[0], VERSION)
-    elif words[0] in HELP:
-        print(__doc__, end="")
-    elif words[0] not in WORDS:
-        raise FlagError(
-            f"{words[0]!r} is not one of {', '.join(WORDS)}{nearest(words[0], WORDS)} --help"
-        )
-    else:
-        return words
-    sys.exit(0)
+    return parse_word(argv, __doc__, WORDS)
