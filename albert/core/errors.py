@@ -6,11 +6,11 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-# How TensorFlow's error begins at a step whose gradients are not finite.
 NO_UTF8 = (
     "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
     "locale is to blame"
 )
+# How TensorFlow's error begins at a step whose gradients are not finite.
 NOT_FINITE = "the gradients' global norm"
 
 
