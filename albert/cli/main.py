@@ -20,12 +20,9 @@ def main() -> None:
         # "albert help squad", as others have it.
         words = [words[1], "--help"]
     name = words[0]
-    if name in HELP:
+    if name in HELP or name == "--version":
         with _printing():
-            print(overview(), flush=True)
-    elif name == "--version":
-        with _printing():
-            print("albert", VERSION, flush=True)
+            print(overview() if name in HELP else f"albert {VERSION}", flush=True)
     elif name in COMMANDS:
         sys.argv = [f"albert {name}", *words[1:]]
         run(name)
@@ -51,7 +48,10 @@ def imported_program(name: str, *words: str) -> Callable[[list[str] | None], Non
     asked = module.define(*words)
 
     def main(argv: list[str] | None = None) -> None:
+        from albert.core import signals
+
         del argv
+        signals.install(module.WORK.resumes)
         importlib.import_module(module.WORK.module).main(asked)
 
     return main

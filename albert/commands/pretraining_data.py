@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 
 from albert import tokenization
 from albert.cli.pretraining_data import OF_BERT
-from albert.core import signals
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
 from albert.settings.flags import FLAGS, Settings
@@ -23,8 +22,6 @@ from albert.tasks.pretraining.text import matching_files
 def main(asked: None) -> None:
     """Runs the whole job: flags, plan, files."""
     del asked
-    # Files that are complete stay.
-    signals.install(resumes=True)
     Settings().require("input_file", ("spm_model_file", "vocab_file"))
     if FLAGS.model_type == "bert":
         for name, value in OF_BERT.items():

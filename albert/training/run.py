@@ -20,7 +20,7 @@ from albert.checkpoints.checkpoint_files import (
     point_to_newest,
     resolve_checkpoint,
 )
-from albert.core import estimators, locks, signals
+from albert.core import estimators, locks
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, make_writable_folder
 from albert.data.batches import Data
@@ -56,7 +56,6 @@ def run(task_class: type[Task]) -> None:
     Raises:
       UserError: the flags, the input or the environment do not allow it.
     """
-    signals.install(resumes=True)
     settings = Settings()
     job.start(settings)
     settings.require(*task_class.required)
