@@ -86,6 +86,7 @@ demo-v2: $(VENV)/installed
 lint: install-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
 
 format: install-dev
 	$(RUN) -m ruff format .

@@ -338,7 +338,7 @@ def _encode(
             name="embedding_hidden_mapping_in",
         )
     recomputation = Recomputation() if building.gradient_checkpointing else None
-    states = []
+    states: list[tf.Tensor] = []
     scopes = _scopes_of(config)
     with _scope(scopes.layers, reuse=tf.AUTO_REUSE):
         for layer in range(config.num_hidden_layers):

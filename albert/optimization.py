@@ -5,16 +5,14 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.initialization import initialize_from_checkpoint
-from albert.core import estimators
+from albert.checkpoints.sharded_state import Share
 from albert.core.errors import NOT_FINITE
 from albert.devices import mask_seeds
 from albert.distributed import collectives
-from albert.optimizers import graph_keys
 from albert.optimizers.gradients import Facts, Gradients, compute_gradients
 from albert.optimizers.sharded import GRADIENTS, NONE, Shares
 from albert.optimizers.zeros import local_zeros, zeros_of
@@ -53,26 +51,22 @@ class OptimizerOptions(NamedTuple):
     weight_decay: float = 0.01
 
 
-def training_spec(
-    loss: tf.Tensor,
-    input_mask: tf.Tensor,
-    options: OptimizerOptions,
-    init_checkpoint: str | None = None,
-    num_groups: int = 0,
-) -> estimators.EstimatorSpec:
-    """Returns the specification of a model in training: first values, loss, optimizer.
+class TrainStep(NamedTuple):
+    """One optimizer step, and what is known of it when it is done.
 
-    Args:
-      loss: scalar.
-      input_mask: int32 [B, S], 1 for the tokens that the loss is of.
-      options: of the optimizer.
-      init_checkpoint: checkpoint that variables start from, or None.
-      num_groups: see `initialize_from_checkpoint`.
+    Attributes:
+      op: runs the step; with several batches a step, one batch's part of it.
+      loss: float32 scalar, the mean over all batches and workers; 0 where a run ends no step.
+      learning_rate: float32 scalar.
+      tokens: float32 scalar, of all batches and workers; 0 where a run ends no step.
+      sharded: the optimizer's state that is shared out over the workers; may be empty.
     """
-    if init_checkpoint:
-        initialize_from_checkpoint(tf.trainable_variables(), init_checkpoint, num_groups).log()
-    train_op = training_op(loss, options, num_tokens=tf.reduce_sum(input_mask))
-    return estimators.EstimatorSpec(estimators.ModeKeys.TRAIN, loss=loss, train_op=train_op)
+
+    op: tf.Operation
+    loss: tf.Tensor
+    learning_rate: tf.Tensor
+    tokens: tf.Tensor
+    sharded: Sequence[Share] = ()
 
 
 def create_optimizer(
@@ -114,15 +108,20 @@ def create_optimizer(
     )
 
 
-def training_op(
+def training_op(loss: tf.Tensor, options: OptimizerOptions, **more: Any) -> tf.Operation:
+    """Returns the op of `build_train_step`, which has the same arguments."""
+    return build_train_step(loss, options, **more).op
+
+
+def build_train_step(
     loss: tf.Tensor,
     options: OptimizerOptions,
     *,
     excluded_tvars: Iterable | None = None,
     colocate_gradients_with_ops: bool = False,
     num_tokens: tf.Tensor | None = None,
-) -> tf.Operation:
-    """Builds the op of one optimizer step: gradients, mean, clipping, update, step counter.
+) -> TrainStep:
+    """Builds one optimizer step: gradients, mean, clipping, update, step counter.
 
     Step k, counted from 0, uses the learning rate of step k: the counter moves only after the
     update. A global norm that is not finite raises `InvalidArgumentError` before any variable
@@ -133,16 +132,11 @@ def training_op(
       options: of the optimizer.
       excluded_tvars: trainable variables, or their names, that are not to change.
       colocate_gradients_with_ops: as in `tf.gradients`.
-      num_tokens: scalar, tokens of the batch that the loss is of; reported with the loss.
-
-    Returns:
-      The training op. A step's loss and tokens, of all its batches and workers, and its learning
-      rate are in the collections of `graph_keys`.
+      num_tokens: scalar, tokens of the batch that the loss is of.
     """
     global_step = tf.train.get_or_create_global_step()
     step = tf.identity(global_step)
     learning_rate = _schedule(options, step)
-    tf.add_to_collection(graph_keys.LEARNING_RATE, learning_rate)
     optimizer = _make_optimizer(options, learning_rate)
     variables = _without(excluded_tvars or (), tf.trainable_variables())
     batch = compute_gradients(loss, variables, num_tokens, colocate_gradients_with_ops)
@@ -153,8 +147,8 @@ def training_op(
         shares = Shares(batch.variables, options.allreduce_dtype)
     else:
         optimizer.create_slots(batch.variables)
-    scatters_each = shares and options.shard_optimizer == GRADIENTS
-    if scatters_each:
+    scatters_each = options.shard_optimizer == GRADIENTS
+    if shares and scatters_each:
         batch = batch._replace(values=shares.scatter(batch.values))
 
     def finish(batch: Gradients) -> tf.Tensor:
@@ -175,9 +169,9 @@ def training_op(
 
     vector = accumulate(batch, options.gradient_accumulation_steps, finish)
     facts = Facts(*tf.unstack(vector))
-    tf.add_to_collection(graph_keys.LOSS, facts.loss)
-    tf.add_to_collection(graph_keys.TOKENS, facts.tokens * num_batches)
-    return tf.group(vector, name="train_op")
+    tokens = facts.tokens * num_batches
+    op = tf.group(vector, name="train_op")
+    return TrainStep(op, facts.loss, learning_rate, tokens, shares.state if shares else ())
 
 
 def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
@@ -343,7 +337,8 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
           name: of the op.
           factor: that the gradients are multiplied by, if not by 1.
         """
-        assignments, before = [], []
+        assignments: list[tf.Operation] = []
+        before: list[tf.Operation] = []
         for gradient, variable in grads_and_vars:
             if gradient is not None and variable is not None:
                 gradient = tf.convert_to_tensor(gradient)

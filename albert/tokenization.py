@@ -217,8 +217,8 @@ class FullTokenizer:
           UserError: a vocabulary without [UNK].
         """
         texts = list(texts if normalized else map(self.normalize, texts))
-        if self.is_wordpiece:
-            return [self._aligner.ids(text, self.do_lower_case) for text in texts]
+        if self.sp_model is None:
+            return [self._word_aligner.ids(text, self.do_lower_case) for text in texts]
         quick = self.sp_model.encode(texts, num_threads=1)
         return [
             ids if self._need_care.isdisjoint(ids) else encode_ids(self.sp_model, text)
@@ -240,8 +240,10 @@ class FullTokenizer:
 
     @functools.cached_property
     def _aligner(self) -> Aligner | WordAligner:
-        if self.sp_model:
-            return Aligner(self.sp_model)
+        return Aligner(self.sp_model) if self.sp_model else self._word_aligner
+
+    @functools.cached_property
+    def _word_aligner(self) -> WordAligner:
         return WordAligner(self.wordpiece_tokenizer, self.unk_id)
 
     def tokenize(self, text: str) -> list[str]:

@@ -24,9 +24,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.data.batches import Data
-from albert.settings.flags import FLAGS, Settings
-from albert.settings.run_flags import define_flags
-from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadTask, SquadV1Task, SquadV2Task
 from albert.tokenization import FullTokenizer
 from albert.training.prediction import Output
@@ -36,7 +34,7 @@ from benchmarks.parts.squad_size import write_questions
 
 # What is promised of 10,000 questions, in seconds.
 MOST, OF_QUESTIONS = 5.0, 10000
-_SIZES = {"1.1": (define_v1_flags, SquadV1Task), "2.0": (define_v2_flags, SquadV2Task)}
+_SIZES = {"1.1": (SquadV1Settings, SquadV1Task), "2.0": (SquadV2Settings, SquadV2Task)}
 _LONGEST = 384
 
 
@@ -101,13 +99,18 @@ def make_task(flags: argparse.Namespace, folder: str) -> SquadTask:
     sizes["vocab_size"] = FullTokenizer(None, True, flags.spm_model_file).size
     with open(config, "w", encoding="utf-8") as file:
         json.dump(sizes, file)
-    define, task_class = _SIZES[flags.version]
-    define_flags(define)
-    job = [f"--predict_file={questions}", f"--albert_config_file={config}", "--do_train=false"]
-    job += [f"--spm_model_file={flags.spm_model_file}", f"--output_dir={folder}"]
-    job += [f"--max_seq_length={_LONGEST}", f"--max_query_length={_LONGEST // 6}"]
-    FLAGS(["answers", *job, f"--doc_stride={_LONGEST // 3}"])
-    return task_class(Settings())
+    kind, task_class = _SIZES[flags.version]
+    settings = kind.of(
+        predict_file=questions,
+        albert_config_file=config,
+        do_train=False,
+        spm_model_file=flags.spm_model_file,
+        output_dir=folder,
+        max_seq_length=_LONGEST,
+        max_query_length=_LONGEST // 6,
+        doc_stride=_LONGEST // 3,
+    )
+    return task_class(settings)
 
 
 def drawn_outputs(version: str, data: Data) -> list[Output]:

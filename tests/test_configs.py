@@ -10,12 +10,10 @@ import pytest
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.modeling import AlbertConfig, EncoderConfig, read_config
-from albert.settings.flags import Settings
-from albert.settings.run_flags import define_flags
 from albert.tasks.glue.tasks import PROCESSORS
-from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
-from tests.helpers.files import defaults_of, flags_in
+from tests.helpers.files import defaults_of, flags_in, settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run
 from tests.helpers.squad import squad_command
@@ -193,11 +191,11 @@ def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_steps_of_a_preset(name, squad_dir, tmp_path, set_flags, monkeypatch):
+def test_steps_of_a_preset(name, squad_dir, tmp_path, monkeypatch):
     _, program, *job = squad_job(name, squad_dir, tmp_path)
     is_v2 = program.endswith("v2.py")
-    set_flags([lambda: define_flags(define_v2_flags if is_v2 else define_v1_flags)], *job)
+    settings = settings_of(SquadV2Settings if is_v2 else SquadV1Settings, *job)
     workers, *expected = STEPS[name]
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
-    task = (SquadV2Task if is_v2 else SquadV1Task)(Settings())
+    task = (SquadV2Task if is_v2 else SquadV1Task)(settings)
     assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected

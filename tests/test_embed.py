@@ -10,12 +10,13 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.cli import embed as embed_flags
+from albert.cli.embed import EmbedSettings
 from albert.commands import embed
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.inference.folders import open_folder
 from albert.tokenization import FullTokenizer
+from tests.helpers.files import settings_of
 from tests.helpers.running import albert, run
 
 LINES = ["One word and another one.", "A first text ||| a second", "", "x", "in Ein Text " * 40]
@@ -111,7 +112,7 @@ def test_npz(files, inputs, outputs):
         np.testing.assert_allclose(arrays["pooled"], pooled, atol=1e-5)
 
 
-def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path, set_flags):
+def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
     (tmp_path / "lines").write_text("Anna anna")
     # Without the record of its run, whose case was another.
     for file in trained.glob("model.ckpt-best.*"):
@@ -119,8 +120,7 @@ def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path, set_flags):
     files = [f"--input_file={tmp_path}/lines", f"--output_file={tmp_path}/out", "--layers=-1"]
     files += [f"--init_checkpoint={tmp_path}/model.ckpt-best", "--do_lower_case=false"]
     files += [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
-    set_flags([embed_flags.define_flags], *files)
-    embed.main([])
+    embed.main(settings_of(EmbedSettings, *files))
     (row,) = (tmp_path / "out").read_text().splitlines()
     tokens = [feature["token"] for feature in json.loads(row)["features"]]
     # No piece has a capital: it is not known, as the letter is that replaces it.
@@ -163,12 +163,11 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
         (["--output_file={files}/lines.txt"], 2, "--output_file would replace --input_file"),
     ],
 )
-def test_errors(exported, files, flags, code, part, tmp_path, set_flags):
+def test_errors(exported, files, flags, code, part, tmp_path):
     given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
     given += [f"--output_file={tmp_path / 'out'}", *(flag.format(files=files) for flag in flags)]
-    set_flags([embed_flags.define_flags], *given)
     with pytest.raises(UserError) as caught:
-        embed.main([])
+        embed.main(settings_of(EmbedSettings, *given))
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == code
     assert list(tmp_path.iterdir()) == []

@@ -7,22 +7,23 @@ import sys
 
 import pytest
 
-from albert.cli import evaluate as evaluate_flags
+from albert.cli.evaluate import EvaluateSettings
 from albert.commands import evaluate
 from albert.core.errors import FlagError, UserError
+from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.helpers.squad import make_squad
 
 
 @pytest.fixture
-def call(set_flags, capsys):
+def call(capsys):
     """Calls the program and returns what it prints."""
 
     def call(*arguments):
         flags = [a for a in arguments if str(a).startswith("--")]
-        set_flags([evaluate_flags.define_flags], *flags)
-        evaluate.main(["albert evaluate", *(str(a) for a in arguments if a not in flags)])
+        paths = [str(a) for a in arguments if a not in flags]
+        evaluate.main((settings_of(EvaluateSettings, *flags), paths))
         return capsys.readouterr().out
 
     return call

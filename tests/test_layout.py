@@ -31,10 +31,11 @@ def test_drivers_of_cards_and_workers_have_one_module_each():
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 
-def test_flags_are_read_where_a_program_starts():
-    """And where they are defined; below, values are passed."""
-    reading = {source.room for source in sources() if re.search(r"\bFLAGS\b", source.text)}
-    assert reading == {"settings", "cli", "commands"}
+def test_flags_are_read_in_one_room():
+    """Which makes settings of them; these are passed."""
+    reading = {source.name for source in sources() if re.search(r"flags\.FLAGS\b", source.text)}
+    program = {f"albert/cli/{name}.py" for name in ("app", "command_line")}
+    assert reading == {"albert/settings/absl_flags.py", *program}
 
 
 def test_functions_and_modules_are_short_enough_to_read():

@@ -6,8 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import optimization
 from albert.core.errors import NOT_FINITE
-from albert.optimization import OptimizerOptions, training_op
-from albert.optimizers import graph_keys
+from albert.optimization import OptimizerOptions, build_train_step, training_op
 from albert.tasks.squad.head import make_v1_head
 from albert.training.encoder_task import ModelOptions, make_model_fn
 from tests.helpers.squad_head import golden_run, train_golden
@@ -26,15 +25,11 @@ def test_golden_steps_of_squad(shared, model, optimizer):
     model_fn = make_model_fn(config, make_v1_head(False), options)
     weights = {"cls/squad/output_weights": figures["output_weights"]}
     # The rate is read before the counter moves: 0, not a fourth of the highest.
-    assert train_golden(figures, model_fn, FEATURES, weights, lambda _: learning_rate()) == 0
+    first = train_golden(figures, model_fn, FEATURES, weights, lambda _, step: step.learning_rate)
+    assert first == 0
     if model == "albert":
         expected = [numpy_rate(step, *numbers) for step in range(len(figures["losses"]))]
         np.testing.assert_allclose(expected, figures["learning_rates"], rtol=1e-5, atol=0)
-
-
-def learning_rate():
-    (rate,) = tf.get_collection(graph_keys.LEARNING_RATE)
-    return rate
 
 
 # Small problems.
@@ -270,10 +265,11 @@ def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
 def test_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
     with tf.Graph().as_default(), tf.Session() as session:
         loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
-        optimization.create_optimizer(
-            loss, init_lr, train_steps, warmup, False, poly_power=power, start_warmup_step=start
+        options = OptimizerOptions(
+            init_lr, train_steps, warmup, poly_power=power, start_warmup_step=start
         )
-        rate, steps, rates = learning_rate(), range(train_steps + 10), []
+        rate = build_train_step(loss, options).learning_rate
+        steps, rates = range(train_steps + 10), []
         for step in steps:
             tf.train.get_global_step().load(step, session)
             rates.append(session.run(rate))
@@ -300,12 +296,12 @@ def test_a_step_of_three_batches_reports_the_mean_loss_and_all_tokens():
         batch, tokens = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
         loss = tf.reduce_sum(weights * 0.0) + batch
         options = OptimizerOptions(0.1, 10, gradient_accumulation_steps=3)
-        train_op = training_op(loss, options, num_tokens=tokens)
-        facts = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
-        step = tf.train.get_global_step()
+        step = build_train_step(loss, options, num_tokens=tokens)
+        done = tf.train.get_global_step()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         found = []
         for loss, count in ((1, 10), (2, 20), (6, 60), (4, 7), (4, 8), (7, 6)):
-            values, _ = session.run([facts, train_op], {batch: loss, tokens: count})
-            found.append((*values, session.run(step)))
+            fetches = [step.loss, step.tokens, step.op]
+            *values, _ = session.run(fetches, {batch: loss, tokens: count})
+            found.append((*values, session.run(done)))
     assert found == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]

@@ -13,27 +13,26 @@ from collections.abc import Callable
 
 import pytest
 import tensorflow.compat.v1 as tf
-from absl import flags
 
 from albert import optimization
 from albert.core import locks
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
-from albert.settings import encoder_flags
-from albert.settings.flags import WITHOUT_USE, Settings, Shapes
-from albert.tasks.glue import flags as glue_flags
+from albert.settings import run_settings
+from albert.settings.fields import WITHOUT_USE, Affects, Flag
+from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
 from albert.training import run as run_module
 from albert.training.output_folder import scoring_settings
 from albert.training.run import Run
 from albert.training.task import DEV, TRAIN
-from tests.helpers.files import flags_in
+from tests.helpers.files import flags_in, settings_class, settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
 from tests.helpers.race import write_race
-from tests.helpers.running import define_flags_of
+from tests.helpers.running import task_of
 from tests.helpers.squad import train_tokenizer
 
 PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
@@ -77,8 +76,6 @@ NOT_CHANGED_IN = {
 }
 # What the initial checkpoint is, rank 0 knows where nothing is trained.
 NOT_ALIKE = {"init_checkpoint"}
-# What TensorFlow and absl bring along.
-LIBRARIES = ("absl", "tensorflow")
 
 BASE = "--albert_config_file={0}/albert.json --spm_model_file={0}/spm.model"
 _SQUAD = "--train_file={0}/train.json.squad --predict_file={0}/train.json.squad"
@@ -143,7 +140,7 @@ def program(request, monkeypatch) -> str:
 
 
 @pytest.fixture
-def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
+def found(program, files, tmp_path) -> Callable[..., dict]:
     """What a program under more flags takes for what shapes its results.
 
     Letters: the settings of Weights and of Scores, what Every worker must have alike where nothing
@@ -153,11 +150,9 @@ def found(program, set_flags, files, tmp_path) -> Callable[..., dict]:
     def found(*arguments: str) -> dict:
         base = f"{BASE} {ARGUMENTS[program]}".split()
         given = [argument.format(files) for argument in (*base, *arguments)]
-        tasks = []
-        define = [lambda: tasks.append(define_flags_of(program))]
-        set_flags(define, f"--output_dir={tmp_path}", *given)
+        settings = settings_of(settings_class(program), f"--output_dir={tmp_path}", *given)
         try:
-            run = Run(tasks[0](Settings()))
+            run = Run(task_of(program)(settings))
             run.prepare(DEV)
             letters = {"E": dict(run.facts)}
             data = run.prepare(TRAIN)
@@ -176,16 +171,15 @@ def difference(before: dict, after: dict) -> str:
     return "".join(letter for letter in "WSEF" if before[letter] != after[letter])
 
 
-def claimed(name: str) -> str:
-    """Letters of what a flag says that it shapes."""
-    flag = flags.FLAGS[name]
-    letters = {"W": Shapes.WEIGHTS, "S": Shapes.SCORES, "E": Shapes.SCORES | Shapes.JOB}
-    found = "".join(letter for letter, what in letters.items() if flag.shapes & what)
-    return found + "F" * (Shapes.FEATURES in flag.shapes)
+def claimed(flag: Flag) -> str:
+    """Letters of what a flag says that it affects."""
+    letters = {"W": Affects.WEIGHTS, "S": Affects.SCORES, "E": Affects.SCORES | Affects.JOB}
+    found = "".join(letter for letter, what in letters.items() if flag.affects & what)
+    return found + "F" * (Affects.FEATURES in flag.affects)
 
 
 def other_value(program: str, name: str, files: pathlib.Path) -> str:
-    default = flags.FLAGS[name].default
+    default = getattr(settings_class(program)(), name)
     if isinstance(default, bool):
         return str(not default)
     other = {**flags_in(OTHER), **flags_in(OTHER_IN.get(program, ""))}[name]
@@ -194,19 +188,13 @@ def other_value(program: str, name: str, files: pathlib.Path) -> str:
 
 
 def test_every_flag(program, found, files):
-    before = found()
-    by_theme = flags.FLAGS.flags_by_module_dict()
-    ours = {f.name for f in flags.FLAGS._flags().values() if hasattr(f, "shapes")}
-    without_use = {flag.name for flag in by_theme[WITHOUT_USE]}
-    aliases = {name for name in flags.FLAGS if flags.FLAGS[name].help.startswith("Alias for")}
-    known = {name for of_module in by_theme.values() for name in (f.name for f in of_module)}
-    absl = {f.name for m, of in by_theme.items() for f in of if m.split(".")[0] in LIBRARIES}
-    assert known - absl == ours | without_use | aliases, "every flag says what it shapes"
+    before, flags = found(), settings_class(program).flags()
+    ours = {name for name, flag in flags.items() if flag.theme != WITHOUT_USE}
     not_changed = NOT_CHANGED | NOT_CHANGED_IN.get(program, set())
     assert before == found(), "the same flags, the same settings"
     for name in sorted(ours - not_changed):
-        flag, value = flags.FLAGS[name], other_value(program, name, files)
-        changed, expected = difference(before, found(f"--{name}={value}")), claimed(name)
+        flag, value = flags[name], other_value(program, name, files)
+        changed, expected = difference(before, found(f"--{name}={value}")), claimed(flag)
         if flag.is_path:
             # With another input, features differ; that is no matter of a flag.
             changed = changed.replace("F", "F" * ("F" in expected))
@@ -275,8 +263,8 @@ def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, fil
 
 
 def test_what_flags_know_without_tensorflow_of_what_they_choose_from():
-    assert list(optimization.OPTIMIZERS) == encoder_flags.OPTIMIZERS
+    assert list(optimization.OPTIMIZERS) == list(run_settings.OPTIMIZERS)
     defaults = OptimizerOptions(1e-3, 1)
-    assert defaults.epsilon == encoder_flags.EPSILON
-    assert defaults.weight_decay == encoder_flags.WEIGHT_DECAY
-    assert (*PROCESSORS, glue_flags.CUSTOM) == glue_flags.TASKS
+    assert defaults.epsilon == run_settings.EPSILON
+    assert defaults.weight_decay == run_settings.WEIGHT_DECAY
+    assert (*PROCESSORS, glue_settings.CUSTOM) == glue_settings.TASKS

@@ -7,21 +7,22 @@ import shutil
 
 import pytest
 
-from albert.cli import show as show_flags
+from albert.cli.show import ShowSettings
 from albert.commands import show
 from albert.core.errors import FlagError, UserError
 from albert.report.page import read_page
+from tests.helpers.files import settings_of
 
 
 @pytest.fixture
-def call(set_flags, capsys, monkeypatch):
+def call(capsys, monkeypatch):
     """Calls the program and returns what it prints."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments):
         flags = [a for a in arguments if str(a).startswith("--")]
-        set_flags([show_flags.define_flags], *flags)
-        show.main(["", *(str(a) for a in arguments if a not in flags)])
+        paths = [str(a) for a in arguments if a not in flags]
+        show.main((settings_of(ShowSettings, *flags), paths))
         return capsys.readouterr().out
 
     return call

@@ -9,11 +9,10 @@ import pytest
 
 from albert.core.errors import FlagError, UserError
 from albert.inference import load_model
-from albert.settings.flags import Settings
-from albert.settings.run_flags import define_flags
-from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training.recorded_model import check_weights
+from tests.helpers.files import settings_of
 from tests.helpers.running import succeed
 from tests.helpers.squad import squad_command, train_tokenizer
 
@@ -31,14 +30,13 @@ def config(squad_dir, tmp_path):
 
 
 @pytest.fixture
-def check(set_flags, squad_dir, trained):
+def check(squad_dir, trained):
     """Checks the weights in a run's folder under flags."""
 
     def check(*flags: str, task=SquadV1Task) -> None:
-        define = define_v1_flags if task is SquadV1Task else define_v2_flags
+        kind = SquadV1Settings if task is SquadV1Task else SquadV2Settings
         command = squad_command(squad_dir, trained, "--do_train=false", *flags)
-        set_flags([lambda: define_flags(define)], *command[2:])
-        check_weights(task(Settings()))
+        check_weights(task(settings_of(kind, *command[2:])))
 
     return check
 

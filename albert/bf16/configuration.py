@@ -169,7 +169,7 @@ def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
         return None
     if word == "basic":
         return from_dict(_BASIC, "basic")
-    path = shipped if word in ("1", "true", "full") else found(value)
+    path = found(value) if value and word not in ("1", "true", "full") else shipped
     try:
         return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
     except RecursionError as e:
@@ -212,7 +212,9 @@ def from_dict(content: Any, source: str) -> Bf16Config:
     patterns = {key: _patterns(content.get(key, []), key, source) for key in EXCEPTIONS}
     named = set().union(*lists.values(), *({p.op for p in ps} for ps in patterns.values()))
     _warn_of_unknown(named - {""}, source)
-    return Bf16Config(source, **lists, **patterns)
+    allowed, conditional, strict = lists.values()
+    in_float32, in_bfloat16 = patterns.values()
+    return Bf16Config(source, allowed, conditional, strict, in_float32, in_bfloat16)
 
 
 def _keys() -> tuple[str, ...]:

@@ -69,8 +69,10 @@ def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]]) -> None:
     for node, place, tensor, dtype in list(borders(body, converted)):
         if (tensor, dtype) not in casts:
             casts[tensor, dtype] = body.add_cast(tensor, dtype)
-        takers = body.nodes[node].input if node else body.results
-        takers[place] = casts[tensor, dtype]
+        if isinstance(place, str):
+            body.results[place] = casts[tensor, dtype]
+        else:
+            body.nodes[node].input[place] = casts[tensor, dtype]
 
 
 def _tensor_name(reference: str) -> str:
@@ -82,7 +84,8 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
 
     The model is built in a graph of its own, a copy of the estimator's, so that all names and
     random seeds are those of the model in float32; what is new in it is rewritten and imported
-    into the estimator's graph. Hooks and scaffolds of the `model_fn` are not supported.
+    into the estimator's graph. Scaffolds of the `model_fn` are not supported, nor hooks but those
+    that carry parts of the graph.
 
     Args:
       model_fn: of an estimator, with arguments (features, labels, mode, params).
@@ -102,10 +105,11 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
         names = rewrite(graph_def, planned.plan)
         add_new(graph_def, built, names)
         _built.setdefault(target, []).append(built)
-        parts = {field: getattr(spec, field) for field in _PARTS}
+        fields, carried = counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(
             mode,
-            **counterpart(parts, target, names),
+            **fields,
+            training_hooks=[estimators.Carrier(parts) for parts in carried],
             export_outputs=_counterparts_of_exports(spec, target, names),
         )
 
@@ -150,11 +154,17 @@ def plan_model(
 def _check(spec: estimators.EstimatorSpec) -> None:
     """Raises a `ValueError` if a part of a specification would be lost."""
     for field in _HOOKS:
-        if getattr(spec, field):
+        if not all(isinstance(hook, estimators.Carrier) for hook in getattr(spec, field)):
             raise ValueError(f"a model_fn with {field} cannot be converted to bfloat16")
     # One that says nothing is always there.
     if any(value is not None for value in vars(spec.scaffold).values()):
         raise ValueError("a model_fn with scaffold cannot be converted to bfloat16")
+
+
+def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
+    """Returns what a specification has of its graph: fields, and what it carries."""
+    fields = {field: getattr(spec, field) for field in _PARTS}
+    return fields, [hook.parts for hook in spec.training_hooks]
 
 
 def _counterparts_of_exports(
@@ -176,7 +186,6 @@ def _names(graph_def: tf.GraphDef) -> set[str]:
 def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
     """Returns the names of the tensors that an estimator or a hook can see."""
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
-    parts = [getattr(spec, field) for field in _PARTS]
     exports = [vars(output) for output in (spec.export_outputs or {}).values()]
-    items = tf.nest.flatten([parts, exports, collected])
+    items = tf.nest.flatten([_parts(spec), exports, collected])
     return sorted({item.name for item in items if isinstance(item, tf.Tensor)})

@@ -66,10 +66,7 @@ def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
     those of `source`.
     """
     target = tf.get_default_graph()
-    items = [
-        item for key in target.get_all_collection_keys() for item in target.get_collection(key)
-    ]
-    variables = {item.name: item for item in items if isinstance(item, tf2.Variable)}
+    variables = _variables(target)
     for key in source.get_all_collection_keys():
         for item in source.get_collection(key)[len(target.get_collection(key)) :]:
             if not isinstance(item, tf2.Variable):
@@ -80,11 +77,18 @@ def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
             target.add_to_collection(key, variables[item.name])
 
 
+def _variables(graph: tf.Graph) -> dict[str, tf.Variable]:
+    """Returns the variables in a graph's collections, by name."""
+    keys = graph.get_all_collection_keys()
+    items = [item for key in keys for item in graph.get_collection(key)]
+    return {item.name: item for item in items if isinstance(item, tf2.Variable)}
+
+
 def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None = None) -> Any:
-    """Returns a structure with the tensors and operations of `graph` that have the same names.
+    """Returns a structure with what has the same names in `graph`.
 
     Args:
-      structure: nested; what is no tensor or operation in it stays.
+      structure: nested; what is no tensor, operation or variable in it stays.
       graph: where they are looked up.
       names: of tensors that another one is to stand for.
     """
@@ -94,4 +98,10 @@ def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None
             return graph.as_graph_element((names or {}).get(item.name, item.name))
         return item
 
-    return tf.nest.map_structure(find, structure, expand_composites=True)
+    def find_whole(item: Any) -> Any:
+        # A variable counts as composite: what comes of its parts would lack its initial value.
+        if isinstance(item, tf2.Variable):
+            return _variables(graph)[item.name]
+        return tf.nest.map_structure(find, item, expand_composites=True)
+
+    return tf.nest.map_structure(find_whole, structure)

@@ -82,7 +82,7 @@ class Body:
         Layers that share a variable each read it; so a cast of it can be one for all of them.
         """
         node = self.nodes.get(reference)
-        reads = self._reads.get(node.input[0], ()) if node and node.op == "ReadVariableOp" else ()
+        reads = self._reads.get(node.input[0], []) if node and node.op == "ReadVariableOp" else []
         return reads[0] if reference in reads else reference
 
     def add_cast(self, reference: str, dtype: tf.DType) -> str:
@@ -118,7 +118,7 @@ def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body
 def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
     """Returns the callers of every function, see `Body`."""
     functions = {f.signature.name: f.node_def for f in graph_def.library.function}
-    found = {name: set() for name in functions}
+    found: dict[str, set[str]] = {name: set() for name in functions}
 
     def follow(nodes: Any, prefix: str, inside: frozenset[str]) -> None:
         for node in nodes:

@@ -246,7 +246,7 @@ def _decide(
 
 def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
     """Returns the nodes on the other side of every tensor that could be bfloat16 on both sides."""
-    found = {name: set() for name in nodes}
+    found: dict[str, set[str]] = {name: set() for name in nodes}
     for name in nodes:
         for reference, could_be in _typed_inputs(body, name, nodes):
             source = body.source(reference)

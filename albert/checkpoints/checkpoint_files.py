@@ -345,11 +345,11 @@ def check_same_encoder(
             "must be of the same model"
         )
     for name in (n for n in wanted if n in shapes and n.endswith("/word_embeddings")):
-        theirs, ours = shapes[name][0], wanted[name][0]
-        if theirs != ours:
+        size, needed = shapes[name][0], wanted[name][0]
+        if size != needed:
             raise UserError(
-                f"{checkpoint} has a vocabulary of {theirs} pieces, --albert_config_file a "
-                f"vocab_size of {ours}: they must be of the same model"
+                f"{checkpoint} has a vocabulary of {size} pieces, --albert_config_file a "
+                f"vocab_size of {needed}: they must be of the same model"
             )
 
 

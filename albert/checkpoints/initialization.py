@@ -36,7 +36,7 @@ def get_assignment_map_from_checkpoint(
       because one name of the checkpoint then serves several variables.
     """
     in_checkpoint = set(load_checkpoint(init_checkpoint).get_variable_to_shape_map())
-    maps = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
+    maps: list[dict[str, str]] = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
     initialized = {}
     for variable in tvars:
         name = variable.op.name

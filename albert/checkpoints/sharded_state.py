@@ -8,10 +8,10 @@ the memory of a few parts, of 64 MB each or the size of the largest variable.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -22,54 +22,39 @@ from albert.distributed import collectives
 
 # What is gathered at once, as each time workers wait for each other; or a single larger vector.
 _RUN_BYTES = 64 << 20
-# Collections: the variables, and for each, as JSON, names and shapes of what all shares are.
-_SHARES, _CONTENTS = "shares_of_state", "contents_of_shares"
 
 
-def add_share(share: tf.Variable, contents: Sequence[tuple[str, Sequence[int]]]) -> None:
-    """Makes a local variable of this worker known as a share.
+class Share(NamedTuple):
+    """What this worker has of some state.
 
-    Args:
-      share: of the same length on every worker; all together end in zeros, as many as are left.
-      contents: names and shapes of the variables that all shares together are.
+    Attributes:
+      variable: local, of the same length on every worker; all together end in zeros, as many as
+        are left.
+      contents: names and shapes of the variables that all workers' together are.
     """
-    tf.add_to_collection(_SHARES, share)
-    tf.add_to_collection(_CONTENTS, json.dumps(contents))
+
+    variable: tf.Variable
+    contents: list[tuple[str, list[int]]]
 
 
-def shares(graph: tf.Graph) -> list[tf.Variable]:
-    """Returns the shares that a graph's worker has."""
-    return graph.get_collection(_SHARES)
-
-
-def whole_bytes(graph: tf.Graph) -> int:
-    """Returns what a graph's shares take of a checkpoint, those of all workers together."""
+def whole_bytes(shares: Sequence[Share]) -> int:
+    """Returns what shares take of a checkpoint, those of all workers together."""
     return sum(
-        share.dtype.size * math.prod(shape)
-        for share, contents in _with_contents(graph)
-        for _, shape in contents
+        share.variable.dtype.size * math.prod(shape)
+        for share in shares
+        for _, shape in share.contents
     )
-
-
-def _with_contents(graph: tf.Graph) -> list[tuple[tf.Variable, list]]:
-    contents = map(json.loads, graph.get_collection(_CONTENTS))
-    return list(zip(graph.get_collection(_SHARES), contents, strict=True))
 
 
 class _Vectors:
     """The operations on some shares and those of the other workers, which are run together."""
 
-    def __init__(self, first: int, pairs: Sequence[tuple[tf.Variable, list]]):
-        """Builds them.
-
-        Args:
-          first: the number of the first share among all.
-          pairs: of a share, and the names and shapes of what all workers' are.
-        """
-        self.contents = [content for _, contents in pairs for content in contents]
+    def __init__(self, first: int, shares: Sequence[Share]):
+        """Builds them; `first` is the number of the first share among all."""
+        self.contents = [content for share in shares for content in share.contents]
         self._prefix = tf.placeholder(tf.string, [])
         self._wholes, tensors, self._given, restored = [], [], [], []
-        for number, (share, contents) in enumerate(pairs, first):
+        for number, (share, contents) in enumerate(shares, first):
             # Not where a checkpoint's values would take an accelerator's memory.
             value = share.read_value()
             with tf.device("/cpu:0"):
@@ -104,7 +89,9 @@ class _Vectors:
     def read(self, session: tf.Session, reader: tf.train.NewCheckpointReader | None) -> None:
         """Gives all workers their shares of what one of them, rank 0, has a reader of."""
         values = {given: np.zeros(given.shape, np.float32) for given, _ in self._given}
-        for given, contents in self._given if reader else ():
+        for given, contents in self._given:
+            if reader is None:
+                break
             place = 0
             for name, shape in contents:
                 size = math.prod(shape)
@@ -119,16 +106,22 @@ class ShardedState(tf.train.SessionRunHook):
     All workers have it. There may be no shares, and then it does nothing.
     """
 
-    def __init__(self, folder: str):
-        """Takes the folder whose file `checkpoint` names the checkpoint; rank 0's counts."""
+    def __init__(self, folder: str, shares: Callable[[], Sequence[Share]]):
+        """Sets up, before there is a graph.
+
+        Args:
+          folder: whose file `checkpoint` names the checkpoint; rank 0's counts.
+          shares: returns those of the session's graph, once it is built.
+        """
         self._folder = folder
+        self._shares = shares
 
     def begin(self) -> None:
-        pairs = iter(_with_contents(tf.get_default_graph()))
-        most, first = _RUN_BYTES // collectives.size(), 0
+        shares, first = self._shares(), 0
+        most = _RUN_BYTES // collectives.size()
         self._vectors = []
-        for group in collectives.groups(shares(tf.get_default_graph()), most):
-            self._vectors.append(_Vectors(first, [next(pairs) for _ in group]))
+        for group in collectives.groups([share.variable for share in shares], most):
+            self._vectors.append(_Vectors(first, shares[first : first + len(group)]))
             first += len(group)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
@@ -140,7 +133,7 @@ class ShardedState(tf.train.SessionRunHook):
         if not self._vectors:
             return
         checkpoint = tf.train.latest_checkpoint(self._folder) if collectives.is_chief() else None
-        with restoring(checkpoint):
+        with restoring(checkpoint or self._folder):
             reader = _reader(checkpoint, self._vectors) if checkpoint else None
             if collectives.share(checkpoint is not None):
                 for vector in self._vectors:

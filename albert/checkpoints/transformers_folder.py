@@ -96,7 +96,7 @@ class TransformersFolder:
         except KeyError as e:
             raise UserError(f"{path}/{CONFIG} has no {e.args[0]}") from e
         self._files = [os.path.join(path, name) for name in _files_of(path)]
-        self._step = None
+        self._step: np.int64 | None = None
         found = self._find()
         self._tensors = self._with_prefix(found)
         self._drop_copies()
@@ -106,9 +106,9 @@ class TransformersFolder:
         self.parts = names.parts_in(pairs, shapes, path, theirs=True)
         self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
         # Nothing but zeros, as nothing uses it; the graph of SQuAD 1.1 has it all the same.
-        self._zeros = {}
+        self._zeros: dict[str, tuple[int, ...]] = {}
         if names.SQUAD_V1 in self.parts and names.POOLER not in self.parts:
-            self._zeros = {pair.ours: pair.shape for pair in pairs[names.POOLER]}
+            self._zeros = {pair.ours: pair.known_shape for pair in pairs[names.POOLER]}
         # A graph knows them by weak references only.
         self._getters: dict[str, Callable[[], np.ndarray]] = {}
 
@@ -200,8 +200,8 @@ class TransformersFolder:
 
     def get_tensor(self, name: str) -> np.ndarray:
         """Returns the value of a variable, which is read now."""
-        if name == STEP:
-            return self._step
+        if name == STEP and self._step is not None:
+            return np.asarray(self._step)
         if name in self._zeros:
             return np.zeros(self._zeros[name], np.float32)
         pair = self._pairs[name]

@@ -45,6 +45,13 @@ class Pair(NamedTuple):
     shape: tuple[int | None, ...]
     is_transposed: bool = False
 
+    @property
+    def known_shape(self) -> tuple[int, ...]:
+        """Returns the shape of a variable of which the configuration says all sizes."""
+        known = tuple(size for size in self.shape if size is not None)
+        assert len(known) == len(self.shape), self.ours
+        return known
+
 
 def pairs_of(family: str, config: Mapping) -> dict[str, list[Pair]]:
     """Returns the variables of each part that a model of this configuration may have."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 import tempfile
 from typing import Any
 
-from absl import app
+from absl import app, flags
 
-from albert.cli.command_line import require_parsed
 from albert.cli.commands import Work
 from albert.cli.ending import run_main
 from albert.core import signals
@@ -24,7 +24,9 @@ def run(work: Work, asked: Any) -> None:
     """
     # A job is to end well also while it imports TensorFlow, which takes seconds.
     signals.install(work.resumes)
-    require_parsed()
+    if not flags.FLAGS.is_parsed():
+        # absl needs it, also of a command that has arguments of its own kind.
+        flags.FLAGS(sys.argv[:1])
     app.run(lambda argv: _run_main(work, asked), flags_parser=lambda argv: argv)
 
 

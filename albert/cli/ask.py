@@ -37,8 +37,12 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     add("--context", action="append", default=[], metavar="TEXT", help="text to answer from")
     add(
-        *("--context_file", "--context-file"),
-        **{"nargs": "+", "action": "extend", "default": [], "metavar": "FILE"},
+        "--context_file",
+        "--context-file",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
         help="files of text to answer from, UTF-8; - reads standard input",
     )
     add("--question", action="append", default=[], help="may be given several times")

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import importlib
 import os
-
-from absl import flags
+from typing import NamedTuple
 
 from albert.cli import command_line
 from albert.cli.commands import Work, module_of, nearest
-from albert.cli.training import TaskProgram
+from albert.cli.training import Job, TaskProgram
 from albert.core.errors import FlagError
 from albert.preflight import GBIT
-from albert.settings.flags import LARGEST_BATCH
+from albert.settings.fields import LARGEST_BATCH, Settings, setting
 
 WORK = Work("albert.commands.check")
 WORDS = ("squad", "classify", "race", "pretrain")
@@ -35,75 +34,76 @@ _PROGRAMS = {
 }
 
 
-class SizeParser(flags.ArgumentParser):
-    """Takes the value of a flag as bytes."""
+def _size(text: str) -> int:
+    """Returns a size of memory in bytes; raises a `ValueError` if the text is none."""
+    # With it comes what starts processes, which the help needs none of.
+    from albert.preflight.available_memory import parse_size
 
-    syntactic_help = "a size such as 32GB"
-
-    def parse(self, argument: str) -> int:
-        """Returns the bytes; raises a `ValueError` if that is no size."""
-        # With it comes what starts processes, which the help needs none of.
-        from albert.preflight.available_memory import parse_size
-
-        return parse_size(argument)
+    return parse_size(text)
 
 
-def define_flags() -> None:
-    """Defines the flags of the report."""
-    flags.DEFINE_bool(
-        "bf16",
+class CheckSettings(Settings):
+    """What the report has besides the job."""
+
+    bf16: bool = setting(
         False,
         "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
         "the list in bf16_config/ where it is not set.",
     )
-    flags.DEFINE(
-        SizeParser(),
-        "device_memory",
+    device_memory: int | None = setting(
         None,
         "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare a "
         "training step with. Default: what the device here has.",
+        parser=_size,
     )
-    flags.DEFINE_bool(
-        "estimate",
+    estimate: bool = setting(
         False,
         "Train and predict some batches of the job, 3 of each or 5 minutes, and say how long all "
         "of it takes. What is written meanwhile is in a temporary folder, which is removed.",
     )
-    flags.DEFINE_integer(
-        "workers",
+    workers: int | None = setting(
         None,
         "With --estimate: how long the job takes with so many workers, by a model of the network.",
-        lower_bound=1,
-        upper_bound=LARGEST_BATCH,
+        lower=1,
+        upper=LARGEST_BATCH,
     )
-    flags.DEFINE_float(
-        "examples_per_second",
+    examples_per_second: float | None = setting(
         None,
         "With --estimate: what one of these workers trains by itself, as a card's log says. "
         "Default: what a worker trains here.",
-        lower_bound=1e-6,
+        lower=1e-6,
     )
-    flags.DEFINE_float(
-        "gbit", GBIT, "With --estimate: the network of --workers, Gbit/s.", lower_bound=1e-3
-    )
-    flags.DEFINE_bool("json", False, "Print JSON for programs instead of a table.")
+    gbit: float = setting(GBIT, "With --estimate: the network of --workers, Gbit/s.", lower=1e-3)
+    json: bool = setting(False, "Print JSON for programs instead of a table.")
 
 
-def parse(argv: list[str]) -> tuple[TaskProgram, bool]:
-    """Returns the task of a command line, whose flags are parsed then, and whether it is named.
+class Asked(NamedTuple):
+    """What a command line asks for.
+
+    Attributes:
+      job: to be checked.
+      names_task: whether the command line names the task.
+      settings: of the report.
+    """
+
+    job: Job
+    names_task: bool
+    settings: CheckSettings
+
+
+def parse(argv: list[str]) -> Asked:
+    """Returns what a command line asks for.
 
     Raises:
       FlagError: there is no such task, or see `command_line.parse`.
     """
     program, *rest = argv
-    is_named = bool(rest) and not rest[0].startswith("-")
-    word = rest.pop(0) if is_named else "squad"
+    names_task = bool(rest) and not rest[0].startswith("-")
+    word = rest.pop(0) if names_task else "squad"
     version = rest.pop(0) if rest and rest[0] in ("1.1", "2.0") else ""
     task = find_task(word, version)
-    task.define_all_flags()
-    define_flags()
-    command_line.parse([program, *rest], __doc__)
-    return task, is_named
+    command_line.parse([program, *rest], __doc__, task.settings, CheckSettings)
+    return Asked(Job.from_flags(task), names_task, CheckSettings.from_flags())
 
 
 def find_task(word: str, version: str = "") -> TaskProgram:

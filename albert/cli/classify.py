@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.glue.flags import define_glue_flags
+from albert.tasks.glue.settings import GlueSettings
 
-_TASK = TaskProgram(__doc__, define_glue_flags, "albert.tasks.glue.task", "GlueTask")
+_TASK = TaskProgram(__doc__, GlueSettings, "albert.tasks.glue.task", "GlueTask")
 COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
 WORK = Work("albert.commands.train", resumes=True)

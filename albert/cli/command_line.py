@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import math
+import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterator
-
-from absl import flags
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from albert.core.errors import NO_UTF8, FlagError, is_utf8
 from albert.core.locations import found
 from albert.core.version import VERSION
-from albert.settings.flags import FLAGS, THEMES, TOO_LARGE, WITHOUT_USE
+from albert.settings.fields import OWN, THEMES, WITHOUT_USE, Flag, Settings
 
 _HELP = frozenset(("--help", "-help", "-h", "--helpshort", "-helpshort"))
 _FULL_HELP = frozenset(("--helpfull", "-helpfull"))
 _WIDTH = 100
 
+Classes = Sequence[type[Settings]]
 
-def parse(argv: list[str], text: str, takes_arguments: bool = False) -> list[str]:
-    """Parses the flags of a command line and checks their values.
+
+def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool = False) -> list:
+    """Parses the flags of a command line, whose values settings then have by `from_flags`.
 
     Args:
       argv: the command line.
       text: what the command does, for its help, with examples that begin with "albert COMMAND".
-      takes_arguments: whether it has arguments that are not flags.
+      settings: the classes whose flags are defined.
+      arguments: whether the command has arguments that are not flags.
 
     Returns:
-      The program's name, and its arguments that are not flags.
+      The arguments that are not flags.
 
     Raises:
       FlagError: there is no such flag, or a value is impossible.
@@ -38,19 +41,31 @@ def parse(argv: list[str], text: str, takes_arguments: bool = False) -> list[str
     argv = [_of_the_package(word) for word in argv]
     asked = set(argv)
     if asked & (_HELP | _FULL_HELP):
-        show_help(text, full=bool(asked & _FULL_HELP))
+        show_help(text, settings, full=bool(asked & _FULL_HELP))
         sys.exit(0)
     if "--version" in argv:
         print(os.path.basename(argv[0]), VERSION)
         sys.exit(0)
-    # Its flags, such as --pdb_post_mortem, and --verbosity of the log.
-    from absl import app
+    for one in settings:
+        one.define_flags()
+    rest = _parsed(argv, settings, arguments)[1:]
+    if rest and not arguments:
+        raise FlagError(f"{rest[0]!r} is not a flag; flags are --name=value, see --help")
+    for argument in rest:
+        if not is_utf8(argument):
+            raise FlagError(f"{argument!r} {NO_UTF8}")
+    return rest
+
+
+def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
+    """Parses the flags of absl; returns the program's name and what is no flag."""
+    # `app` has flags, too, such as --pdb_post_mortem, and --verbosity of the log.
+    from absl import app, flags
 
     app.define_help_flags()
-
-    FLAGS.set_gnu_getopt(takes_arguments)
+    flags.FLAGS.set_gnu_getopt(arguments)
     try:
-        rest = FLAGS(argv)
+        return flags.FLAGS(argv)
     except SystemExit:
         # Other help was asked for and given; absl takes that for a failure.
         sys.exit(0)
@@ -59,16 +74,9 @@ def parse(argv: list[str], text: str, takes_arguments: bool = False) -> list[str
     except RecursionError as e:
         raise FlagError("--flagfile: files of flags that name each other, or too many") from e
     except flags.UnrecognizedFlagError as e:
-        raise FlagError(_no_flag(e.flagname)) from e
+        raise FlagError(_no_flag(e.flagname, settings)) from e
     except flags.Error as e:
         raise FlagError(f"{e}; see --help") from e
-    if len(rest) > 1 and not takes_arguments:
-        raise FlagError(f"{rest[1]!r} is not a flag; flags are --name=value, see --help")
-    for argument in rest[1:]:
-        if not is_utf8(argument):
-            raise FlagError(f"{argument!r} {NO_UTF8}")
-    _check_values()
-    return rest
 
 
 def _of_the_package(word: str) -> str:
@@ -80,26 +88,31 @@ def _of_the_package(word: str) -> str:
     return name + mark + found(path)
 
 
-def require_parsed() -> None:
-    """Parses flags of nothing but a program's name unless they have been parsed: absl needs it."""
-    if not FLAGS.is_parsed():
-        FLAGS(sys.argv[:1])
+class _Shown(NamedTuple):
+    """A flag as the help has it."""
+
+    name: str
+    kind: str
+    default: Any
+    flag: Flag
 
 
-def show_help(text: str, full: bool) -> None:
+def show_help(text: str, settings: Classes, full: bool) -> None:
     """Prints what a command does, and its flags: those that count, or all."""
+    shown = list(_flags_of(settings))
     lines = [with_program(text).rstrip(), ""]
-    by_theme = _flags_by_theme(with_ignored=full)
     if not full:
-        own = {theme: of_theme for theme, of_theme in by_theme.items() if theme not in THEMES}
-        basic = {theme: [*filter(is_basic, of_theme)] for theme, of_theme in by_theme.items()}
-        by_theme = own or {t: of_theme for t, of_theme in basic.items() if of_theme} or by_theme
+        own = [one for one in shown if one.flag.theme == OWN]
+        shown = own or [one for one in shown if one.flag.is_basic] or shown
         if not own:
             lines.append("The flags that count; --helpfull explains all:")
-    for theme, of_theme in by_theme.items():
-        lines.append(f"{theme}:" if theme in THEMES else "flags:")
-        for flag in sorted(of_theme, key=lambda flag: flag.name):
-            lines += _explained(flag) if full else _in_short(flag)
+    for theme in THEMES:
+        of_theme = [one for one in shown if one.flag.theme == theme]
+        if not of_theme or (theme == WITHOUT_USE and not full):
+            continue
+        lines.append(f"{theme}:")
+        for one in sorted(of_theme):
+            lines += _explained(one) if full else _in_short(one)
         lines += [""] * full
     lines.append("  --version, --flagfile=FILE")
     print("\n".join(lines))
@@ -113,80 +126,66 @@ def with_program(text: str) -> str:
     return text
 
 
-def known_flags() -> Iterator[flags.Flag]:
-    """Yields the command's flags, without those of libraries, and those without use here."""
-    for of_theme in _flags_by_theme(with_ignored=False).values():
-        yield from of_theme
+def known_flags(settings: Classes) -> list[str]:
+    """Returns the names of flags, without those that have no use here."""
+    return [one.name for one in _flags_of(settings) if one.flag.theme != WITHOUT_USE]
 
 
-def is_basic(flag: flags.Flag) -> bool:
-    """Tells whether a flag is one of those that count most, where some are marked."""
-    return getattr(flag, "is_basic", False)
+def _flags_of(settings: Classes) -> Iterator[_Shown]:
+    for one in settings:
+        flags = one.flags()
+        for field in dataclasses.fields(one):
+            if field.name in flags:
+                kind = str(field.type).removesuffix(" | None")
+                flag = flags[field.name]
+                yield _Shown(field.name, kind, field.default, flag)
+                of_alias = flag._replace(
+                    help=f"Alias for --{field.name}.", aliases=(), is_basic=False
+                )
+                for alias in flag.aliases:
+                    yield _Shown(alias, kind, field.default, of_alias)
 
 
-def _flags_by_theme(with_ignored: bool) -> dict[str, list[flags.Flag]]:
-    """Returns the command's flags; those of a module that has no themes first."""
-    modules = FLAGS.flags_by_module_dict()
-    own = [module for module in modules if module.split(".")[0] == "albert"]
-    themes = [theme for theme in THEMES if theme in modules]
-    names = [*own, *themes]
-    return {name: modules[name] for name in names if with_ignored or name != WITHOUT_USE}
-
-
-def _in_short(flag: flags.Flag) -> list[str]:
+def _in_short(shown: _Shown) -> list[str]:
     """Returns the first sentence of a flag's help, and the one that says it is required."""
-    sentences = re.split(r"(?<=\.) (?=[A-Z])", " ".join(flag.help.split()))
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", shown.flag.help)
     said = [sentences[0], *(s for s in sentences[1:] if s.startswith("Required"))]
-    # absl begins the help of a choice with what it chooses from.
-    text = f"--{flag.name}: {' '.join(said)}".replace(">: ", "> ")
-    if flag.default is not None and not flag.boolean:
-        text += f" ({flag.default_as_str[1:-1]})"
-    elif flag.boolean:
-        text += " (on)" if flag.default else ""
-    return flags.text_wrap(text, _WIDTH, "      ", "  ").split("\n")
+    text = f"--{shown.name}:{_choices(shown.flag)} {' '.join(said)}"
+    default = "on" if shown.default is True else _as_text(shown.default)
+    if default and shown.default is not False:
+        text += f" ({default})"
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
 
 
-def _explained(flag: flags.Flag) -> list[str]:
-    text = f"--{'[no]' if flag.boolean else ''}{flag.name}: {flag.help}"
-    lines = [flags.text_wrap(text, indent="    ", firstline_indent="  ")]
-    if flag.default_as_str:
-        lines.append(f"    (default: {_default_of(flag)})")
-    if flag.parser.syntactic_help:
-        lines.append(f"    ({flag.parser.syntactic_help})")
+def _explained(shown: _Shown) -> list[str]:
+    name = f"--{'[no]' if shown.kind == 'bool' else ''}{shown.name}"
+    also = "".join(f" Also called --{alias}." for alias in shown.flag.aliases)
+    text = f"{name}:{_choices(shown.flag)} {shown.flag.help}{also}"
+    lines = textwrap.wrap(text, 80, initial_indent="  ", subsequent_indent="    ")
+    if default := _as_text(shown.default):
+        quoted = repr(default) if shown.kind == "str" else default
+        lines.append(f"    (default: {quoted})")
+    bounds = (shown.flag.lower, "at least"), (shown.flag.upper, "at most")
+    if said := [f"{words} {bound:,}" for bound, words in bounds if bound is not None]:
+        lines.append(f"    ({', '.join(said)})")
     return lines
 
 
-def _default_of(flag: flags.Flag) -> str:
-    # absl quotes all of them.
-    quoted = flag.default_as_str
-    return quoted if isinstance(flag.default, str) else quoted[1:-1]
+def _choices(flag: Flag) -> str:
+    return f" <{'|'.join(flag.choices)}>" if flag.choices else ""
 
 
-def _no_flag(name: str) -> str:
+def _as_text(default: Any) -> str:
+    """Returns a default as it would be typed; empty for none."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    return "" if default is None or default == () else str(default)
+
+
+def _no_flag(name: str, settings: Classes) -> str:
     """Says that there is no such flag, and which ones are called almost so."""
     import difflib
 
-    near = difflib.get_close_matches(name, [flag.name for flag in known_flags()], cutoff=0.75)
+    near = difflib.get_close_matches(name, known_flags(settings), cutoff=0.75)
     advice = f": did you mean {' or '.join(f'--{one}' for one in near)}? See" if near else "; see"
     return f"--{name} is not a flag{advice} --help"
-
-
-def _check_values() -> None:
-    """Checks what the value of no flag may be, whatever its own bounds.
-
-    Raises:
-      FlagError: a number is not finite or does not fit into 32 bits, or a text is not UTF-8.
-    """
-    for name in FLAGS:
-        values = FLAGS[name].value
-        for value in values if isinstance(values, list) else [values]:
-            if isinstance(value, float):
-                # A default may say by it that there is none.
-                if not (math.isfinite(value) or FLAGS[name].using_default_value):
-                    raise FlagError(f"--{name} must be a finite number, not {value}")
-            # A size of memory is an integer too, but comes of another parser.
-            elif isinstance(FLAGS[name].parser, flags.IntegerParser):
-                if value is not None and not -TOO_LARGE < value < TOO_LARGE:
-                    raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
-            elif isinstance(value, str) and not is_utf8(value):
-                raise FlagError(f"--{name}={value!r} {NO_UTF8}")

@@ -9,31 +9,27 @@ says. Exit code 1 if a difference is greater than --tolerance.
 
 from __future__ import annotations
 
-from absl import flags
-
 from albert.cli import command_line
 from albert.cli.commands import Work
-from albert.settings.flags import DEVICES
+from albert.settings.fields import DEVICES, Settings, setting
 
 WORK = Work("albert.commands.compare_devices")
 
 
-def define_flags() -> None:
-    """Defines which device to compare, and how far it may be off."""
-    flags.DEFINE_enum("device", "auto", DEVICES, "What to compare with the CPU.")
-    flags.DEFINE_float(
-        "tolerance",
+class CompareDevicesSettings(Settings):
+    """Which device to compare, and how far it may be off."""
+
+    device: str = setting("auto", "What to compare with the CPU.", choices=DEVICES)
+    tolerance: float = setting(
         0.01,
         "Greatest difference, as a part of the greatest value. A device that multiplies matrices "
         "in bfloat16 needs some 0.05.",
-        lower_bound=0.0,
+        lower=0.0,
     )
-    flags.DEFINE_string(
-        "values_file", None, "Write this device's values there and compare nothing."
-    )
+    values_file: str | None = setting(None, "Write this device's values there and compare nothing.")
 
 
-def parse(argv: list[str]) -> list[str]:
-    """Parses the flags; returns what is left of the command line."""
-    define_flags()
-    return command_line.parse(argv, __doc__)
+def parse(argv: list[str]) -> CompareDevicesSettings:
+    """Returns the settings of a command line."""
+    command_line.parse(argv, __doc__, CompareDevicesSettings)
+    return CompareDevicesSettings.from_flags()

@@ -12,9 +12,9 @@ import io
 import re
 from collections.abc import Sequence
 
-from albert.cli.command_line import known_flags
 from albert.cli.commands import COMMANDS, Work, module_of, parse_word
 from albert.core.errors import FlagError
+from albert.settings.fields import WITHOUT_USE
 
 WORK = Work("albert.cli.completion", needs_tensorflow=False)
 WORDS = ("bash", "zsh")
@@ -50,6 +50,7 @@ def main(asked: list[str]) -> None:
         print(_ZSH * (shell == "zsh") + _SCRIPT)
         return
     *before, last = typed or [""]
+    possible: Sequence[str]
     if not before:
         possible = COMMANDS
     elif last.startswith("-"):
@@ -78,7 +79,6 @@ def flags_of(name: str, *before: str) -> list[str]:
         asked = module.parse([f"albert {name}", *given, "--helpfull"])
         # It has flags for each word, which it parses when it knows that.
         importlib.import_module(module.WORK.module).main(asked)
-    found = [flag.name for flag in known_flags()]
-    if not found:
-        found = re.findall(r"(?m)^  (?:-\w, )?--([\w-]+)", text.getvalue())
+    of_use = text.getvalue().split(f"{WITHOUT_USE}:")[0]
+    found = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", of_use)
     return [f"--{flag}" for flag in sorted({*found, *_COMMON})]

@@ -9,41 +9,38 @@ transformers if FROM is of TensorFlow, and the other way round. Optimizers' vari
 
 from __future__ import annotations
 
-from absl import flags
-
 from albert.cli import command_line
 from albert.cli.commands import Work
+from albert.settings.fields import Settings, setting
 
 WORK = Work("albert.commands.convert")
 
 
-def define_flags() -> None:
-    """Defines what the files do not say; all of it is for a folder of transformers to be made."""
-    flags.DEFINE_string(
-        "albert_config_file",
+class ConvertSettings(Settings):
+    """What the files do not say; all of it is for a folder of transformers to be made."""
+
+    albert_config_file: str | None = setting(
         None,
         "Configuration of the model. Default: the run's, or the one beside the checkpoint.",
+        aliases=("bert_config_file",),
     )
-    flags.DEFINE_alias("bert_config_file", "albert_config_file")
-    flags.DEFINE_string(
-        "spm_model_file",
+    spm_model_file: str | None = setting(
         None,
         "SentencePiece model, to be copied as spiece.model. Default: the tokenizer of the run.",
     )
-    flags.DEFINE_string(
-        "vocab_file", None, "WordPiece vocabulary, likewise, to be copied as vocab.txt."
+    vocab_file: str | None = setting(
+        None, "WordPiece vocabulary, likewise, to be copied as vocab.txt."
     )
-    flags.DEFINE_bool(
-        "do_lower_case", None, "Whether text is lower-cased. Default: as in the run, or else true."
+    do_lower_case: bool | None = setting(
+        None, "Whether text is lower-cased. Default: as in the run, or else true."
     )
-    flags.DEFINE_bool(
-        "multiple_choice",
+    multiple_choice: bool = setting(
         False,
         "A single score is one of an option, as in RACE, and no number. Runs say so themselves.",
     )
 
 
-def parse(argv: list[str]) -> list[str]:
-    """Parses the flags; returns what is left of the command line."""
-    define_flags()
-    return command_line.parse(argv, __doc__, takes_arguments=True)[1:]
+def parse(argv: list[str]) -> tuple[ConvertSettings, list[str]]:
+    """Returns the settings and the arguments of a command line."""
+    arguments = command_line.parse(argv, __doc__, ConvertSettings, arguments=True)
+    return ConvertSettings.from_flags(), arguments

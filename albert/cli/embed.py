@@ -12,50 +12,65 @@ from __future__ import annotations
 
 from albert.cli import command_line
 from albert.cli.commands import Work
-from albert.settings.flags import (
-    DATA,
-    FEATURES,
-    LARGEST_BATCH,
-    LONGEST_SEQUENCE,
-    MODEL,
-    Shapes,
-    define,
-    define_alias,
-)
-from albert.settings.run_flags import define_ignored_flags
+from albert.settings.fields import DATA, FEATURES, LARGEST_BATCH, LONGEST_SEQUENCE, MODEL, setting
+from albert.settings.run_settings import IgnoredSettings
 
 WORK = Work("albert.commands.embed")
 
 
-def define_flags() -> None:
-    """Defines where texts and model are, and what is written."""
-    data, model, features = (define(theme, Shapes.NOTHING) for theme in (DATA, MODEL, FEATURES))
-    data.path("input_file", None, 'Texts, a line each, or two with " ||| " between them. Required.')
-    data.path("output_file", None, "Embeddings of the texts, in the same order. Required.")
-    data.choice(
-        "output_format",
-        "json",
-        ["json", "npz"],
-        "json: a line a text, with linex_index and features. npz: NumPy arrays, much smaller.",
+class EmbedSettings(IgnoredSettings):
+    """Where texts and model are, and what is written."""
+
+    input_file: str = setting(
+        "",
+        'Texts, a line each, or two with " ||| " between them. Required.',
+        DATA,
+        path=True,
     )
-    data.text("layers", "-1,-2,-3,-4", "Numbers of layers; -1 is the last. May be empty.")
-    data.switch("pooled", False, "Write the pooled output, a vector a text, too.")
-    text = "A folder that --export_dir or --output_dir has made, or a checkpoint. Required."
-    model.path("init_checkpoint", None, text)
-    name, alias = "albert_config_file", "bert_config_file"
-    model.path(name, None, "JSON of the model's sizes; not needed with such a folder.")
-    define_alias(alias, name)
-    model.path("spm_model_file", None, "SentencePiece model, likewise.")
-    model.path("vocab_file", None, "WordPiece vocabulary, likewise.")
-    model.switch("do_lower_case", True, "Lower-case the text, likewise.")
-    bounds = {"lower_bound": 5, "upper_bound": LONGEST_SEQUENCE}
-    features.integer("max_seq_length", 128, "Tokens of a text; the rest is cut off.", **bounds)
-    bounds = {"lower_bound": 1, "upper_bound": LARGEST_BATCH}
-    features.integer("batch_size", 32, "Texts that go through the model together.", **bounds)
-    define_ignored_flags()
+    output_file: str = setting(
+        "", "Embeddings of the texts, in the same order. Required.", DATA, path=True
+    )
+    output_format: str = setting(
+        "json",
+        "json: a line a text, with linex_index and features. npz: NumPy arrays, much smaller.",
+        DATA,
+        choices=("json", "npz"),
+    )
+    layers: str = setting("-1,-2,-3,-4", "Numbers of layers; -1 is the last. May be empty.", DATA)
+    pooled: bool = setting(False, "Write the pooled output, a vector a text, too.", DATA)
+    init_checkpoint: str = setting(
+        "",
+        "A folder that --export_dir or --output_dir has made, or a checkpoint. Required.",
+        MODEL,
+        path=True,
+    )
+    albert_config_file: str | None = setting(
+        None,
+        "JSON of the model's sizes; not needed with such a folder.",
+        MODEL,
+        path=True,
+        aliases=("bert_config_file",),
+    )
+    spm_model_file: str | None = setting(None, "SentencePiece model, likewise.", MODEL, path=True)
+    vocab_file: str | None = setting(None, "WordPiece vocabulary, likewise.", MODEL, path=True)
+    do_lower_case: bool = setting(True, "Lower-case the text, likewise.", MODEL)
+    max_seq_length: int = setting(
+        128,
+        "Tokens of a text; the rest is cut off.",
+        FEATURES,
+        lower=5,
+        upper=LONGEST_SEQUENCE,
+    )
+    batch_size: int = setting(
+        32,
+        "Texts that go through the model together.",
+        FEATURES,
+        lower=1,
+        upper=LARGEST_BATCH,
+    )
 
 
-def parse(argv: list[str]) -> list[str]:
-    """Parses the flags; returns what is left of the command line."""
-    define_flags()
-    return command_line.parse(argv, __doc__)
+def parse(argv: list[str]) -> EmbedSettings:
+    """Returns the settings of a command line."""
+    command_line.parse(argv, __doc__, EmbedSettings)
+    return EmbedSettings.from_flags()

@@ -12,34 +12,32 @@ several the median and the spread of every score.
 
 from __future__ import annotations
 
-from absl import flags
-
 from albert.cli import command_line
 from albert.cli.commands import Work
+from albert.settings.fields import Settings, setting
 
 WORK = Work("albert.commands.evaluate", needs_tensorflow=False)
 
 
-def define_flags() -> None:
-    """Defines what the predictions are compared with, and how that is printed."""
-    flags.DEFINE_string("data", None, "SQuAD JSON with the true answers, of 1.1 or 2.0.")
-    flags.DEFINE_multi_string(
-        "null_odds_file",
-        [],
+class EvaluateSettings(Settings):
+    """What the predictions are compared with, and how that is printed."""
+
+    data: str | None = setting(None, "SQuAD JSON with the true answers, of 1.1 or 2.0.")
+    null_odds_file: tuple[str, ...] = setting(
+        (),
         "SQuAD 2.0: JSON object of question id to a number that grows with there being no answer, "
         "as the official script's --na-prob-file; for two files of predictions give it twice.",
     )
-    flags.DEFINE_float(
-        "na_prob_thresh",
+    na_prob_thresh: float = setting(
         1.0,
         "SQuAD 2.0: the number in --null_odds_file above which a question is left unanswered; the "
         "default is the official script's.",
     )
-    flags.DEFINE_integer("seed", 12345, "Seed of the bootstrap resampling.", lower_bound=0)
-    flags.DEFINE_bool("json", False, "Print JSON instead of tables.")
+    seed: int = setting(12345, "Seed of the bootstrap resampling.", lower=0)
+    json: bool = setting(False, "Print JSON instead of tables.")
 
 
-def parse(argv: list[str]) -> list[str]:
-    """Returns the command line without its flags, which are parsed."""
-    define_flags()
-    return command_line.parse(argv, __doc__, takes_arguments=True)
+def parse(argv: list[str]) -> tuple[EvaluateSettings, list[str]]:
+    """Returns the settings and the arguments of a command line."""
+    arguments = command_line.parse(argv, __doc__, EvaluateSettings, arguments=True)
+    return EvaluateSettings.from_flags(), arguments

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -52,7 +53,7 @@ def imported_program(name: str, *words: str) -> Callable[[list[str] | None], Non
 
         del argv
         signals.install(module.WORK.resumes)
-        importlib.import_module(module.WORK.module).main(asked)
+        importlib.import_module(module.WORK.module).main(asked())
 
     return main
 
@@ -65,7 +66,8 @@ def run(name: str) -> None:
     """
     module = importlib.import_module(module_of(name))
     # What the terminal cannot show is no reason to end.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     with _printing():
         try:
             asked = module.parse(list(sys.argv))

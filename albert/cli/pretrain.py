@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.pretraining.flags import define_pretraining_flags
+from albert.tasks.pretraining.settings import PretrainingSettings
 
 _TASK = TaskProgram(
-    __doc__, define_pretraining_flags, "albert.tasks.pretraining.task", "PretrainingTask"
+    __doc__, PretrainingSettings, "albert.tasks.pretraining.task", "PretrainingTask"
 )
 COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse

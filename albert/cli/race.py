@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.race.flags import define_race_flags
+from albert.tasks.race.settings import RaceSettings
 
-_TASK = TaskProgram(__doc__, define_race_flags, "albert.tasks.race.task", "RaceTask")
+_TASK = TaskProgram(__doc__, RaceSettings, "albert.tasks.race.task", "RaceTask")
 COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
 WORK = Work("albert.commands.train", resumes=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from albert.cli.commands import Work
 from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
+from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 
 _V2 = r"""Fine-tunes on SQuAD 2.0, where a question may have no answer, answers and scores.
 
@@ -28,8 +28,8 @@ Without --train_file it scores the checkpoints of --output_dir, or else --init_c
 """
 COMMAND = TaskCommand(
     {
-        "1.1": TaskProgram(__doc__, define_v1_flags, "albert.tasks.squad.task", "SquadV1Task"),
-        "2.0": TaskProgram(_V2, define_v2_flags, "albert.tasks.squad.task", "SquadV2Task"),
+        "1.1": TaskProgram(__doc__, SquadV1Settings, "albert.tasks.squad.task", "SquadV1Task"),
+        "2.0": TaskProgram(_V2, SquadV2Settings, "albert.tasks.squad.task", "SquadV2Task"),
     }
 )
 define, parse = COMMAND.define, COMMAND.parse

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from albert.cli.command_line import parse
 from albert.core.errors import FlagError
-from albert.settings.run_flags import define_flags
+from albert.settings.run_settings import RunSettings
 
 # Their help needs no TensorFlow.
 if TYPE_CHECKING:
@@ -20,23 +21,31 @@ class TaskProgram(NamedTuple):
 
     Attributes:
       text: its help.
-      define_flags: defines the flags that are its own.
+      settings: what it is set by.
       module: where its class is, which needs TensorFlow.
       name: of the class.
     """
 
     text: str
-    define_flags: Callable[[], None]
+    settings: type[RunSettings]
     module: str
     name: str
-
-    def define_all_flags(self) -> None:
-        """Defines its flags, and those of every run."""
-        define_flags(self.define_flags)
 
     def load(self) -> type[Task]:
         """Imports the task."""
         return getattr(importlib.import_module(self.module), self.name)
+
+
+class Job(NamedTuple):
+    """A task, and what it is set by."""
+
+    program: TaskProgram
+    settings: RunSettings
+
+    @classmethod
+    def from_flags(cls, program: TaskProgram) -> Job:
+        """Returns the job of a task under the flags, which have been parsed."""
+        return cls(program, program.settings.from_flags())
 
 
 class TaskCommand(NamedTuple):
@@ -49,22 +58,26 @@ class TaskCommand(NamedTuple):
 
     versions: Mapping[str, TaskProgram]
 
-    def define(self, version: str = "") -> TaskProgram:
-        """Defines the flags of a version, and returns it."""
-        program = self.versions[version] if version else next(iter(self.versions.values()))
-        program.define_all_flags()
-        return program
+    def define(self, version: str = "") -> Callable[[], Job]:
+        """Defines the flags of a version; returns what makes a job of them once they are parsed."""
+        program = self.version(version)
+        program.settings.define_flags()
+        return functools.partial(Job.from_flags, program)
 
-    def parse(self, argv: list[str]) -> TaskProgram:
-        """Returns the task that a command line asks for, whose flags are parsed then.
+    def version(self, name: str = "") -> TaskProgram:
+        """Returns the task of a version; of the first one if none is named."""
+        return self.versions[name] if name else next(iter(self.versions.values()))
+
+    def parse(self, argv: list[str]) -> Job:
+        """Returns the job that a command line asks for.
 
         Raises:
           FlagError: see `command_line.parse`.
         """
         name, *rest = argv
-        program = self.define(rest.pop(0) if rest and rest[0] in self.versions else "")
+        program = self.version(rest.pop(0) if rest and rest[0] in self.versions else "")
         if rest and not rest[0].startswith("-") and self.versions.keys() != {""}:
             known = " or ".join(self.versions)
             raise FlagError(f"{rest[0]!r} is no version; {known} comes before the flags")
-        parse([name, *rest], program.text)
-        return program
+        parse([name, *rest], program.text, program.settings)
+        return Job.from_flags(program)

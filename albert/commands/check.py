@@ -6,7 +6,7 @@ import json
 import sys
 
 from albert.bf16.rules import ConversionPlan
-from albert.cli.training import TaskProgram
+from albert.cli.check import Asked, CheckSettings
 from albert.core.errors import FlagError
 from albert.devices import device
 from albert.distributed import collectives
@@ -24,7 +24,8 @@ from albert.preflight.checks import (
 from albert.preflight.duration import Elsewhere, describe_duration, measure
 from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
-from albert.settings.flags import DEVICE, FLAGS, Settings
+from albert.settings.fields import DEVICE
+from albert.settings.run_settings import RunSettings
 from albert.training.output_folder import part_settings
 from albert.training.task import Task
 
@@ -33,20 +34,19 @@ _OF_A_JOB = "the job can run", "the job would fail"
 _OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
 
 
-def main(asked: tuple[TaskProgram, bool]) -> None:
+def main(asked: Asked) -> None:
     """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
-    program, is_named = asked
-    task_class, settings, report = program.load(), Settings(), Report()
-    has_job = is_named or names_a_job(settings)
+    (program, job), settings, report = asked.job, asked.settings, Report()
+    task_class, has_job = program.load(), asked.names_task or names_a_job(asked)
     on = asked_workers(settings)
-    describe_environment(report, settings)
+    describe_environment(report, job)
     if has_job:
-        describe_missing(report, task_class, settings)
-    checked = describe_input(report, task_class, settings) if has_job and report.ok else None
+        describe_missing(report, task_class, job)
+    checked = describe_input(report, task_class, job) if has_job and report.ok else None
     connect(report, checked)
-    plan = describe_graph(report, checked) if checked and report.ok else None
+    plan = describe_graph(report, checked, settings) if checked and report.ok else None
     # All of them take part in it, or none.
-    if settings.estimate and all(collectives.gather_json(report.ok)):
+    if settings.estimate and all(collectives.gather_json(report.ok)) and checked:
         measured = measure(checked, features_alone=bool(settings.device_memory))
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
@@ -58,13 +58,14 @@ def main(asked: tuple[TaskProgram, bool]) -> None:
     sys.exit(0 if ok else 1)
 
 
-def names_a_job(settings: Settings) -> bool:
+def names_a_job(asked: Asked) -> bool:
     """Tells whether flags of a job are given, and not only of the machine and the report."""
-    of_machine = {"json", *(flag.name for flag in FLAGS.flags_by_module_dict()[DEVICE])}
-    return any(settings.is_given(name) for name in FLAGS if name not in of_machine)
+    job, flags = asked.job.settings, asked.job.settings.flags()
+    of_job = [name for name in job.given if flags[name].theme != DEVICE]
+    return bool(of_job or asked.settings.given - {"json"})
 
 
-def asked_workers(settings: Settings) -> Elsewhere | None:
+def asked_workers(settings: CheckSettings) -> Elsewhere | None:
     """Returns the workers that --estimate is asked of besides those that there are, if any.
 
     Raises:
@@ -83,7 +84,7 @@ def asked_workers(settings: Settings) -> Elsewhere | None:
     return Elsewhere(settings.workers or 1, settings.examples_per_second, Link(gbit=settings.gbit))
 
 
-def describe_input(report: Report, task_class: type[Task], settings: Settings) -> Checked | None:
+def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:
     """Adds the task's files and its output folder, and returns the task; None if it is no good."""
     with report.part("model"):
         checked = Checked(task_class(settings))
@@ -114,16 +115,17 @@ def connect(report: Report, checked: Checked | None) -> None:
         report.add("Horovod", collectives.description())
 
 
-def describe_graph(report: Report, checked: Checked) -> ConversionPlan | None:
+def describe_graph(
+    report: Report, checked: Checked, settings: CheckSettings
+) -> ConversionPlan | None:
     """Adds the graph of a training step; returns what becomes bfloat16 in it, if that is asked."""
-    settings = checked.task.settings
     with report.part("model"):
         step = training_step(checked)
-        describe_variables(report, checked, step.graph)
+        describe_variables(report, checked, step.op.graph)
         report.go_on("memory")
         describe_memory(report, checked, step, settings.device_memory)
         report.go_on("training")
-        describe_checkpoints(report, checked, step.graph)
+        describe_checkpoints(report, checked, step)
         report.go_on("bfloat16")
         return describe_bf16(report, checked, wanted=settings.bf16)
     return None

@@ -12,13 +12,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration, conversion
+from albert.cli.compare_devices import CompareDevicesSettings
 from albert.core import estimators, locations
 from albert.core.errors import UserError
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, ops
 from albert.modeling import AlbertConfig
 from albert.optimization import OptimizerOptions
-from albert.settings.flags import FLAGS
 from albert.tasks.squad.head import make_v1_head
 from albert.tasks.squad.records import ANSWER_KEYS
 from albert.training.encoder_task import ModelOptions, make_model_fn
@@ -46,21 +46,20 @@ class Difference(NamedTuple):
     relative: float
 
 
-def main(argv: list[str]) -> None:
+def main(settings: CompareDevicesSettings) -> None:
     """Starts a process for each device, as one process can have one only, and compares."""
-    del argv
-    if FLAGS.values_file:
-        np.savez(FLAGS.values_file, **values_here())
+    if settings.values_file:
+        np.savez(settings.values_file, **values_here(settings.device))
         return
-    kind, reason = device.find(FLAGS.device)
+    kind, reason = device.find(settings.device)
     print(f"comparing the CPU with: {kind} ({reason})", flush=True)
-    if FLAGS.device == "auto" and kind == "cpu":
+    if settings.device == "auto" and kind == "cpu":
         raise UserError("there is only the CPU; name a --device to see what is missing")
     with tempfile.TemporaryDirectory() as folder:
-        found = values_of(FLAGS.device, folder, {})
+        found = values_of(settings.device, folder, {})
         # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
         expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
-    report(list(differences(expected, found)), FLAGS.tolerance)
+    report(list(differences(expected, found)), settings.tolerance)
 
 
 def report(rows: list[Difference], tolerance: float) -> None:
@@ -96,9 +95,9 @@ def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, 
         return dict(values)
 
 
-def values_here() -> dict[str, np.ndarray]:
-    """Returns what the device of --device computes in this process, by name."""
-    device.choose(FLAGS.device)
+def values_here(kind: str) -> dict[str, np.ndarray]:
+    """Returns what a device computes in this process, by name; see --device."""
+    device.choose(kind)
     device.prepare()
     return {**operations(), **dropout(), **training()}
 
@@ -109,7 +108,7 @@ def operations() -> dict[str, np.ndarray]:
     x, weight = rng.normal(size=(2, *_SHAPE)).astype(np.float32)
     gamma, beta = rng.normal(size=(2, _SHAPE[2])).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        inputs = [tf.constant(array) for array in (3 * x, gamma, beta)]
+        inputs = tf.constant(3 * x), tf.constant(gamma), tf.constant(beta)
         normalized, activated = ops.layer_norm(*inputs, 1e-12), ops.gelu(inputs[0])
         fetches = {
             "layer norm": normalized,

@@ -9,15 +9,13 @@ from collections.abc import Iterator
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.cli.embed import EmbedSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.progress import progress
 from albert.inference.embedding import Embedder
 from albert.inference.embedding_files import write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, open_folder, put_together
-from albert.settings.flags import (
-    Settings,
-)
 from albert.tokenization import FullTokenizer
 from albert.training.encoder_task import TOKENIZER_FLAGS
 from albert.training.recorded_model import check_model, used_model
@@ -26,14 +24,12 @@ _WRITERS = {"json": write_json_lines, "npz": write_npz}
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
-def main(argv: list[str]) -> None:
+def main(settings: EmbedSettings) -> None:
     """Writes the embeddings under the flags.
 
     Raises:
       UserError: model or texts cannot be used.
     """
-    del argv
-    settings = Settings()
     settings.require("input_file", "output_file", "init_checkpoint")
     if settings.use_tpu:
         raise FlagError("--use_tpu=true: this project does not run on TPU; leave the flag out")
@@ -64,7 +60,7 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
-def _model(settings: Settings) -> ModelFolder:
+def _model(settings: EmbedSettings) -> ModelFolder:
     """Returns the model of the flags.
 
     Raises:
@@ -76,7 +72,7 @@ def _model(settings: Settings) -> ModelFolder:
         tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
         config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
         folder = put_together(path, {}, checkpoint, config_file, tokenizer)
-        files = {name: settings.get(name) for name in TOKENIZER_FLAGS}
+        files = {"spm_model_file": settings.spm_model_file, "vocab_file": settings.vocab_file}
         model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
         check_model(path, model, "--init_checkpoint")
     else:

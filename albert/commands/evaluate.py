@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert.cli import require_standard_output
+from albert.cli.evaluate import EvaluateSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.json_text import print_json, read_json
 from albert.report.terminal import printable
-from albert.settings.flags import FLAGS
 from albert.tasks.squad import PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, Questions, compare, spread_of_runs
 from albert.tasks.squad.scoring import without_prediction
@@ -18,46 +18,51 @@ from albert.tasks.squad.scoring import without_prediction
 _NAMED = 5  # how many questions are named
 
 
-def main(argv: list[str]) -> None:
+def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
     """Scores one file, compares two, or looks over several runs."""
     require_standard_output()
-    paths = argv[1:]
+    settings, paths = asked
     if not paths:
         raise FlagError("name a file of predictions, or runs; see --help")
-    if not FLAGS.data:
+    if not settings.data:
         report, text = of_runs(paths)
     elif len(paths) > 2:
         raise FlagError(f"--data is for one or two files of predictions, not {len(paths)}")
     else:
-        questions = Questions(FLAGS.data)
+        questions = Questions(settings.data)
         if not questions.has_answers():
-            raise UserError(f"--data {FLAGS.data} has no answers to compare with")
-        files = [predictions_of(path, n, questions) for n, path in enumerate(paths)]
-        report, text = of_one(questions, *files) if len(files) == 1 else of_two(questions, *files)
-    if FLAGS.json:
+            raise UserError(f"--data {settings.data} has no answers to compare with")
+        files = [predictions_of(path, n, questions, settings) for n, path in enumerate(paths)]
+        if len(files) == 1:
+            report, text = of_one(questions, files[0])
+        else:
+            report, text = of_two(questions, files[0], files[1], settings.seed)
+    if settings.json:
         print_json(report, indent=2)
     else:
         print("\n".join(text))
 
 
-def predictions_of(path: str, number: int, questions: Questions) -> Predictions:
+def predictions_of(
+    path: str, number: int, questions: Questions, settings: EvaluateSettings
+) -> Predictions:
     """Returns what a file answers, with the odds that the flags name for it.
 
     Raises:
       UserError: a file is not as it should be, or they do not belong together.
     """
     path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
-    odds = FLAGS.null_odds_file
+    odds = settings.null_odds_file
     if odds and not questions.is_version_2:
         raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
-    if FLAGS["na_prob_thresh"].present and not odds:
+    if settings.is_given("na_prob_thresh") and not odds:
         raise FlagError("--na_prob_thresh needs --null_odds_file")
     if odds and number >= len(odds):
         raise FlagError(f"--null_odds_file is given {len(odds)} times: one for each file is needed")
     found = Predictions(
         questions.read_predictions(path),
         questions.read_odds(odds[number]) if odds else None,
-        FLAGS.na_prob_thresh,
+        settings.na_prob_thresh,
     )
     found.check(questions)
     return found
@@ -70,7 +75,9 @@ def of_one(questions: Questions, predictions: Predictions) -> tuple[dict, list[s
     return {**scores, "left_out": _left_out(questions, predictions)}, _table(rows)
 
 
-def of_two(questions: Questions, first: Predictions, second: Predictions) -> tuple[dict, list[str]]:
+def of_two(
+    questions: Questions, first: Predictions, second: Predictions, seed: int
+) -> tuple[dict, list[str]]:
     """Returns the scores of two files and how they differ, likewise."""
     scores = [predictions.scores(questions) for predictions in (first, second)]
     raw = [predictions.raw_scores(questions) for predictions in (first, second)]
@@ -78,8 +85,8 @@ def of_two(questions: Questions, first: Predictions, second: Predictions) -> tup
         raise UserError("the two files have no question in common that both answer")
     names = [name for name in ("exact_match", "exact", "f1") if name in scores[0]]
     differences = {
-        name: compare(*of_score, FLAGS.seed)
-        for name, of_score in zip(names, zip(*raw, strict=True), strict=True)
+        name: compare(before, after, seed)
+        for name, (before, after) in zip(names, zip(*raw, strict=True), strict=True)
     }
     rows = [["", "first", "second", "difference", "95% interval", "better", "worse"]]
     for name in scores[0]:

@@ -8,10 +8,10 @@ import time
 import tensorflow.compat.v1 as tf
 
 from albert import tokenization
-from albert.cli.pretraining_data import OF_BERT
+from albert.cli.pretraining_data import PretrainingDataSettings
+from albert.core import signals
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
-from albert.settings.flags import FLAGS, Settings
 from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
@@ -19,25 +19,23 @@ from albert.tasks.pretraining.shards import ShardMaker, plan_shards
 from albert.tasks.pretraining.text import matching_files
 
 
-def main(asked: None) -> None:
+def main(settings: PretrainingDataSettings) -> None:
     """Runs the whole job: flags, plan, files."""
-    del asked
-    Settings().require("input_file", ("spm_model_file", "vocab_file"))
-    if FLAGS.model_type == "bert":
-        for name, value in OF_BERT.items():
-            # A value that is given stays.
-            FLAGS.set_default(name, value)
-    files = matching_files(FLAGS.input_file, "input_file")
-    if FLAGS.vocab_file:
-        check_readable(FLAGS.vocab_file, "--vocab_file")
+    # Files that are complete stay.
+    signals.install(resumes=True)
+    settings.require("input_file", ("spm_model_file", "vocab_file"))
+    settings = settings.of_model()
+    files = matching_files(settings.input_file, "input_file")
+    if settings.vocab_file:
+        check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = tokenization.FullTokenizer(
-        FLAGS.vocab_file, FLAGS.do_lower_case, FLAGS.spm_model_file
+        settings.vocab_file, settings.do_lower_case, settings.spm_model_file
     )
     tokenizer.check()
-    one_of_each_file = FLAGS.parallel or not FLAGS.output_file
-    plan = plan_shards(files, output_files(files), FLAGS.dupe_factor, one_of_each_file)
+    one_of_each_file = settings.parallel or not settings.output_file
+    plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)
     started = time.perf_counter()
-    counts = ShardMaker(tokenizer, data_options(), FLAGS.preprocess_workers).make(plan)
+    counts = ShardMaker(tokenizer, data_options(settings), settings.preprocess_workers).make(plan)
     tf.logging.info(
         "%d records in %d files of %d documents, %d of them of one sentence, %.1f s",
         counts["records"],
@@ -53,29 +51,29 @@ def main(asked: None) -> None:
         )
 
 
-def output_files(input_files: list[str]) -> list[str]:
+def output_files(input_files: list[str], settings: PretrainingDataSettings) -> list[str]:
     """Returns the names of the files to make.
 
     Raises:
       FlagError: the flags do not go together.
     """
-    names = [name for name in (FLAGS.output_file or "").split(",") if name]
+    names = [name for name in (settings.output_file or "").split(",") if name]
     if not names:
         names = [f"{name}.tfrecord" for name in input_files]
-    elif FLAGS.parallel and len(names) != len(input_files):
+    elif settings.parallel and len(names) != len(input_files):
         raise FlagError(
             f"--parallel needs as many output files as input files, not {len(names)} and "
             f"{len(input_files)}"
         )
-    if FLAGS.num_shards > 1:
-        if FLAGS.parallel or not FLAGS.output_file:
+    if settings.num_shards > 1:
+        if settings.parallel or not settings.output_file:
             raise FlagError(
                 "--num_shards shares all text out to the files of one --output_file; without it, "
                 "or with --parallel, each input file has its own"
             )
         if len(names) != 1:
             raise FlagError(f"--num_shards needs one --output_file, not {len(names)}")
-        count = FLAGS.num_shards
+        count = settings.num_shards
         names = [f"{names[0]}-{k:05d}-of-{count:05d}" for k in range(count)]
     by_path = {os.path.abspath(name): name for name in names}
     if len(by_path) < len(names):
@@ -86,18 +84,20 @@ def output_files(input_files: list[str]) -> list[str]:
     return names
 
 
-def data_options() -> DataOptions:
+def data_options(settings: PretrainingDataSettings) -> DataOptions:
     """Returns the flags that shape records."""
     return DataOptions(
-        FLAGS.dupe_factor,
-        FLAGS.random_seed,
-        PairOptions(FLAGS.max_seq_length, FLAGS.short_seq_prob, FLAGS.random_next_sentence),
+        settings.dupe_factor,
+        settings.random_seed,
+        PairOptions(
+            settings.max_seq_length, settings.short_seq_prob, settings.random_next_sentence
+        ),
         MaskingOptions(
-            FLAGS.max_predictions_per_seq,
-            FLAGS.masked_lm_prob,
-            FLAGS.ngram,
-            FLAGS.favor_shorter_ngram,
-            FLAGS.do_whole_word_mask,
-            FLAGS.do_permutation,
+            settings.max_predictions_per_seq,
+            settings.masked_lm_prob,
+            settings.ngram,
+            settings.favor_shorter_ngram,
+            settings.do_whole_word_mask,
+            settings.do_permutation,
         ),
     )

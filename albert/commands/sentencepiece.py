@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
+from albert.cli.sentencepiece import SentencePieceSettings
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.data.cached_file import CachedFile
-from albert.settings.flags import FLAGS, Settings
 from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model, write_vocab
 from albert.tasks.pretraining.text import matching_files
 
 
-def main(argv: list[str]) -> None:
+def main(settings: SentencePieceSettings) -> None:
     """Runs the whole job: flags, reuse, training, files."""
-    del argv
-    Settings().require("input_file", "model_prefix")
-    files = matching_files(FLAGS.input_file, "input_file")
-    options = PieceOptions(*(getattr(FLAGS, name) for name in PieceOptions._fields))
+    settings.require("input_file", "model_prefix")
+    files = matching_files(settings.input_file, "input_file")
+    options = PieceOptions(*(getattr(settings, name) for name in PieceOptions._fields))
     source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}
-    model_path, vocab_path = FLAGS.model_prefix + ".model", FLAGS.model_prefix + ".vocab"
+    model_path, vocab_path = settings.model_prefix + ".model", settings.model_prefix + ".vocab"
     derived = CachedFile(model_path, source, [vocab_path])
     with derived.lock():
         if derived.reusable() is not None:

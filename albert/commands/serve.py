@@ -47,8 +47,8 @@ def main(args: argparse.Namespace) -> None:
     signals.take_up()
     server.stop()
     api.close()
-    if signals.noted():
-        raise signals.Stopped(signals.noted())
+    if number := signals.noted():
+        raise signals.Stopped(number)
 
 
 def _token(host: str, is_local: bool) -> str:

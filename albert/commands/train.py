@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from albert.cli.training import TaskProgram
+from albert.cli.training import Job
 from albert.training.run import run
 
 
-def main(program: TaskProgram) -> None:
-    """Runs the task under its flags."""
-    run(program.load())
+def main(job: Job) -> None:
+    """Runs a task under its settings."""
+    run(job.program.load(), job.settings)

@@ -110,13 +110,14 @@ class _Tokenizer:
         sentencepiece, wordpiece = options.spm_model_file, options.vocab_file
         if not (sentencepiece or wordpiece):
             sentencepiece, wordpiece = own.get(assets.SPM_MODEL), own.get(assets.VOCABULARY)
-        self._file = sentencepiece or wordpiece
-        if not self._file:
+        file = sentencepiece or wordpiece
+        if not file:
             raise FlagError(
                 f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no "
                 f"tokenizer beside it, in {assets.FOLDER}"
             )
-        check_readable(self._file, "the tokenizer's file")
+        self._file = file
+        check_readable(file, "the tokenizer's file")
         about = read_description(beside) if assets.DESCRIPTION in own else source.settings
         lower = options.do_lower_case
         self.do_lower_case = about.get("do_lower_case", True) if lower is None else lower

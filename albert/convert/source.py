@@ -69,14 +69,14 @@ def find_source(path: str, config_file: str | None) -> Source:
     is_run = os.path.exists(os.path.join(path, RECORD))
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
     folder = os.path.dirname(os.path.abspath(checkpoint))
-    record, scores = {}, {}
+    record, scores = dict[str, object](), dict[str, object]()
     if settings := recorded_settings(folder):
         record = read_json(os.path.join(folder, RECORD), "the record of the run")
         scores = _scores_of(checkpoint)
     return Source(checkpoint, _config(folder, config_file, settings or {}), record, scores)
 
 
-def _scores_of(checkpoint: str) -> Mapping:
+def _scores_of(checkpoint: str) -> dict[str, object]:
     """Returns the record of scores, if it is of this checkpoint."""
     folder, name = os.path.split(checkpoint)
     path = os.path.join(folder, _SCORES)
@@ -89,8 +89,8 @@ def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertCo
         return read_config(config_file)
     recorded = settings.get("albert_config_file")
     if isinstance(recorded, dict):
-        kind = AlbertConfig if "num_hidden_groups" in recorded else BertConfig
-        return kind.from_dict(recorded)
+        is_albert = "num_hidden_groups" in recorded
+        return AlbertConfig.from_dict(recorded) if is_albert else BertConfig.from_dict(recorded)
     beside = [os.path.join(folder, name) for name in CONFIGS.values()]
     found = [path for path in beside if os.path.exists(path)]
     if len(found) != 1:
@@ -139,8 +139,9 @@ def read_variables(source: Source) -> Variables:
             values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
     if source.family == "albert" and config["embedding_size"] == config["hidden_size"]:
         for pair in names.mapping_in(config):
-            neutral = np.eye if pair.is_transposed else np.zeros
-            values[pair.theirs] = neutral(*pair.shape, dtype=np.float32)
+            values[pair.theirs] = np.zeros(pair.known_shape, np.float32)
+            if pair.is_transposed:
+                np.fill_diagonal(values[pair.theirs], 1.0)
     pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
     if names.SQUAD_V1 in parts and not any(values[name].any() for name in pooler):
         # As it came from there, see `TransformersFolder`.

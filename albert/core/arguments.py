@@ -6,7 +6,7 @@ import argparse
 import difflib
 import os
 import re
-from collections.abc import Sequence
+import sys
 from typing import Any, NoReturn
 
 from albert.core.errors import NO_UTF8, FlagError, is_utf8
@@ -29,9 +29,10 @@ class Parser(argparse.ArgumentParser):
             self.add_argument(name, action="help", help=argparse.SUPPRESS)
         self.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
 
-    def parse_known_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None):
+    def parse_known_args(self, args=None, namespace=None):
         """Parses arguments; raises a `FlagError` for one that is not UTF-8."""
-        for argument in args or ():
+        args = sys.argv[1:] if args is None else list(args)
+        for argument in args:
             if not is_utf8(argument):
                 raise FlagError(f"{argument!r} {NO_UTF8}")
         return super().parse_known_args(args, namespace)

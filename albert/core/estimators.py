@@ -34,6 +34,24 @@ _MODULES = {
 }
 
 
+class Carrier(tf.train.SessionRunHook):
+    """Carries parts of a `model_fn`'s graph, as one of its specification's training hooks.
+
+    An `EstimatorSpec` has no other field for them. In a session the hook does nothing.
+
+    Attributes:
+      parts: tensors, operations and variables of the graph, nested.
+    """
+
+    def __init__(self, parts: Any):
+        self.parts = parts
+
+
+def carried(spec: Any) -> Any:
+    """Returns the parts that the `Carrier` of an `EstimatorSpec` has."""
+    return next(hook.parts for hook in spec.training_hooks if isinstance(hook, Carrier))
+
+
 def __getattr__(name: str) -> Any:
     """Returns one of the classes above, as an attribute of this module.
 
@@ -61,9 +79,9 @@ def _open_package() -> None:
     sys.modules[_PACKAGE] = importlib.util.module_from_spec(spec)
     # It registers each class in an interface of TensorFlow's that is gone.
     exporting = types.ModuleType(f"{_FOLDER}.estimator_export")
-    exporting.estimator_export = lambda *names, **more_names: lambda exported: exported
+    vars(exporting)["estimator_export"] = lambda *names, **more_names: lambda exported: exported
     sys.modules[exporting.__name__] = exporting
     # Asked only by distribution strategies, which this project does not use, and gone as well.
     strategies = types.ModuleType("tensorflow.python.distribute.estimator_training")
     sys.modules[strategies.__name__] = strategies
-    importlib.import_module("tensorflow.python.distribute").estimator_training = strategies
+    vars(importlib.import_module("tensorflow.python.distribute"))["estimator_training"] = strategies

@@ -43,7 +43,7 @@ class Data(NamedTuple):
     buckets: Sequence[int] = ()
     max_batches: int | None = None
     transform: Callable[[tf.data.Dataset, int, int], tf.data.Dataset] | None = None
-    content: object = None
+    content: str | None = None
     source: Any = None
 
     def input_fn(

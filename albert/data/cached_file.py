@@ -14,7 +14,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -160,7 +160,9 @@ class CachedFile:
             remove_abandoned(self.paths[0])
             return found
         collectives.let_rank_0_go_first()
-        return self._made(build, check) or self._made(build, check, again=True)
+        made = self._made(build, check) or self._made(build, check, again=True)
+        assert made is not None, "the second time it is found or made"
+        return made
 
     def _found(
         self, check: Callable[[], dict], explain: bool = True
@@ -234,7 +236,7 @@ class CachedFile:
         Raises:
           UserError: the disk is full or a folder cannot be written.
         """
-        summary = {}
+        summary: dict[str, Any] = {}
         for path in (*self.paths, self._header_path):
             remove_temporary_files(path)
         with contextlib.ExitStack() as stack:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from albert.core.errors import UserError
 
@@ -23,7 +23,7 @@ _AHEAD = 3
 # From Linux's <sys/prctl.h>: the signal that this process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
 # What the worker processes call; they have it, closures and all, from the process they fork from.
-_function: Callable = None
+_function: Callable
 
 
 def ordered_map(
@@ -49,7 +49,7 @@ def ordered_map(
     pool = concurrent.futures.ProcessPoolExecutor(
         workers, context, initializer=_begin, initargs=(os.getpid(),)
     )
-    pending = collections.deque()
+    pending: collections.deque[concurrent.futures.Future] = collections.deque()
     try:
         for task in tasks:
             pending.append(pool.submit(_call, task))
@@ -80,5 +80,5 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
 
-def _call(task: Task) -> Result:
+def _call(task: Task) -> Any:
     return _function(task)

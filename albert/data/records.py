@@ -270,13 +270,14 @@ def parsed_batches(
       A dataset of dictionaries of tensors with B rows; integers are int32.
     """
     records = RecordFile(files)
-    if shuffle_seed is None:
+    end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
+    if isinstance(order, BucketOrder):
+        numbers = functools.partial(order.numbers, batch_size)
+    elif shuffle_seed is None:
         numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
-        end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
-        if order is not None:
-            numbers = functools.partial(order.numbers, batch_size)
+    if shuffle_seed is not None:
         end = np.iinfo(np.int64).max
     count = end if max_batches is None else min(end, max_batches)
     full = shuffle_seed is not None or drop_remainder or pad_remainder

@@ -46,7 +46,8 @@ def sequence_entries(sequences: Iterable[TokenSequence], length: int) -> bytes:
       sequences: the sequences.
       length: what each is padded to.
     """
-    ids, mask, segments = [], [], []
+    columns: tuple[list[bytes], list[bytes], list[bytes]] = [], [], []
+    ids, mask, segments = columns
     for sequence in sequences:
         used = len(sequence.ids)
         padding = bytes(length - used)
@@ -54,5 +55,5 @@ def sequence_entries(sequences: Iterable[TokenSequence], length: int) -> bytes:
         # A number below 128 is a byte.
         mask += _ONE * used, padding
         segments += bytes(sequence.first), _ONE * (used - sequence.first), padding
-    values = map(b"".join, (ids, mask, segments))
+    values = map(b"".join, columns)
     return b"".join(map(entry, SEQUENCE_KEYS, values))

@@ -94,7 +94,7 @@ class Writer:
         """
         self._lot = lot
         self._unanswerable = unanswerable
-        self._used = set()
+        self._used: set[str] = set()
 
     def article(self, number: str, all_answers: bool) -> dict:
         """Writes an article of a few paragraphs.
@@ -160,14 +160,14 @@ class Writer:
         ]
         if self._unanswerable:
             questions = [{**question, "is_impossible": False} for question in questions]
-            questions += self._unanswerable_questions(told, thing, context, number)
+            questions += self._untold_questions(self._unanswerable, told, thing, context, number)
         return {"context": context, "qas": questions}
 
-    def _unanswerable_questions(
-        self, told: list[Fact], thing: str, context: str, number: str
+    def _untold_questions(
+        self, lot: Lot, told: list[Fact], thing: str, context: str, number: str
     ) -> list[dict]:
         """Asks for facts that are not told; one that is of the same type is a plausible answer."""
-        lot, of_types = self._unanswerable, {f.relation.value_type: f.answers[0] for f in told}
+        of_types = {f.relation.value_type: f.answers[0] for f in told}
         untold = [r for r in RELATIONS if r not in {f.relation for f in told}]
         questions = []
         for q, relation in enumerate(lot.some(untold, _QUESTIONS)):

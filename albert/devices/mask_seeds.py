@@ -15,7 +15,6 @@ import tensorflow.compat.v1 as tf
 # Collections: the places of a graph's dropouts, and the tensor of `moment`.
 PLACES = "dropout_places"
 _MOMENT = "dropout_moment"
-_MICRO_BATCH = "micro_batch"
 # The golden section of 2**31. Its multiples stay as far apart as any number's: no two of the first
 # 10 million steps are as near as 64 micro-batches.
 _STRIDE = 1327217885
@@ -67,15 +66,15 @@ def micro_batch() -> tf.Variable:
     The optimizer moves it where a step has several. It is a local variable: a checkpoint is written
     between two steps, when it is 0.
     """
-    with tf.init_scope(), tf.name_scope(None):
-        for variable in tf.local_variables():
-            if variable.op.name == _MICRO_BATCH:
-                return variable
-        return tf.Variable(
-            0,
+    # One for all scopes that ask for it.
+    root = tf.VariableScope(tf.AUTO_REUSE)
+    with tf.init_scope(), tf.variable_scope(root, auxiliary_name_scope=False):
+        return tf.get_variable(
+            "micro_batch",
+            [],
+            tf.int32,
+            tf.zeros_initializer(),
             trainable=False,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            name=_MICRO_BATCH,
-            dtype=tf.int32,
             use_resource=True,
         )

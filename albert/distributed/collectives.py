@@ -8,11 +8,13 @@ connected: files are read and feature files made, in forked processes too, befor
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import importlib.util
 import json
 import os
 import socket
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -44,7 +46,8 @@ _VECTOR_BYTES = 16 << 20
 
 
 _worker = Worker()
-_horovod = None
+# Horovod's part for TensorFlow; empty until `connect` loads it.
+_horovod = types.ModuleType("horovod.tensorflow")
 
 
 def start(use_horovod: bool) -> None:
@@ -267,7 +270,7 @@ def groups(
       tensors: or variables, of known shapes.
       most_bytes: how many; None for those of a vector.
     """
-    most, group, used = most_bytes or _VECTOR_BYTES, [], 0
+    most, group, used = most_bytes or _VECTOR_BYTES, list[tf.Tensor](), 0
     for tensor in tensors:
         needed = tensor.shape.num_elements() * tensor.dtype.size
         if group and used + needed > most:
@@ -320,7 +323,7 @@ def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarra
     if size() == 1:
         return [list(arrays)]
     counts, lengths, values = (
-        _run(lambda t, name=name: _horovod.allgather(t, name=name), array)
+        _run(functools.partial(_horovod.allgather, name=name), array)
         for name, array in (
             ("gathered_count", np.array([len(arrays)], np.int64)),
             ("gathered_lengths", np.array([len(a) for a in arrays], np.int64)),

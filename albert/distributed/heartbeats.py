@@ -43,7 +43,7 @@ def start(limit: float, end: Callable[[str], None]) -> None:
 
 def _accepted() -> dict[socket.socket, str]:
     """Returns rank 0's connections, with the names of those at the other ends."""
-    peers, secret = {}, secrets.token_hex(8)
+    peers, secret = dict[socket.socket, str](), secrets.token_hex(8)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
         collectives.share([[*_own_addresses()], server.getsockname()[1], secret, _name()])

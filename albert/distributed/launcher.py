@@ -33,19 +33,17 @@ class Worker(NamedTuple):
 
 def _from_environment() -> Worker:
     for launcher, (pattern, names) in _LAUNCHERS.items():
-        values = [os.environ.get(pattern.format(name)) for name in names]
-        if None not in values:
+        variables = [pattern.format(name) for name in names]
+        if os.environ.keys() >= set(variables):
             # Slurm writes "2(x3)" for three nodes with two tasks each; the first is near enough.
-            numbers = [value.split("(")[0].split(",")[0] for value in values]
+            numbers = [os.environ[name].split("(")[0].split(",")[0] for name in variables]
             if not all(map(str.isdecimal, numbers)):
                 # Nothing has begun that could report it better.
-                given = ", ".join(
-                    f"{pattern.format(name)}={value}"
-                    for name, value in zip(names, values, strict=True)
-                )
+                given = ", ".join(f"{name}={os.environ[name]}" for name in variables)
                 program = os.path.basename(sys.argv[0])
                 sys.exit(f"{program}: error: {given}: no numbers of a worker of {launcher}")
-            return Worker(*map(int, numbers), launcher)
+            rank, size, local_rank, local_size = map(int, numbers)
+            return Worker(rank, size, local_rank, local_size, launcher)
     return Worker()
 
 

@@ -155,7 +155,8 @@ def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
         _check_size(member.offset_data + member.size, max_bytes)
         if not (member.isfile() or member.isdir()) or member.issparse():
             raise ArchiveError(f"{member.name!r} is neither a usual file nor a folder")
-        return tarfile.data_filter(member, folder).replace(mode=None, deep=False)
+        safe = tarfile.data_filter(member, folder)
+        return safe.replace(mode=None, deep=False)  # type: ignore[arg-type]  # typeshed lacks None
 
     with tarfile.open(archive, tarinfo=_Member) as tar:
         tar.extractall(folder, filter=checked)

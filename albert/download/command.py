@@ -41,21 +41,22 @@ def printable(text: str) -> str:
 
 def new_parser(program: str | None, description: str, example: str) -> Parser:
     """Returns a parser; in the example %(prog)s stands for the program, which may have a name."""
-    return Parser(program, description, **epilog(example))
+    return Parser(program, description, epilog=epilog(example))
 
 
-def epilog(example: str) -> dict[str, str]:
-    """Returns the end of a help, for a parser."""
-    return {"epilog": example + _STOPPED}
+def epilog(example: str) -> str:
+    """Returns the end of a help."""
+    return example + _STOPPED
 
 
 def add_option(parser: argparse.ArgumentParser, name: str, **more: Any) -> None:
     """Adds an option that several commands have: `data_dir`, `base_url` or `sha256`."""
-    kind, metavar, text = {
+    options: dict[str, tuple[Callable[[str], object], str, str]] = {
         "data_dir": (Path, "DIR", "where to; made if need be"),
         "base_url": (web_address, "URL", "folder on a mirror that has all files"),
         "sha256": (_sha256, "HEX", "hash of the archive; another one is an error"),
-    }[name]
+    }
+    kind, metavar, text = options[name]
     parser.add_argument(f"--{name}", type=kind, metavar=metavar, help=text, **more)
 
 

@@ -87,8 +87,9 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     what = "SQuAD: train-v*.json and dev-v*.json"
     example = f"example:\n  %(prog)s {_SQUAD}\n"
     # Its --version is that of the data.
-    options = {"conflict_handler": "resolve", **epilog(example)}
-    squad = datasets.add_parser("squad", help=what, description=what, **options)
+    squad = datasets.add_parser(
+        "squad", help=what, description=what, epilog=epilog(example), conflict_handler="resolve"
+    )
     add_option(squad, "data_dir", required=True)
     add_option(squad, "base_url")
     squad.add_argument("--version", choices=("1.1", "2.0"), default="1.1", help="default: 1.1")
@@ -97,7 +98,7 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     squad.set_defaults(run=download_squad)
     what = "RACE: train, dev and test, a file a passage, in DIR/RACE"
     example = f"example:\n  %(prog)s {_RACE}\n"
-    race = datasets.add_parser("race", help=what, description=what, **epilog(example))
+    race = datasets.add_parser("race", help=what, description=what, epilog=epilog(example))
     add_option(race, "data_dir", required=True)
     add_option(race, "sha256")
     text = "of the archive, on a mirror (default: %(default)s)"

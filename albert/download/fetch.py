@@ -163,8 +163,8 @@ def _receive_rest(part: _Part, size: int | None) -> None:
             _receive(part, response, size)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         cause: BaseException = error
-        while cause.__cause__ or cause.__context__:  # the libraries wrap what the system says
-            cause = cause.__cause__ or cause.__context__
+        while inner := cause.__cause__ or cause.__context__:  # what the system says is wrapped
+            cause = inner
         reason = printable(str(cause)) or type(cause).__name__
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason += "; check this machine's clock, or name your site's certificates in "
@@ -189,7 +189,7 @@ def _check_status(part: _Part, offset: int, response: requests.Response) -> None
     if code in (408, 429) or code >= 500:
         failure = _Transient(f"HTTP {code}")
         with contextlib.suppress(urllib3.exceptions.InvalidHeader):
-            failure.wait = urllib3.Retry().get_retry_after(response) or 0.0
+            failure.wait = urllib3.Retry().get_retry_after(response.raw) or 0.0
         raise failure
     if code not in (200, 206) or (code == 206 and not offset):
         raise UserError(f"{part.url}: HTTP {code}; check the address")

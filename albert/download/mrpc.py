@@ -39,7 +39,7 @@ def _put_together(columns: list[str]) -> list[str]:
 
     A quotation mark inside such a text is doubled, so that a whole one has an even number.
     """
-    texts = []
+    texts: list[str] = []
     for column in columns:
         if texts and texts[-1].count('"') % 2 == 1:
             texts[-1] += f",{column}"
@@ -74,7 +74,7 @@ def write_glue_layout(
     """
     header, *pairs = train
     ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
-    parts = {"train.tsv": [], "dev.tsv": []}
+    parts: dict[str, list[list[str]]] = {"train.tsv": [], "dev.tsv": []}
     for number, pair in enumerate(pairs, start=1):
         is_dev = number % _DEV_EVERY == 0 if ids is None else tuple(pair[1:3]) in ids
         parts["dev.tsv" if is_dev else "train.tsv"].append(pair)

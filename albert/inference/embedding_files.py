@@ -66,7 +66,8 @@ def write_npz(path: str, embedded: Iterable[Embedded]) -> None:
             if text.pooled is not None:
                 add("pooled", text.pooled[np.newaxis])
         with open_atomically(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            for name, values in (("tokens", np.array(tokens)), ("lengths", np.int64(lengths))):
+            numbers = {"tokens": np.array(tokens), "lengths": np.array(lengths, np.int64)}
+            for name, values in numbers.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, values, allow_pickle=False)
             for name, column in columns.items():

@@ -8,7 +8,7 @@ from albert.inference.folders import open_folder
 from albert.inference.squad import QuestionAnswerer
 
 Model = QuestionAnswerer | TextClassifier | OptionChooser
-_OF_TASKS = {
+_OF_TASKS: dict[str, type[Model]] = {
     "squad-1.1": QuestionAnswerer,
     "squad-2.0": QuestionAnswerer,
     "glue": TextClassifier,

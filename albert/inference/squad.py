@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from albert.data.sequences import TokenSequence, make_sequence
 from albert.inference.folders import ModelFolder
@@ -100,7 +100,7 @@ class QuestionAnswerer:
         trims = True
         if self._is_v2:
             head = make_v2_head(V2Options(folder.says("start_n_top"), folder.says("end_n_top")))
-            self._find_spans, self._results = spans_v2(longest_answer), raw_results_v2
+            self._find_spans = spans_v2(longest_answer)
             known = folder.says("no_answer_threshold")
             self._threshold = _DEFAULT_THRESHOLD if known is None else known
         else:
@@ -108,7 +108,6 @@ class QuestionAnswerer:
             trims = folder.says("mask_padding_in_loss")
             head = make_v1_head(trims)
             self._find_spans = spans_v1(self._n_best_size, longest_answer)
-            self._results = raw_results
         self._session = ModelSession(folder, head, trims=trims)
 
     def answer(self, question: str, contexts: str | Sequence[str]) -> Answered:
@@ -156,9 +155,11 @@ class QuestionAnswerer:
         windows = list(self._windows.windows(examples))
         features = list(prediction_features(columns_of(windows)))
         outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
-        for feature, output in zip(features, outputs, strict=True):
-            output["unique_ids"] = feature.unique_id
-        results = self._results(outputs)
+        with_ids = [
+            {**output, "unique_ids": feature.unique_id}
+            for feature, output in zip(features, outputs, strict=True)
+        ]
+        results: Mapping[int, Any] = (raw_results_v2 if self._is_v2 else raw_results)(with_ids)
         of_examples, best = by_example(features), []
         for index, example in enumerate(examples):
             spans = spans_in(of_examples[index], results, self._find_spans)
@@ -205,7 +206,7 @@ def _end_of_part(text: str, begin: int) -> int:
 
 def _groups(parts: Iterator[_Part]) -> Iterator[list[_Part]]:
     """Yields parts that together are about as long as one may be."""
-    group, length = [], 0
+    group, length = list[_Part](), 0
     for part in parts:
         if group and length + len(part.text) > _MOST_CHARACTERS:
             yield group

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert.checkpoints.model_sizes import LARGEST, check_sizes
 from albert.checkpoints.transformers_names import config_from_theirs, is_theirs
@@ -24,6 +24,7 @@ _BERT_KEYS = (
     "num_attention_heads",
     "intermediate_size",
 )
+_Config = TypeVar("_Config", bound="EncoderConfig")
 
 
 class EncoderConfig:
@@ -35,8 +36,31 @@ class EncoderConfig:
 
     _MODEL = "an encoder"
 
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    hidden_act: str | Callable | None
+    hidden_dropout_prob: float
+    attention_probs_dropout_prob: float
+    max_position_embeddings: int
+    type_vocab_size: int
+    initializer_range: float
+
+    if TYPE_CHECKING:
+        # No attributes of this class, whose names `from_dict` would refuse as keys. An ALBERT's
+        # are values, a BERT's follow from others.
+        def __init__(self, vocab_size): ...
+        @property
+        def embedding_size(self) -> int: ...
+        @property
+        def num_hidden_groups(self) -> int: ...
+        @property
+        def inner_group_num(self) -> int: ...
+
     @classmethod
-    def from_dict(cls, json_object: dict) -> EncoderConfig:
+    def from_dict(cls: type[_Config], json_object: dict) -> _Config:
         """Makes a configuration with the given values; keys left out have their defaults.
 
         Raises:
@@ -50,7 +74,7 @@ class EncoderConfig:
         return config
 
     @classmethod
-    def from_json_file(cls, json_file: str) -> EncoderConfig:
+    def from_json_file(cls: type[_Config], json_file: str) -> _Config:
         """Reads and validates a configuration.
 
         Raises:
@@ -67,7 +91,7 @@ class EncoderConfig:
         return cls._validated(values, json_file)
 
     @classmethod
-    def _validated(cls, values: dict, json_file: str) -> EncoderConfig:
+    def _validated(cls: type[_Config], values: dict, json_file: str) -> _Config:
         try:
             config = cls.from_dict(values)
             config.validate()
@@ -112,6 +136,10 @@ class AlbertConfig(EncoderConfig):
     """Sizes and rates of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1."""
 
     _MODEL = "ALBERT"
+
+    embedding_size: int
+    num_hidden_groups: int
+    inner_group_num: int
 
     def __init__(
         self,

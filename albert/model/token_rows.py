@@ -76,8 +76,8 @@ class PaddedRows(TokenRows):
         return tf.gather(rows, _flat(positions, self._shape))
 
     def self_attention(self, projections, dropout_prob, place):
-        heads = (split_heads(x, self._shape, self._num_heads) for x in projections)
-        context = attend(*heads, self._bias, dropout_prob, place)
+        query, key, value = (split_heads(x, self._shape, self._num_heads) for x in projections)
+        context = attend(query, key, value, self._bias, dropout_prob, place)
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
 
@@ -184,8 +184,8 @@ class PackedRows(TokenRows):
         parts = zip(*(tf.split(x, self._sizes, num=_GROUPS) for x in moved), strict=True)
         contexts = []
         for number, (group, heads) in enumerate(zip(self._groups, parts, strict=True)):
-            heads = (tf.reshape(x, [*group.shape, size]) for x in heads)
-            context = attend(*heads, group.bias, dropout_prob, f"{place}/group_{number}")
+            query, key, value = (tf.reshape(x, [*group.shape, size]) for x in heads)
+            context = attend(query, key, value, group.bias, dropout_prob, f"{place}/group_{number}")
             contexts.append(tf.reshape(context, [-1, size]))
         context = _move(tf.concat(contexts, axis=0), to_rows, to_groups)
         return tf.reshape(context, [-1, width])

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.sharded_state import add_share
+from albert.checkpoints.sharded_state import Share
 from albert.distributed import collectives
 from albert.optimizers.zeros import local_zeros
 
@@ -48,14 +48,14 @@ class _Vector(NamedTuple):
       variables: the variables.
       pieces: what this worker has of them, without the zeros.
       share: elements that each worker has, with the zeros.
-      moments: this worker's, [share] each.
+      moments: this worker's shares of them, [share] each; checkpoints have them by variable.
       name: by which workers find each other's.
     """
 
     variables: list[tf.Variable]
     pieces: list[_Piece]
     share: int
-    moments: tuple[tf.Variable, tf.Variable]
+    moments: list[Share]
     name: str
 
     @classmethod
@@ -70,7 +70,7 @@ class _Vector(NamedTuple):
                 pieces.append(_Piece(first + index, variable.op.name, start, end - start))
             place += size
         name = f"sharded_optimizer/{number}"
-        moments = tuple(_moments(name, slot, share, variables) for slot in ("adam_m", "adam_v"))
+        moments = [_moment(name, slot, share, variables) for slot in ("adam_m", "adam_v")]
         return cls(variables, pieces, share, moments, name)
 
     def weights(self) -> list[tf.Tensor]:
@@ -87,15 +87,17 @@ class _Vector(NamedTuple):
         return tf.split(share, [*sizes, self.share - sum(sizes)])[:-1]
 
 
-def _moments(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) -> tf.Variable:
-    """Returns a worker's share of a moment of variables, which checkpoints have by variable."""
-    moment = local_zeros(f"{name}/{slot}", [share])
-    add_share(moment, [(f"{v.op.name}/{slot}", v.shape.as_list()) for v in variables])
-    return moment
+def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) -> Share:
+    contents = [(f"{v.op.name}/{slot}", v.shape.as_list()) for v in variables]
+    return Share(local_zeros(f"{name}/{slot}", [share]), contents)
 
 
 class Shares:
-    """Variables, gradients and moments as this worker has its share of them."""
+    """Variables, gradients and moments as this worker has its share of them.
+
+    Attributes:
+      state: the moments.
+    """
 
     def __init__(self, variables: Sequence[tf.Variable], dtype: tf.DType | None = None):
         """Shares out variables and makes their moments.
@@ -109,6 +111,7 @@ class Shares:
         for number, group in enumerate(collectives.groups(variables)):
             self._vectors.append(_Vector.of(number, group, first))
             first += len(group)
+        self.state = [moment for vector in self._vectors for moment in vector.moments]
 
     def scatter(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns this worker's shares of the means over the workers, by vector."""
@@ -152,11 +155,12 @@ class Shares:
           factor: that the gradients are multiplied by.
           step: counted from 0.
         """
-        updates, weights, assignments = [], [], []
+        updates, weights = [], []
+        assignments: list[tf.Operation] = []
         for vector, share in zip(self._vectors, shares, strict=True):
             # One vector after the other, as the optimizer does it with variables.
             with tf.control_dependencies(assignments[-1:]):
-                m, v = vector.moments
+                m, v = (moment.variable for moment in vector.moments)
                 next_m, next_v, update = optimizer.next_state(share * factor, m, v, step)
                 own = vector.weights()
                 updates.append(_with_decay(optimizer, vector, own, vector.cut(update)))

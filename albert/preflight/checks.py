@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 import shutil
@@ -20,6 +19,7 @@ from albert.core.files import check_can_be_written, check_readable, existing_fol
 from albert.data.batches import batch_spec
 from albert.devices import device, processor
 from albert.distributed import collectives
+from albert.optimization import TrainStep
 from albert.preflight.available_memory import Memory, card_memory, host_memory
 from albert.preflight.report import Report
 from albert.preflight.step_memory import (
@@ -28,8 +28,8 @@ from albert.preflight.step_memory import (
     format_bytes,
     on_the_cpu,
 )
-from albert.settings.flags import Settings
-from albert.training.elastic import as_begun, go_on
+from albert.settings.run_settings import RunSettings
+from albert.training.elastic import as_begun, rescaled
 from albert.training.hooks import peak_memory_gb
 from albert.training.output_folder import (
     check_output_dir,
@@ -88,25 +88,23 @@ class Checked:
           begun: what the run is shaped by, see `as_begun`.
         """
         self.begun = begun
-        self.trained = copy.copy(self.task)
-        self.trained.settings = copy.copy(self.task.settings)
-        go_on(self.trained.settings, begun)
+        self.trained = self.task.under(rescaled(self.task.settings, begun))
         self.steps = self.trained.steps(self.num_examples)
 
     def batch(self, trims: bool) -> dict[str, tf.Tensor]:
         """Returns placeholders for a batch, with an open length if it is cut when it is read."""
         settings = self.task.settings
-        size, buckets = settings.train_batch_size, settings.get("length_buckets") or ()
+        size, buckets = settings.train_batch_size, settings.length_buckets or ()
         specs = batch_spec(self.task.model_inputs(), size, trims, buckets)
         return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
 
 
-def describe_missing(report: Report, task_class: type[Task], settings: Settings) -> None:
+def describe_missing(report: Report, task_class: type[Task], settings: RunSettings) -> None:
     """Adds a row for each thing that the job needs and that is not there, before any is read."""
     with report.part("job"):
         settings.require(*task_class.required)
     for name in task_class.inputs(settings):
-        path = settings.get(name)
+        path = getattr(settings, name)
         with report.part("files"):
             # Whether it should be a folder is seen when it is read.
             if path and not os.path.isdir(path):
@@ -120,12 +118,13 @@ def describe_missing(report: Report, task_class: type[Task], settings: Settings)
                 check_can_be_written(path, f"--{name}")
 
 
-def training_step(checked: Checked) -> tf.Operation:
+def training_step(checked: Checked) -> TrainStep:
     """Returns a training step of one worker in a graph of its own, with batches of full length."""
     with tf.Graph().as_default():
         tf.set_random_seed(checked.task.settings.seed)
         features = checked.batch(trims=False)
-        return checked.model_fn()(features=features, labels=None, mode=_TRAIN, params={}).train_op
+        spec = checked.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
+    return estimators.carried(spec)
 
 
 def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> None:
@@ -192,12 +191,12 @@ def describe_training(report: Report, checked: Checked) -> None:
     report.add("output folder", f"this run, at step {done}" if done else "free")
 
 
-def _checkpoints_there(settings: Settings) -> dict[int, str]:
+def _checkpoints_there(settings: RunSettings) -> dict[int, str]:
     """Returns the checkpoints of the run that would be resumed, by step."""
     return {} if settings.overwrite_output_dir else list_checkpoints(settings.output_dir)
 
 
-def describe_checkpoints(report: Report, checked: Checked, graph: tf.Graph) -> None:
+def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> None:
     """Adds a row that says how many checkpoints are to be written and whether there is room."""
     settings = checked.task.settings
     if checked.steps is None or not collectives.is_chief():
@@ -208,7 +207,7 @@ def describe_checkpoints(report: Report, checked: Checked, graph: tf.Graph) -> N
         # One goes when the next is written.
         number = min(number, kept + 1)
     folder = existing_folder(settings.output_dir)
-    size, free = checkpoint_bytes(graph), shutil.disk_usage(folder).free
+    size, free = checkpoint_bytes(step.op.graph, step.sharded), shutil.disk_usage(folder).free
     report.add(
         "checkpoints",
         f"{number} of {format_bytes(size)}; {format_bytes(free)} are free in --output_dir",
@@ -217,7 +216,7 @@ def describe_checkpoints(report: Report, checked: Checked, graph: tf.Graph) -> N
 
 
 def describe_memory(
-    report: Report, checked: Checked, step: tf.Operation, device_memory: int | None
+    report: Report, checked: Checked, step: TrainStep, device_memory: int | None
 ) -> None:
     """Adds rows about the memory of a training step, and whether card and host have so much.
 
@@ -229,7 +228,7 @@ def describe_memory(
     """
     if checked.steps is None:
         return
-    parts = estimate_memory(step)
+    parts = estimate_memory(step.op, step.sharded)
     for item, size in parts.items():
         report.add(item, format_bytes(size))
     needed = parts["in all"]
@@ -243,7 +242,8 @@ def describe_memory(
     if collectives.local_rank() == 0:
         workers, program = collectives.local_size(), int(peak_memory_gb() * 1e9)
         report.add("program and libraries", format_bytes(program))
-        own = program + (on_the_cpu(parts) if on_cpu else checkpoint_bytes(step.graph))
+        saved = checkpoint_bytes(step.op.graph, step.sharded)
+        own = program + (on_the_cpu(parts) if on_cpu else saved)
         there = host_memory(in_use=workers * program)
         of_workers = f" by {workers} workers" if workers > 1 else ""
         _compare(report, "host memory", workers * own, there, of_workers)

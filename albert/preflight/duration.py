@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,7 +17,8 @@ from albert.distributed import collectives
 from albert.preflight.checks import Checked
 from albert.preflight.report import Report
 from albert.preflight.scaling import Link, scale, sent_in_a_step
-from albert.settings.flags import TOO_LARGE, Settings
+from albert.settings.fields import TOO_LARGE
+from albert.settings.run_settings import RunSettings
 from albert.training.hooks import format_seconds
 from albert.training.run import Run, wanted_parts
 from albert.training.task import DEV, TEST, TRAIN, Task
@@ -113,11 +113,9 @@ def measure(checked: Checked, features_alone: bool = False) -> Measured:
 
 
 def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, Pace]:
-    task = copy.copy(task)
-    task.settings = copy.copy(task.settings)
     # Checkpoints of the first steps would only take time.
-    vars(task.settings).update(output_dir=folder, export_dir=None, save_checkpoints_steps=TOO_LARGE)
-    run = Run(task)
+    changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
+    run = Run(task.under(task.settings.replaced(**changed)))
     return {
         name: _training_pace(run, part) if name == TRAIN else _prediction_pace(run, part)
         for name, part in data.items()
@@ -217,7 +215,7 @@ def _describe_elsewhere(
 def _add(
     report: Report,
     prefix: str,
-    settings: Settings,
+    settings: RunSettings,
     steps: tuple[int, int] | None,
     measured: Measured,
 ) -> float:
@@ -228,6 +226,7 @@ def _add(
         report.add(f"{prefix}features", f"{format_seconds(in_all)}, made once")
     for name, pace in measured.paces.items():
         if name == TRAIN:
+            assert steps is not None, "a training has some"
             size, count = settings.train_batch_size, settings.gradient_accumulation_steps
             item, times, batches = "training", 1, steps[0] * count
             what = f"{steps[0]} steps of {size * count * workers} examples"
@@ -245,7 +244,7 @@ def _add(
     return in_all
 
 
-def _passes(settings: Settings, steps: tuple[int, int] | None) -> int:
+def _passes(settings: RunSettings, steps: tuple[int, int] | None) -> int:
     """Returns how many checkpoints are scored, if the training does not end early."""
     if steps:
         return -(-steps[0] // settings.save_checkpoints_steps)

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.devices import device, habana, processor
 from albert.distributed import collectives
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 from albert.training import job
 
 _OLDEST_PYTHON, _NEWEST_PYTHON = (3, 10), (3, 13)
@@ -74,7 +74,7 @@ class Report:
         return all(row.ok for row in self.rows)
 
 
-def describe_environment(report: Report, settings: Settings) -> None:
+def describe_environment(report: Report, settings: RunSettings) -> None:
     """Adds rows about what no task is needed for, and checks the flags that all programs have."""
     with report.part("programs"):
         _describe_programs(report)

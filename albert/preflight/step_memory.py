@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.initialization import optimizer_slots
-from albert.checkpoints.sharded_state import shares, whole_bytes
+from albert.checkpoints.sharded_state import Share, whole_bytes
 
 # Where `tf.gradients` puts what it adds to a graph.
 _GRADIENTS = "gradients/"
@@ -28,19 +30,23 @@ _KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
 _CODE = 150_000_000
 
 
-def estimate_memory(train_op: tf.Operation) -> dict[str, int]:
+def estimate_memory(train_op: tf.Operation, sharded: Sequence[Share] = ()) -> dict[str, int]:
     """Returns bytes by part, of a training step in a graph with static shapes.
 
     Activations and gradients are the tensors of the forward pass and of all after it, at the moment
     at which they take most together; what the backward pass adds up, it holds until the last
     summand is there. What the device's library needs besides, and what optimizers of the graph
     save, is not in it.
+
+    Args:
+      train_op: of the step.
+      sharded: the optimizer's state that is shared out over workers, see `TrainStep`.
     """
     graph = train_op.graph
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     slots = optimizer_slots(v.op.name for v in variables)
-    own_shares = shares(graph)
+    own_shares = [share.variable for share in sharded]
     names_of_shares = {v.op.name for v in own_shares}
     local = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)
     activations, gradients = _most_at_once(_in_order(train_op))
@@ -88,11 +94,11 @@ def _in_order(operation: tf.Operation) -> list[tf.Operation]:
         if found not in needed:
             needed.add(found)
             to_do += _needs(found)
-    depth = {}
+    depth: dict[tf.Operation, int] = {}
     for found in operation.graph.get_operations():
         if found in needed:
             depth[found] = 1 + max((depth.get(o, 0) for o in _needs(found)), default=0)
-    return sorted(depth, key=depth.get)
+    return sorted(depth, key=depth.__getitem__)
 
 
 def _needs(operation: tf.Operation) -> list[tf.Operation]:
@@ -105,7 +111,7 @@ def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
     A tensor goes after the last operation that takes it. A trace of TensorFlow's own allocations
     differs by some percent.
     """
-    owners, born, last_use = {}, {}, {}
+    owners, born, last_use = dict[Any, Any](), dict[Any, int](), dict[Any, int]()
     for time, operation in enumerate(operations):
         taken = [owners.get(tensor.ref(), tensor.ref()) for tensor in operation.inputs]
         is_view = operation.type in _VIEWS
@@ -131,10 +137,10 @@ def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
     return set(itertools.takewhile(lambda o: _GRADIENTS not in o.name, graph.get_operations()))
 
 
-def checkpoint_bytes(graph: tf.Graph) -> int:
+def checkpoint_bytes(graph: tf.Graph, sharded: Sequence[Share] = ()) -> int:
     """Returns the size of a checkpoint of a graph's variables, and of the graph beside it."""
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-    return sum(map(_bytes, variables)) + whole_bytes(graph) + graph.as_graph_def().ByteSize()
+    return sum(map(_bytes, variables)) + whole_bytes(sharded) + graph.as_graph_def().ByteSize()
 
 
 def format_bytes(size: int) -> str:

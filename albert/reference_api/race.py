@@ -27,8 +27,8 @@ def convert_single_example(
     """
     sequences = make_sequences(example, tokenizer, max_seq_length, max_qa_length)
     rows = [padded(sequence, max_seq_length) for sequence in sequences]
-    known = example.label, None, example.example_id
-    return InputFeatures(*map(list, zip(*rows, strict=True)), *known)
+    ids, masks, segments = map(list, zip(*rows, strict=True))
+    return InputFeatures(ids, masks, segments, example.label, None, example.example_id)
 
 
 def file_based_convert_examples_to_features(
@@ -67,9 +67,9 @@ def create_model(
       As `classifier_utils.create_model`.
     """
     sequences = dict(zip(SEQUENCE_KEYS, (input_ids, input_mask, segment_ids), strict=True))
-    rows = one_a_row(sequences, num_labels).values()
+    ids, masks, segments = one_a_row(sequences, num_labels).values()
     pooled, _ = create_albert(
-        albert_config, is_training, *rows, use_one_hot_embeddings, True, hub_module
+        albert_config, is_training, ids, masks, segments, use_one_hot_embeddings, True, hub_module
     )
     found = choose(pooled, labels, dropout_prob if is_training else 0.0, num_labels)
     return found.loss, *found

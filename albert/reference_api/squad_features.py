@@ -119,7 +119,7 @@ def _input_features(
     return InputFeatures(
         unique_id=unique_id,
         example_index=None if is_training else window.example_index,
-        doc_span_index=window.index,
+        doc_span_index=window.number,
         tok_start_to_orig_index=window.paragraph.starts[window.begin : window.end].tolist(),
         tok_end_to_orig_index=window.paragraph.ends[window.begin : window.end].tolist(),
         token_is_max_context=dict(enumerate(window.max_context.tolist(), start=first)),

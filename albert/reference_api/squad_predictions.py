@@ -119,10 +119,10 @@ def accumulate_predictions_v2(
       start_n_top, end_n_top: not used; the results show them.
     """
     del n_best_size, start_n_top, end_n_top
-    all_features, all_results = list(all_features), list(all_results)
+    features, all_results = list(map(_prediction_feature, all_features)), list(all_results)
     find_spans = spans_v2(max_answer_length)
-    _accumulate(result_dict, all_examples, all_features, all_results, find_spans)
-    odds = no_answer_odds(len(all_examples), all_features, _by_id(all_results))
+    _accumulate(result_dict, all_examples, features, all_results, find_spans)
+    odds = no_answer_odds(len(all_examples), features, _by_id(all_results))
     for index, value in enumerate(odds):
         cls_dict.setdefault(index, []).append(value)
 
@@ -215,10 +215,12 @@ def evaluate_v2(
             threshold,
         )
         raw = get_raw_scores(prediction_json, answers)
-        scores = make_eval_dict(*(apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw))
+        exact, f1 = (apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw)
+        scores = make_eval_dict(exact, f1)
         if not is_last:
             find_all_best_thresh(scores, answers, *raw, odds, has_answer)
             threshold = scores["best_f1_thresh"]
+    assert threshold is not None, "the first round finds one"
     return {**scores, "null_score_diff_threshold": threshold}
 
 

@@ -157,12 +157,12 @@ def wrapped(
     text: str, marks: Sequence[tuple[int, int, str]], width: int, style: Style
 ) -> Iterator[str]:
     """Yields the lines of a text, with what is marked in it set off."""
-    kinds = [set() for _ in text]
+    kinds: list[set[str]] = [set() for _ in text]
     for start, end, kind in marks:
         for of_character in kinds[start:end]:
             of_character.add(kind)
     for start, end in _lines(text, max(width, 20)):
-        line, current = "", set()
+        line, current = "", set[str]()
         for of_piece, places in itertools.groupby(range(start, end), key=kinds.__getitem__):
             line += style.change(current, of_piece) + "".join(text[place] for place in places)
             current = of_piece
@@ -171,7 +171,8 @@ def wrapped(
 
 def _lines(text: str, width: int) -> Iterator[tuple[int, int]]:
     """Yields where each line of a text begins and ends, broken at white space if it can be."""
-    start = end = None
+    start: int | None = None
+    end = 0
     for word in re.finditer(rf"\S{{1,{width}}}", text):
         if start is not None and word.end() - start > width:
             yield start, end

@@ -118,7 +118,7 @@ class Batcher:
             self._busy = False
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._waiting or self._closed)
-            batch, size = [], 0
+            batch, size = list[_Entry](), 0
             while self._waiting:
                 size += self._waiting[0].size
                 if batch and size > self._most_together:

@@ -36,7 +36,8 @@ class Connection(H11Protocol):
         self._most, self._waiting = most, waiting
         self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    # As in uvicorn, and in asyncio's own protocols of streams.
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Makes room for itself."""
         super().connection_made(transport)
         self._update()
@@ -80,7 +81,7 @@ class Connection(H11Protocol):
             head = h11.Response(
                 status_code=400, headers=response.raw_headers, reason=b"Bad Request"
             )
-            for event in (head, h11.Data(data=response.body), h11.EndOfMessage()):
+            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event))
         self.transport.close()
 

@@ -92,10 +92,14 @@ class HttpServer:
         """
         config = uvicorn.Config(
             app,
-            http=functools.partial(Connection, most_connections(), {}),
-            **{"ws": "none", "lifespan": "off"},
+            # Uvicorn only calls it, as it would call the class.
+            http=functools.partial(Connection, most_connections(), {}),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="off",
+            log_config=None,
             # Below errors are only warnings of requests that are not valid HTTP.
-            **{"log_config": None, "log_level": "error", "access_log": False},
+            log_level="error",
+            access_log=False,
             proxy_headers=False,
             server_header=False,
             backlog=_ACCEPTED_TOGETHER,

@@ -77,8 +77,8 @@ class Questions(Service):
             "context": fields.text("The text in which the answer is."),
             "n_best": fields.number("Answers to list.", model.folder.says("n_best_size")),
         }
-        found = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
-        place = {"start": _COUNT, "line": _COUNT, "character": _COUNT}
+        found: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
+        place: dict[str, Schema] = {"start": _COUNT, "line": _COUNT, "character": _COUNT}
         self.result = _object(
             question=_TEXT,
             answer=_TEXT,

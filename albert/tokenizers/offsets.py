@@ -71,7 +71,7 @@ class Aligner:
         # rule in use is about more of its characters.
         pairs = "".join(map("".join, itertools.product(_PRINTABLE, repeat=2)))
         self._keeps_plain_text = sp_model.normalize(pairs) == f"▁{pairs}"
-        self._cut_comma_piece = functools.lru_cache(maxsize=None)(self._cut_comma_piece)
+        self._parts_of_comma_piece = functools.cache(self._cut_comma_piece)
 
     def tokenize(self, text: str, lower: bool) -> Tokens:
         """Returns tokens as `encode_pieces(preprocess_text(text, lower=lower))`, with their places.
@@ -100,7 +100,7 @@ class Aligner:
         new_pieces, firsts, lasts = [], [], []
         for piece, (first, last) in zip(pieces, itertools.pairwise(bounds), strict=True):
             if ends_in_digit_comma(piece):
-                parts = self._cut_comma_piece(piece)
+                parts = self._parts_of_comma_piece(piece)
             else:
                 parts = ((piece, 0, last - first),)
             for part, begin, end in parts:

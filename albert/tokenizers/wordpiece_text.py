@@ -44,7 +44,7 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
     Raises:
       UserError: the file cannot be read, is not UTF-8, or two lines are the same.
     """
-    vocab = collections.OrderedDict()
+    vocab: collections.OrderedDict[str, int] = collections.OrderedDict()
     for line in io.StringIO(_read_text(vocab_file), newline="\n"):
         whole = line.rstrip(" \t\r\n") or " "
         token = (whole.split() or [whole])[0]

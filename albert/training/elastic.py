@@ -14,14 +14,14 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
 from albert.distributed import collectives
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 from albert.training.run_record import WORKERS, recorded_settings
 
 _BATCH, _BATCHES = "train_batch_size", "gradient_accumulation_steps"
 _CUT = (WORKERS, _BATCHES, _BATCH)
 
 
-def as_begun(settings: Settings, shaping: dict) -> dict:
+def as_begun(settings: RunSettings, shaping: dict) -> dict:
     """Returns what shapes a run, where its steps are cut as when it was begun in --output_dir.
 
     Without --elastic_resume, or where there is no run, that is what the flags say.
@@ -56,20 +56,18 @@ def _examples(shaping: Mapping[str, Any]) -> int:
     return math.prod(shaping[name] for name in _CUT)
 
 
-def go_on(settings: Settings, begun: Mapping[str, Any]) -> None:
-    """Changes the flags to those by which these workers go on with a run.
+def rescaled(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:
+    """Returns the settings by which these workers go on with a run.
 
     Args:
       settings: the flags.
       begun: what the run is shaped by, see `as_begun`; nothing if it is no run of the folder.
     """
     if not begun:
-        return
+        return settings
     before, now = begun[WORKERS], collectives.size()
     batches = _examples(begun) // (now * settings.train_batch_size)
-    if settings.scale_learning_rate:
-        vars(settings)["learning_rate"] *= before / now
-    vars(settings)[_BATCHES] = batches
+    scale = before / now if settings.scale_learning_rate else 1.0
     if before != now:
         tf.logging.info(
             "The run was begun by %d workers: with %d, each has %d batches a step",
@@ -77,3 +75,6 @@ def go_on(settings: Settings, begun: Mapping[str, Any]) -> None:
             now,
             batches,
         )
+    return settings.replaced(
+        gradient_accumulation_steps=batches, learning_rate=settings.learning_rate * scale
+    )

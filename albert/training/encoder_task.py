@@ -9,20 +9,24 @@ from typing import Any, ClassVar, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert import optimization
 from albert.bf16 import configuration
-from albert.checkpoints.initialization import Initialized, compare_with_checkpoint
+from albert.checkpoints.initialization import (
+    Initialized,
+    compare_with_checkpoint,
+    initialize_from_checkpoint,
+)
 from albert.core import estimators
 from albert.core.errors import Faults, FlagError, UserError
 from albert.core.files import check_readable, content_of
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device
 from albert.distributed import collectives
 from albert.modeling import BertConfig, Encoder, EncoderConfig, read_config
-from albert.optimization import OptimizerOptions
+from albert.optimization import OptimizerOptions, build_train_step
 from albert.report import PAGE
 from albert.report.terminal import samples_at_end
-from albert.settings.flags import TOO_LARGE, Settings
+from albert.settings.fields import TOO_LARGE
+from albert.settings.run_settings import RunSettings
+from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
 from albert.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
 from albert.training.recorded_model import used_model
@@ -80,7 +84,10 @@ class ModelOptions(NamedTuple):
 
 
 def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
-    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer."""
+    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
+
+    In training its specification carries a `TrainStep`, see `estimators.carried`.
+    """
 
     def model_fn(features, labels, mode, params):
         del labels, params
@@ -91,33 +98,37 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         def encode(
             sequences: Mapping[str, tf.Tensor], positions: tf.Tensor | None = None
         ) -> Encoder:
+            inputs = sequences["input_ids"], sequences["input_mask"], sequences["segment_ids"]
             return Encoder(
                 config,
                 is_training,
-                *(sequences[key] for key in SEQUENCE_KEYS),
+                *inputs,
                 options.use_one_hot_embeddings,
                 options.use_einsum,
                 gradient_checkpointing=options.gradient_checkpointing and is_training,
-                remove_padding=options.remove_padding and sequences["input_ids"].shape[1] is None,
+                remove_padding=options.remove_padding and inputs[0].shape[1] is None,
                 positions=positions,
             )
 
         scope = tf.get_variable_scope()
         with tf.variable_scope(scope, custom_getter=_seed_by_name, auxiliary_name_scope=False):
             output = head(encode, features, is_training)
-        if is_training:
-            return optimization.training_spec(
-                output.loss,
-                features["input_mask"],
-                options.optimizer,
-                options.init_checkpoint,
-                options.num_groups,
+        if not is_training:
+            exported = output.predictions if output.exported is None else output.exported
+            return estimators.EstimatorSpec(
+                mode,
+                predictions=output.predictions,
+                export_outputs={_DEFAULT: estimators.PredictOutput(exported)},
             )
-        exported = output.predictions if output.exported is None else output.exported
+        if checkpoint := options.init_checkpoint:
+            variables = tf.trainable_variables()
+            initialize_from_checkpoint(variables, checkpoint, options.num_groups).log()
+        assert options.optimizer is not None, "a model to train has one"
+        num_tokens = tf.reduce_sum(features["input_mask"])
+        step = build_train_step(output.loss, options.optimizer, num_tokens=num_tokens)
+        carrier = estimators.Carrier(step)
         return estimators.EstimatorSpec(
-            mode,
-            predictions=output.predictions,
-            export_outputs={_DEFAULT: estimators.PredictOutput(exported)},
+            mode, loss=output.loss, train_op=step.op, training_hooks=[carrier]
         )
 
     return model_fn
@@ -130,8 +141,8 @@ def _seed_by_name(getter: Callable, name: str, *args: Any, **options: Any) -> tf
     computes the same in another way would change the initial weights.
     """
     initializer = options.get("initializer")
-    is_random = isinstance(initializer, tf.truncated_normal_initializer)
-    if is_random and tf.get_default_graph().seed is not None:
+    is_seeded = tf.get_default_graph().seed is not None
+    if is_seeded and isinstance(initializer, tf.truncated_normal_initializer):
         initializer.seed = zlib.crc32(name.encode()) % TOO_LARGE
     return getter(name, *args, **options)
 
@@ -149,14 +160,14 @@ class EncoderTask(Task):
 
     needs_all_states: ClassVar[bool] = True
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: RunSettings):
         super().__init__(settings)
         self.config = load_config(settings)
         if isinstance(self.config, BertConfig):
             self.bf16_list = configuration.SHIPPED_FOR_BERT
 
     @classmethod
-    def inputs(cls, settings: Settings) -> Sequence[str]:
+    def inputs(cls, settings: RunSettings) -> Sequence[str]:
         return CONFIG_FLAGS[:1]
 
     def head(self) -> Head:
@@ -228,12 +239,12 @@ class EncoderTask(Task):
         settings = self.settings
         files = {CONFIG: settings.albert_config_file}
         for flag, name in zip(TOKENIZER_FLAGS, (SPM_MODEL, VOCABULARY), strict=True):
-            if path := settings.get(flag):
+            if path := getattr(settings, flag):
                 files[name] = path
                 break
         description = {
             "task": self.kind,
-            "do_lower_case": settings.get("do_lower_case", True),
+            "do_lower_case": settings.do_lower_case,
             "max_seq_length": settings.max_seq_length,
         }
         return Assets(description, files)
@@ -255,10 +266,12 @@ class TextTask(EncoderTask):
       tokenizer: of the model.
     """
 
-    required = (CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
+    settings: TextSettings
+    required: ClassVar[Sequence[str | tuple[str, ...]]]
+    required = CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir"
     outputs: ClassVar[Sequence[str]] = (PAGE,)
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: RunSettings):
         faults = Faults()
         with faults.collected():
             super().__init__(settings)
@@ -269,7 +282,7 @@ class TextTask(EncoderTask):
         faults.raise_all()
 
     @classmethod
-    def inputs(cls, settings: Settings) -> Sequence[str]:
+    def inputs(cls, settings: RunSettings) -> Sequence[str]:
         return (*super().inputs(settings), *TOKENIZER_FLAGS)
 
     def contents(self, part: str) -> dict[str, Any]:
@@ -289,7 +302,7 @@ class TextTask(EncoderTask):
         return samples_at_end(self.page())
 
 
-def load_config(settings: Settings) -> EncoderConfig:
+def load_config(settings: RunSettings) -> EncoderConfig:
     """Returns the model's sizes under the flags.
 
     Raises:
@@ -307,7 +320,7 @@ def load_config(settings: Settings) -> EncoderConfig:
     return config
 
 
-def check_room(settings: Settings, name: str, special_tokens: int) -> int:
+def check_room(settings: RunSettings, name: str, special_tokens: int) -> int:
     """Returns how many tokens are left beside those of another flag and the special ones.
 
     Raises:
@@ -322,7 +335,7 @@ def check_room(settings: Settings, name: str, special_tokens: int) -> int:
     return room
 
 
-def _check_buckets(settings: Settings) -> None:
+def _check_buckets(settings: RunSettings) -> None:
     """Raises a `FlagError` if batches cannot be cut to --length_buckets."""
     if not settings.length_buckets:
         return
@@ -332,11 +345,12 @@ def _check_buckets(settings: Settings) -> None:
             f"--length_buckets must end with --max_seq_length {length}, not with {longest}"
         )
     for name in ("trim_batches", "mask_padding_in_loss"):
-        if not settings.get(name, True):
+        # Those of SQuAD.
+        if not getattr(settings, name, True):
             raise FlagError(f"--length_buckets cuts batches, and --{name}=false wants them whole")
 
 
-def load_tokenizer(settings: Settings, config: EncoderConfig | None) -> FullTokenizer:
+def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullTokenizer:
     """Returns the tokenizer of the flags; without a configuration its size is not compared.
 
     Raises:
@@ -351,7 +365,7 @@ def load_tokenizer(settings: Settings, config: EncoderConfig | None) -> FullToke
     return tokenizer
 
 
-def check_vocabulary(settings: Settings, size: int, config: EncoderConfig) -> None:
+def check_vocabulary(settings: RunSettings, size: int, config: EncoderConfig) -> None:
     """Raises a `UserError` if a vocabulary has not the size that the configuration says."""
     if size != config.vocab_size:
         raise UserError(
@@ -361,12 +375,12 @@ def check_vocabulary(settings: Settings, size: int, config: EncoderConfig) -> No
         )
 
 
-def learning_rate(settings: Settings) -> float:
+def learning_rate(settings: RunSettings) -> float:
     """Returns the highest learning rate under the flags."""
     return settings.learning_rate * (collectives.size() if settings.scale_learning_rate else 1)
 
 
-def steps_of_epochs(settings: Settings, num_examples: int, train_file: str) -> int:
+def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -> int:
     """Returns the steps of --num_train_epochs; they follow examples, not features.
 
     So it is in the reference.

@@ -202,10 +202,10 @@ class Evaluation:
 
     def _text(self) -> Iterator[str]:
         """Yields the text of the reference's `eval_results.txt`."""
-        best = None
+        best = self._history[0]
         for entry in self._history:
             yield from self._score_lines(entry)
-            if best is None or entry[self._key] > best[self._key]:
+            if entry is best or entry[self._key] > best[self._key]:
                 best = entry
                 if self._keeps_best:
                     yield f"saved {entry['checkpoint']} to {BEST}"

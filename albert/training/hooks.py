@@ -13,10 +13,10 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
 from albert.checkpoints.sharded_state import ShardedState
-from albert.core import signals
+from albert.core import estimators, signals
 from albert.core.errors import UserError
 from albert.distributed import collectives
-from albert.optimizers import graph_keys
+from albert.optimization import TrainStep
 from albert.training.curves import Curves
 from albert.training.output_files import RECORD
 
@@ -24,6 +24,29 @@ from albert.training.output_files import RECORD
 _PATIENCE_SECONDS = 15.0
 # Nobody knows how long the first run takes.
 _FIRST_RUN_SECONDS = 60.0
+
+
+class StepMonitor:
+    """What a training's hooks need of its graph, which is built after they are made.
+
+    Attributes:
+      step: of the model.
+      waited: float64 scalar, the seconds from when a batch was asked for until it came; None where
+        nothing measures them.
+    """
+
+    step: TrainStep
+    waited: tf.Tensor | None = None
+
+    def watching(self, model_fn: Callable) -> Callable:
+        """Returns a `model_fn` for training that is the same, and leaves its step here."""
+
+        def watched_model_fn(features, labels, mode, params):
+            spec = model_fn(features, labels, mode, params)
+            self.step = estimators.carried(spec)
+            return spec
+
+        return watched_model_fn
 
 
 class SaveCheckpoints(tf.train.SessionRunHook):
@@ -107,14 +130,14 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         if self._step % self._every == 0 or self._step == self._last_step:
             self._save(run_context.session, RESULT)
             if self._after_result and not wants_stop:
-                self._go_on_or_stop(run_context)
+                self._go_on_or_stop(run_context, self._after_result)
         elif wants_checkpoint or wants_stop:
             self._save(run_context.session, RESUME)
 
-    def _go_on_or_stop(self, run_context) -> None:
+    def _go_on_or_stop(self, run_context, after_result: Callable[[], bool]) -> None:
         # All is saved: meanwhile a signal ends the program at once.
         signals.raise_stopped()
-        if self._after_result():
+        if after_result():
             run_context.request_stop()
         signals.note(self._patience())
         self._saved_at = time.perf_counter()
@@ -163,7 +186,12 @@ class Throughput(NamedTuple):
     waited: float
 
     def __sub__(self, other: Throughput) -> Throughput:
-        return Throughput(*(a - b for a, b in zip(self, other, strict=True)))
+        return Throughput(
+            self.steps - other.steps,
+            self.tokens - other.tokens,
+            self.seconds - other.seconds,
+            self.waited - other.waited,
+        )
 
     def per_second(self, batch_size: int) -> float:
         """Returns the examples per second."""
@@ -181,6 +209,7 @@ class TrainingLog(tf.train.SessionRunHook):
 
     def __init__(
         self,
+        monitor: StepMonitor,
         folder: str | None,
         total_steps: int,
         batch_size: int,
@@ -191,6 +220,7 @@ class TrainingLog(tf.train.SessionRunHook):
         """Prepares the log of a training.
 
         Args:
+          monitor: has the tensors of a step when the session begins.
           folder: of the curves; None for none.
           total_steps: the last step.
           batch_size: examples a step, of all workers together.
@@ -198,6 +228,7 @@ class TrainingLog(tf.train.SessionRunHook):
           summary_steps: steps between two points of the curves.
           micro_batches: runs of the session in a step, the last of which gives the step's figures.
         """
+        self._monitor = monitor
         self._folder = folder
         self._total = total_steps
         self._batch_size = batch_size
@@ -208,12 +239,9 @@ class TrainingLog(tf.train.SessionRunHook):
         self._first_step, self._done = 0, _NOTHING
 
     def begin(self) -> None:
-        self._fetches = {
-            name: tf.get_collection(name)[0]
-            for name in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS)
-        }
-        if waited := tf.get_collection(graph_keys.WAITED):
-            self._fetches[graph_keys.WAITED] = waited[0]
+        step, waited = self._monitor.step, self._monitor.waited
+        self._fetches = [step.loss, step.learning_rate, step.tokens]
+        self._fetches += [] if waited is None else [waited]
         self._global_step = tf.train.get_global_step()
         self._curves = Curves(self._folder) if self._folder else None
 
@@ -236,14 +264,14 @@ class TrainingLog(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values) -> None:
-        values = run_values.results
+        loss, learning_rate, tokens, *waited = run_values.results
         self._runs += 1
-        self._waited += values.get(graph_keys.WAITED, 0.0)
+        self._waited += sum(waited)
         if self._runs % self._micro_batches:
             return
         self._done = Throughput(
             self._done.steps + 1,
-            self._done.tokens + int(values[graph_keys.TOKENS]),
+            self._done.tokens + int(tokens),
             time.perf_counter() - self._started,
             self._waited,
         )
@@ -251,15 +279,11 @@ class TrainingLog(tf.train.SessionRunHook):
             self._after_first = self._done
         step = self.step
         if step % self._summary_every == 0:
-            self._add_to_curves(
-                step,
-                loss=values[graph_keys.LOSS],
-                learning_rate=values[graph_keys.LEARNING_RATE],
-            )
+            self._add_to_curves(step, loss=loss, learning_rate=learning_rate)
         silence = self._done.seconds - self._logged.seconds
         is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
         if is_due or step >= self._total or self._done.steps == 1:
-            self._log(step, values[graph_keys.LOSS], values[graph_keys.LEARNING_RATE])
+            self._log(step, loss, learning_rate)
 
     def end(self, session) -> None:
         if self._curves:
@@ -310,7 +334,7 @@ class TrainingLog(tf.train.SessionRunHook):
 
     def _waiting(self, done: Throughput) -> float | None:
         """Returns the share of the time in which input was waited for; None if nothing tells it."""
-        if graph_keys.WAITED not in self._fetches:
+        if self._monitor.waited is None:
             return None
         return done.waited / max(done.seconds, 1e-9)
 

@@ -10,13 +10,13 @@ from albert.core.errors import FlagError
 from albert.devices import device, processor, threads
 from albert.distributed import collectives, heartbeats
 from albert.distributed.failure import fail
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 
 # By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
 _OF_PATTERNS = frozenset("*?[\\")
 
 
-def start(settings: Settings) -> None:
+def start(settings: RunSettings) -> None:
     """Checks what all programs have in common, and makes this process a worker of its job.
 
     Raises:
@@ -34,7 +34,7 @@ def start(settings: Settings) -> None:
     configuration.from_environment()
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: RunSettings) -> None:
     if settings.use_tpu:
         raise FlagError(
             "--use_tpu=true: this project does not run on TPU; leave the flag out to run on HPU, "
@@ -46,7 +46,7 @@ def _check(settings: Settings) -> None:
             "`albert download model` and give --init_checkpoint, "
             "--albert_config_file and --spm_model_file"
         )
-    if settings.get("from_scratch") and settings.init_checkpoint:
+    if settings.from_scratch and settings.init_checkpoint:
         raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
     for name in ("output_dir", "init_checkpoint", "export_dir"):
         path = getattr(settings, name)
@@ -58,7 +58,7 @@ def _check(settings: Settings) -> None:
             )
 
 
-def _check_workers(settings: Settings) -> None:
+def _check_workers(settings: RunSettings) -> None:
     """Raises a `FlagError` for what Horovod cannot do, or not on the device that is chosen."""
     wire, shard = settings.allreduce_dtype, settings.shard_optimizer
     if wire == "bfloat16" and not device.is_hpu():

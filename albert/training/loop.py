@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import time
@@ -18,8 +19,7 @@ from albert.core.errors import NOT_FINITE, UserError
 from albert.data.records import reading_records
 from albert.devices import device, habana
 from albert.distributed import collectives
-from albert.optimizers import graph_keys
-from albert.training.hooks import SaveCheckpoints, TrainingLog
+from albert.training.hooks import SaveCheckpoints, StepMonitor, TrainingLog
 
 # How the operating system's reasons read in TensorFlow's messages.
 _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
@@ -95,6 +95,7 @@ class TrainingPlan(NamedTuple):
 
 def train(
     estimator: estimators.Estimator,
+    monitor: StepMonitor,
     input_fn: Callable,
     plan: TrainingPlan,
     after_checkpoint: Callable[[], bool] | None = None,
@@ -106,6 +107,7 @@ def train(
 
     Args:
       estimator: from `make_estimator`.
+      monitor: that watches the estimator's `model_fn`.
       input_fn: this worker's training data from the step that training is at on.
       plan: how long, and what to do on the way.
       after_checkpoint: called on all workers when one is written; returns, the same on all of them,
@@ -118,6 +120,7 @@ def train(
     """
     folder = estimator.model_dir
     log = TrainingLog(
+        monitor,
         folder if collectives.is_chief() else None,
         plan.num_steps,
         plan.global_batch_size,
@@ -126,13 +129,13 @@ def train(
         micro_batches=plan.micro_batches,
     )
 
-    def without_counting_its_time() -> bool:
+    def not_counting_its_time(after_checkpoint: Callable[[], bool]) -> bool:
         started = time.perf_counter()
         wants_stop = after_checkpoint()
         log.leave_out(time.perf_counter() - started)
         return wants_stop
 
-    state = ShardedState(folder)
+    state = ShardedState(folder, lambda: monitor.step.sharded)
     save = SaveCheckpoints(
         folder,
         plan.num_steps,
@@ -140,13 +143,13 @@ def train(
         plan.save_checkpoints_minutes,
         plan.micro_batches,
         plan.keep_checkpoints,
-        without_counting_its_time if after_checkpoint else None,
+        functools.partial(not_counting_its_time, after_checkpoint) if after_checkpoint else None,
         state,
     )
     try:
         hooks = [*collectives.starting_hooks(), state, log, save, *more_hooks]
         with reading_records():
-            estimator.train(_timed(input_fn), hooks=hooks, max_steps=plan.num_steps)
+            estimator.train(_timed(input_fn, monitor), hooks=hooks, max_steps=plan.num_steps)
         _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
     except tf.errors.OpError as e:
         reason = reason_for_people(e, folder, log.step)
@@ -157,8 +160,8 @@ def train(
         signals.raise_stopped()
 
 
-def _timed(input_fn: Callable) -> Callable:
-    """Returns an `input_fn` that leaves in `WAITED` how long a step waits for its batch.
+def _timed(input_fn: Callable, monitor: StepMonitor) -> Callable:
+    """Returns an `input_fn` that leaves in a monitor how long a step waits for its batch.
 
     On the HPU, where the iterator is the device's, it is `input_fn` itself.
     """
@@ -173,7 +176,7 @@ def _timed(input_fn: Callable) -> Callable:
             batch = batches.get_next()
         with tf.control_dependencies(list(batch.values())):
             came = _now()
-        tf.add_to_collection(graph_keys.WAITED, came - asked)
+        monitor.waited = came - asked
         # The model begins when that time is taken: what it does is no waiting.
         with tf.control_dependencies([came]):
             return {name: tf.identity(value) for name, value in batch.items()}

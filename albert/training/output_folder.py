@@ -17,7 +17,8 @@ from albert.checkpoints.checkpoint_files import (
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.distributed import collectives
-from albert.settings.flags import Settings, Shapes
+from albert.settings.fields import Affects
+from albert.settings.run_settings import RunSettings
 from albert.training.run_record import check_run
 from albert.training.task import TRAIN, Task
 
@@ -31,7 +32,7 @@ def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     """
     settings = task.settings
     return {
-        **settings.shaping(Shapes.WEIGHTS),
+        **settings.affecting(Affects.WEIGHTS),
         "number of workers": collectives.size(),
         "bf16 configuration": bf16_digest(task),
         "init_checkpoint": _checkpoint_content(settings),
@@ -49,7 +50,7 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
         "init_checkpoint": None if has_checkpoints else _checkpoint_content(settings),
         "run": content_of(record) if os.path.exists(record) else None,
         "bf16 configuration": bf16_digest(task),
-        **settings.shaping(Shapes.SCORES),
+        **settings.affecting(Affects.SCORES),
         **contents,
     }
 
@@ -58,7 +59,7 @@ def part_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
     """Returns what all workers must have alike to use a part, likewise."""
     if part == TRAIN:
         return training_settings(task, contents)
-    return {**task.settings.shaping(Shapes.SCORES | Shapes.JOB), **contents}
+    return {**task.settings.affecting(Affects.SCORES | Affects.JOB), **contents}
 
 
 def bf16_digest(task: Task) -> str | None:
@@ -67,14 +68,14 @@ def bf16_digest(task: Task) -> str | None:
     return config.digest() if config else None
 
 
-def _checkpoint_content(settings: Settings) -> str | None:
+def _checkpoint_content(settings: RunSettings) -> str | None:
     """Identifies the initial checkpoint by its values."""
     if not settings.init_checkpoint:
         return None
     return content_of_checkpoint(resolve_checkpoint(settings.init_checkpoint))
 
 
-def check_output_dir(settings: Settings, shaping: dict) -> None:
+def check_output_dir(settings: RunSettings, shaping: dict) -> None:
     """Checks that --output_dir is free or holds the run that is shaped by this.
 
     Raises:
@@ -92,7 +93,7 @@ def check_output_dir(settings: Settings, shaping: dict) -> None:
         check_run(output_dir, shaping, settings.defaults())
 
 
-def checkpoint_to_use(settings: Settings) -> str:
+def checkpoint_to_use(settings: RunSettings) -> str:
     """Returns the best checkpoint of the folder, or else the newest or the initial one.
 
     Raises:
@@ -106,12 +107,12 @@ def checkpoint_to_use(settings: Settings) -> str:
     return resolve_checkpoint(found)
 
 
-def is_by_oversight_from_scratch(settings: Settings) -> bool:
+def is_by_oversight_from_scratch(settings: RunSettings) -> bool:
     """Returns whether weights are random at the beginning though nobody has said that they be."""
-    return settings.get("from_scratch") is False and not settings.init_checkpoint
+    return settings.from_scratch is False and not settings.init_checkpoint
 
 
-def warn_of_random_weights(settings: Settings) -> None:
+def warn_of_random_weights(settings: RunSettings) -> None:
     """Logs a warning where nobody has said that weights be random at the beginning."""
     if is_by_oversight_from_scratch(settings):
         tf.logging.warning(

@@ -47,10 +47,9 @@ class _Model:
         Raises:
           UserError: the checkpoint has not the model's variables.
         """
-        # Where another host lacks the file, its variables come from rank 0 all the same.
-        is_here = checkpoint and (collectives.is_chief() or os.path.exists(checkpoint + ".index"))
         with self._session.graph.as_default():
-            if is_here:
+            if checkpoint and (collectives.is_chief() or os.path.exists(checkpoint + ".index")):
+                # Where another host lacks the file, its variables come from rank 0 all the same.
                 check_fits(checkpoint, self._variables)
                 self._saver.restore(self._session, checkpoint)
             else:
@@ -97,7 +96,7 @@ class Predictor:
         self._places = None if order is None else np.argsort(order)
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
-        self._seconds = []
+        self._seconds: list[float] = []
         self._model: _Model | None = None
 
     def outputs(self, checkpoint: str) -> list[Output]:
@@ -156,8 +155,8 @@ class Predictor:
         return f"{checkpoints * self._num_examples / seconds:.2f}"
 
     def _outputs(self, checkpoint: str) -> list[Output]:
-        rows = self._predict(checkpoint)
-        rows = list(progress(rows, self._num_own, "prediction", "examples"))[: self._num_own]
+        own = progress(self._predict(checkpoint), self._num_own, "prediction", "examples")
+        rows = list(own)[: self._num_own]
         if collectives.size() > 1:
             rows = self._merged(rows)
         return rows if self._places is None else [rows[place] for place in self._places]

@@ -7,10 +7,10 @@ import subprocess
 
 from albert.core.errors import UserError
 from albert.core.locations import command
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 
 
-def fetch_missing(settings: Settings) -> None:
+def fetch_missing(settings: RunSettings) -> None:
     """Fetches the model whose folder --init_checkpoint names, with --download, if it is not there.
 
     The folder's name is that of a published model. Of the workers of a host one fetches it, and

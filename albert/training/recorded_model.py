@@ -86,9 +86,8 @@ def used_model(
       tokenizer_files: by flag; the first of `spm_model_file` and `vocab_file` that is given counts.
       do_lower_case: of the tokenizer.
     """
-    flag = next(flag for flag in _TOKENIZERS if tokenizer_files.get(flag))
-    content = content_of(tokenizer_files[flag])
-    return {_CONFIG: config, flag: content, "do_lower_case": do_lower_case}
+    flag, file = next((f, file) for f in _TOKENIZERS if (file := tokenizer_files.get(f)))
+    return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
 
 
 def recorded_model(path: str) -> dict[str, Any] | None:

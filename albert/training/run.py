@@ -28,12 +28,13 @@ from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
 from albert.devices import device
 from albert.distributed import collectives
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 from albert.training import assets, job
 from albert.training.assets import Assets
-from albert.training.elastic import as_begun, go_on
+from albert.training.elastic import as_begun, rescaled
 from albert.training.evaluation import Evaluation
 from albert.training.export import export_saved_model
+from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_deterministic, make_estimator, train
 from albert.training.output_folder import (
     bf16_digest,
@@ -50,13 +51,12 @@ from albert.training.run_record import begin_run, clear_litter_of_runs, recorded
 from albert.training.task import DEV, TEST, TRAIN, Task
 
 
-def run(task_class: type[Task]) -> None:
-    """Runs the program of a task under the flags that have been parsed.
+def run(task_class: type[Task], settings: RunSettings) -> None:
+    """Runs a task.
 
     Raises:
       UserError: the flags, the input or the environment do not allow it.
     """
-    settings = Settings()
     job.start(settings)
     settings.require(*task_class.required)
     fetch_missing(settings)
@@ -163,8 +163,8 @@ class Run:
           dev: to score each checkpoint on as soon as it is written, if the flags say so.
           more_hooks: see `loop.train`.
         """
+        self._use(rescaled(self._settings, collectives.share(self._shaping)))
         settings = self._settings
-        go_on(settings, collectives.share(self._shaping))
         steps = self.task.steps(data.num_examples)
         plan = training_plan(settings, steps[0])
         done = collectives.share(self._begin() if collectives.is_chief() else None)
@@ -191,8 +191,14 @@ class Run:
         if order:
             order.log(plan.num_steps)
         input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
+        monitor = StepMonitor()
+        estimator = self._make_estimator(monitor.watching(self._model_fn(steps)))
         with reading_records(data.files):
-            train(self._estimator(steps), input_fn, plan, after_checkpoint, more_hooks)
+            train(estimator, monitor, input_fn, plan, after_checkpoint, more_hooks)
+
+    def _use(self, settings: RunSettings) -> None:
+        """Goes on under other settings."""
+        self._settings, self.task = settings, self.task.under(settings)
 
     def _has_results(self) -> bool:
         """Returns whether there is more to score than a checkpoint for resuming."""
@@ -266,7 +272,7 @@ class Run:
             # Again, because scores may be among it.
             self._write_assets()
         if self._shaping:
-            folder, keep = self._settings.output_dir, self._settings.get("keep_checkpoint_max", 0)
+            folder, keep = self._settings.output_dir, self._settings.keep_checkpoint_max
             keep_last(folder, keep)
         return evaluation
 
@@ -341,18 +347,19 @@ class Run:
         data = self._in_buckets(data)
         size, order = self._settings.predict_batch_size, data.order() if by_length else None
         input_fn = data.input_fn(size, order=order)
-        return Predictor(self._estimator(None), input_fn, size, data.num_records, order)
+        estimator = self._make_estimator(self._model_fn(None))
+        return Predictor(estimator, input_fn, size, data.num_records, order)
 
     def _in_buckets(self, data: Data) -> Data:
         """Returns the data with the lengths that the flags say its batches are cut to."""
-        return data._replace(buckets=self._settings.get("length_buckets") or ())
+        return data._replace(buckets=self._settings.length_buckets or ())
 
-    def _estimator(self, steps: tuple[int, int] | None) -> estimators.Estimator:
+    def _model_fn(self, steps: tuple[int, int] | None) -> Callable:
         model_fn = self.task.model_fn(steps)
         # On the HPU the bridge reads the configuration and converts the graph itself.
         if self._bf16 and not device.is_hpu():
             model_fn = conversion.convert(model_fn, self._bf16, device.kind())
-        return self._make_estimator(model_fn)
+        return model_fn
 
     def _make_estimator(self, model_fn: Callable) -> estimators.Estimator:
         settings = self._settings
@@ -378,22 +385,22 @@ def _label_files(task: Task, made_from: dict) -> CachedFile:
     return CachedFile(first, made_from, others)
 
 
-def _scores_while_training(settings: Settings) -> bool:
+def _scores_while_training(settings: RunSettings) -> bool:
     """Tells whether each checkpoint is scored as soon as it is written."""
     return bool(settings.evaluate_while_training or settings.patience)
 
 
-def global_batch_size(settings: Settings) -> int:
+def global_batch_size(settings: RunSettings) -> int:
     """Returns the examples of a step, of all workers and accumulated batches together."""
     return settings.train_batch_size * settings.gradient_accumulation_steps * collectives.size()
 
 
-def kept_in_training(settings: Settings) -> int:
+def kept_in_training(settings: RunSettings) -> int:
     """Returns how many checkpoints stay while training goes on; 0 for all."""
-    return 0 if settings.get("do_eval") else settings.get("keep_checkpoint_max", 0)
+    return 0 if settings.do_eval else settings.keep_checkpoint_max
 
 
-def training_plan(settings: Settings, num_steps: int) -> TrainingPlan:
+def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
     """Returns how to train `num_steps` steps."""
     return TrainingPlan(
         num_steps,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +14,7 @@ from albert.checkpoints.initialization import Initialized
 from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 from albert.training.assets import Assets
 from albert.training.evaluation import Scored
 from albert.training.prediction import Output
@@ -52,6 +53,9 @@ class Part(Protocol):
         """
 
 
+AnyTask = TypeVar("AnyTask", bound="Task")
+
+
 class Task(abc.ABC):
     """A task under the flags: its data, its model, its scores.
 
@@ -61,7 +65,7 @@ class Task(abc.ABC):
       outputs: names of the files that come with the best checkpoint's scores.
       label_outputs: names of the files that the labels of `TEST` are written to.
       bf16_list: path of the operations that are in bfloat16 where the environment just says so.
-      settings: the values of the flags.
+      settings: what it is set by.
     """
 
     kind: ClassVar[str] = ""
@@ -69,8 +73,9 @@ class Task(abc.ABC):
     outputs: ClassVar[Sequence[str]] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
     bf16_list: str = configuration.SHIPPED
+    settings: RunSettings
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: RunSettings):
         """Checks the flags against each other, the model and its tokenizer.
 
         Raises:
@@ -78,8 +83,14 @@ class Task(abc.ABC):
         """
         self.settings = settings
 
+    def under(self: AnyTask, settings: RunSettings) -> AnyTask:
+        """Returns the task under other settings, which must not concern its data or its model."""
+        task = copy.copy(self)
+        task.settings = settings
+        return task
+
     @classmethod
-    def inputs(cls, settings: Settings) -> Sequence[str]:
+    def inputs(cls, settings: RunSettings) -> Sequence[str]:
         """Returns the flags whose files or folders, where any are given, have to be there."""
         return ()
 
@@ -137,7 +148,7 @@ class Task(abc.ABC):
     def model_inputs(self) -> Mapping[str, Any]:
         """Returns what the model takes of a record in training, for `tf.io.parse_example`."""
 
-    trims: ClassVar[bool] = True
+    trims: bool = True
 
     def serving_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns what an exported model takes, by name."""
@@ -185,7 +196,7 @@ class Task(abc.ABC):
         raise NotImplementedError
 
 
-def is_wanted(settings: Settings, task: str, file: str) -> bool:
+def is_wanted(settings: RunSettings, task: str, file: str) -> bool:
     """Returns whether a task such as "do_train" is to be done: it is on, and its file is given.
 
     A task that is on by default is off, with a log line, if its file is not given.

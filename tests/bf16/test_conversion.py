@@ -18,10 +18,10 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions
-from albert.optimizers import graph_keys
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training import encoder_task
+from albert.training.hooks import StepMonitor
 from tests.helpers.squad_head import make_batch
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
@@ -194,7 +194,7 @@ class TestModel:
 
     def test_nodes_are_those_of_float32_and_casts(self):
         """Also the seeds of initial values and dropout, and the tensors for hooks."""
-        (plain, _), (converted, _) = build(), build("1")
+        (plain, spec), (converted, other_spec) = build(), build("1")
         wanted, found = nodes(plain), nodes(converted)
         assert wanted.keys() <= found.keys()
         assert {found[name].type for name in found.keys() - wanted.keys()} == {"Cast"}
@@ -208,10 +208,12 @@ class TestModel:
             for kind, attribute in (("Const", "value"), ("TruncatedNormal", "seed2")):
                 if op.type == kind:
                     assert found[name].get_attr(attribute) == op.get_attr(attribute)
-        for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
-            (tensor,), (other,) = (graph.get_collection(key) for graph in (plain, converted))
-            assert other.name == tensor.name and other.dtype == tf.float32
-            assert other.graph is converted
+        steps = [estimators.carried(found) for found in (spec, other_spec)]
+        for part, other in zip(*steps, strict=True):
+            if isinstance(part, tf.Tensor):
+                assert other.name == part.name and other.dtype == tf.float32
+                assert other.graph is converted
+        assert steps[1].op is other_spec.train_op
 
     @pytest.mark.parametrize(
         ("value", "mode", "is_converted"),
@@ -256,12 +258,15 @@ class TestModel:
             assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
 
     def test_what_the_graph_has_already(self):
-        """The model may take it, or wait for it; a new variable is one in all collections."""
+        """The model may take it, or wait for it; a new variable is one in all collections, and
+        where it is carried."""
 
         def model_fn(features, labels, mode, params):
             with tf.control_dependencies([tf.get_default_graph().get_operation_by_name("count")]):
                 y = tf.matmul(features, features)
-            return estimators.EstimatorSpec(mode, {"y": y * tf.get_variable("new", [])})
+            new = tf.get_variable("new", [])
+            carrier = estimators.Carrier({"variables": [new]})
+            return estimators.EstimatorSpec(mode, {"y": y * new}, training_hooks=[carrier])
 
         with tf.Graph().as_default(), tf.Session() as session:
             counter = tf.get_variable("counter", initializer=0.0)
@@ -273,7 +278,8 @@ class TestModel:
             session.run(spec.predictions)
             assert session.run(counter) == 1 and tf.get_collection("mine")[1:] == ["text"]
             of_all, trained = tf.global_variables(), tf.trainable_variables()
-            assert of_all[0] is trained[0] is counter and of_all[1] is trained[1]
+            (carried,) = estimators.carried(spec)["variables"]
+            assert of_all[0] is trained[0] is counter and of_all[1] is trained[1] is carried
 
 
 def test_bert_json_converts_a_bert_as_it_converts_an_albert():
@@ -332,13 +338,13 @@ def test_albert_json_converts_for_several_workers_what_it_converts_for_one():
 
 
 class Losses(tf.train.SessionRunHook):
-    """Keeps the loss of every run."""
+    """Keeps the loss of every run of the step that a monitor has."""
 
-    def __init__(self):
-        self.values = []
+    def __init__(self, monitor):
+        self.monitor, self.values = monitor, []
 
     def before_run(self, run_context):
-        return tf.train.SessionRunArgs(tf.get_collection(graph_keys.LOSS)[0])
+        return tf.train.SessionRunArgs(self.monitor.step.loss)
 
     def after_run(self, run_context, run_values):
         self.values.append(float(run_values.results))
@@ -346,11 +352,11 @@ class Losses(tf.train.SessionRunHook):
 
 def train(folder, value, **options):
     """Trains up to step 12, without dropout; the losses on the way."""
-    config, losses = AlbertConfig(**SIZES, embedding_size=8), Losses()
+    config, losses = AlbertConfig(**SIZES, embedding_size=8), Losses(StepMonitor())
     session = tf.ConfigProto()
     session.graph_options.rewrite_options.disable_meta_optimizer = True  # It takes longest.
     estimators.Estimator(
-        make_model_fn(value, config, **options),
+        losses.monitor.watching(make_model_fn(value, config, **options)),
         config=estimators.RunConfig(
             str(folder),
             tf_random_seed=3,

@@ -11,7 +11,8 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.data.records import RecordFile, parsed_batches, reading_records, sequence_lengths
 from albert.data.tf_example import serialize
-from albert.optimizers import graph_keys
+from albert.optimization import TrainStep
+from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_estimator, train
 from albert.training.prediction import Predictor
 from tests.helpers.files import write_records
@@ -113,10 +114,9 @@ def linear_model_fn(features, labels, mode, params):
     step = tf.train.get_or_create_global_step()
     outputs = weight * tf.cast(features["x"], tf.float32)
     loss = tf.reduce_sum(outputs)
-    for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
-        tf.add_to_collection(key, loss)
     update = tf.group(tf.assign_add(weight, 1.0), tf.assign_add(step, 1))
-    return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update)
+    carrier = estimators.Carrier(TrainStep(update, loss, loss, loss))
+    return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update, training_hooks=[carrier])
 
 
 def test_damage_while_a_run_is_on(tmp_path, capfd):
@@ -124,7 +124,9 @@ def test_damage_while_a_run_is_on(tmp_path, capfd):
     into the same one."""
     path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
-    estimator = make_estimator(linear_model_fn, str(tmp_path / "out"), 1, False)
+    monitor = StepMonitor()
+    folder, model_fn = str(tmp_path / "out"), monitor.watching(linear_model_fn)
+    estimator = make_estimator(model_fn, folder, 1, False)
 
     def input_fn(damage):
         batches = parsed_batches([path], spec, 1, shuffle_seed=None)
@@ -133,10 +135,10 @@ def test_damage_while_a_run_is_on(tmp_path, capfd):
         return batches
 
     plan = TrainingPlan(1, 1, 1, 1000, 1000, 1000)
-    train(estimator, lambda: input_fn(False), plan)
+    train(estimator, monitor, lambda: input_fn(False), plan)
     message = f"^{path}: record 99 is damaged, by its checksum; make the file anew$"
     with pytest.raises(UserError, match=message):
-        train(estimator, lambda: input_fn(True), plan._replace(num_steps=101))
+        train(estimator, monitor, lambda: input_fn(True), plan._replace(num_steps=101))
     flip(path, os.path.getsize(path) - 5)
     predictor = Predictor(estimator, lambda: input_fn(True), 1, 100)
     with pytest.raises(UserError, match=message):

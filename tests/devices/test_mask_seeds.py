@@ -83,7 +83,8 @@ def test_batches_of_a_step_have_masks_of_their_own():
         with tf.Graph().as_default(), tf.Session() as session:
             tf.set_random_seed(1)
             weights = tf.get_variable("w", initializer=tf.ones(SHAPE))
-            dropped = ops.dropout(tf.ones(SHAPE), 0.5, "a")
+            with tf.variable_scope("layer"):
+                dropped = ops.dropout(tf.ones(SHAPE), 0.5, "a")
             options = optimization.OptimizerOptions(0.1, 10, gradient_accumulation_steps=runs)
             train_op = optimization.training_op(tf.reduce_sum(weights * dropped), options)
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])

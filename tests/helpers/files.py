@@ -13,8 +13,9 @@ import filelock
 import pytest
 from absl import flags
 
-from albert.cli import pretraining_data
 from albert.cli.check import find_task
+from albert.cli.pretraining_data import PretrainingDataSettings
+from albert.settings.fields import AnySettings, Settings
 
 
 def copy_of_shared(
@@ -49,25 +50,26 @@ def flags_in(text: str) -> dict[str, str | None]:
     return {name: value if mark else None for name, mark, value in pairs}
 
 
-@contextlib.contextmanager
-def flags_taken_back() -> Iterator[set[str]]:
-    """Yields the names of all flags so far; those that the block defines are gone after it."""
-    before = set(flags.FLAGS)
-    try:
-        yield before
-    finally:
-        for name in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, name)
+def settings_of(kind: type[AnySettings], *arguments: object) -> AnySettings:
+    """The settings of a command line."""
+    values = flags.FlagValues()
+    kind.define_flags(values)
+    values(["program", *map(str, arguments)])
+    return kind.from_flags(values)
+
+
+def settings_class(program: str) -> type[Settings]:
+    """What a program of the reference is set by."""
+    if program == "create_pretraining_data":
+        return PretrainingDataSettings
+    return find_task(f"{program}.py").settings
 
 
 def defaults_of(program: str) -> dict[str, object]:
     """The flags of a program of the reference with their defaults, aliases too."""
-    with flags_taken_back() as before:
-        if program == "create_pretraining_data":
-            pretraining_data.define()
-        else:
-            find_task(f"{program}.py").define_all_flags()
-        return {name: flags.FLAGS[name].default for name in set(flags.FLAGS) - before}
+    values = flags.FlagValues()
+    settings_class(program).define_flags(values)
+    return {name: values[name].default for name in values}
 
 
 def write_records(path: pathlib.Path, records: Iterable[bytes]) -> str:

@@ -6,17 +6,16 @@ import logging
 import pathlib
 import subprocess
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from absl import flags
 
 from albert.core import locks
 from albert.core.log import LOG
-from tests.helpers.files import copy_of_shared
+from tests.helpers.files import copy_of_shared, settings_class, settings_of
 from tests.helpers.forking import LONGEST, ROOT
-from tests.helpers.running import MPIRUN, define_flags_of, succeed
+from tests.helpers.running import MPIRUN, succeed, task_of
 from tests.helpers.squad import make_squad_files, squad_command
 
 if TYPE_CHECKING:
@@ -35,24 +34,9 @@ def shared() -> pathlib.Path:
 
 
 @pytest.fixture
-def set_flags(monkeypatch) -> Callable[..., None]:
-    """Gives this process the flags of a program, instead of any others, until the test ends."""
-
-    def set_flags(definers: Sequence[Callable[[], None]], *arguments: str) -> None:
-        for name, value in vars(flags.FlagValues()).items():
-            monkeypatch.setitem(vars(flags.FLAGS), name, value)
-        for define in definers:
-            define()
-        flags.FLAGS(["program", *arguments])
-
-    return set_flags
-
-
-@pytest.fixture
-def prepare(set_flags, monkeypatch) -> Callable[[list[str]], Task]:
+def prepare(monkeypatch) -> Callable[[list[str]], Task]:
     """Does in this process what a command of a run does before any graph; returns its task."""
     from albert.devices import device
-    from albert.settings.flags import Settings
     from albert.training import job, run
 
     # What a run changes of its process; other tests in this one are not to be deterministic.
@@ -61,9 +45,8 @@ def prepare(set_flags, monkeypatch) -> Callable[[list[str]], Task]:
 
     def prepare(command: list[str]) -> Task:
         _, program, *arguments = command
-        tasks = []
-        set_flags([lambda: tasks.append(define_flags_of(pathlib.Path(program).stem))], *arguments)
-        (task_class,), settings = tasks, Settings()
+        name = pathlib.Path(program).stem
+        task_class, settings = task_of(name), settings_of(settings_class(name), *arguments)
         job.start(settings)
         settings.require(*task_class.required)
         of_task = task_class(settings)

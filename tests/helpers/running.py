@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable
 
 from albert.cli.check import find_task
-from tests.helpers.files import flags_taken_back
 from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
 
 
@@ -158,14 +157,6 @@ def assert_stopped(
     return int(step)
 
 
-def define_flags_of(program: str) -> type:
-    """Defines the flags of a program of the reference, as its start does; returns its task."""
-    task = find_task(f"{program}.py")
-    task.define_all_flags()
-    return task.load()
-
-
 def task_of(program: str) -> type:
-    """The task of a program, whose flags are not left behind."""
-    with flags_taken_back():
-        return define_flags_of(program)
+    """The task of a program of the reference."""
+    return find_task(f"{program}.py").load()

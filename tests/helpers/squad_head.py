@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.modeling import AlbertConfig, Encoder, read_config
-from albert.optimizers import graph_keys
+from albert.optimization import TrainStep
 from albert.training.encoder_task import Head, HeadOutput
 from tests.helpers.sessions import quick_session
 
@@ -92,17 +92,17 @@ def train_golden(
     model_fn: Callable[..., Any],
     keys: Sequence[str],
     weights: Mapping[str, np.ndarray],
-    fetches: Callable[[dict[str, tf.Tensor]], Any],
+    fetches: Callable[[dict[str, tf.Tensor], TrainStep], Any],
 ) -> Any:
     """Trains as the reference did, from weights of the head on; compares losses and final norms.
 
-    Returns what `fetches` asks for, of the features and before the first step.
+    Returns what `fetches` asks for, of the features and the step, before the first one.
     """
     with tf.Graph().as_default(), quick_session() as session:
         features = placeholders(keys, length=128)
         spec = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
-        wanted = fetches(features)
-        to_hooks = [tf.get_collection(key)[0] for key in (graph_keys.LOSS, graph_keys.TOKENS)]
+        step = estimators.carried(spec)
+        wanted = fetches(features, step)
         session.run(tf.global_variables_initializer())
         variables = {v.op.name: v for v in tf.trainable_variables()}
         for name, value in weights.items():
@@ -113,7 +113,7 @@ def train_golden(
         ]
         first, losses = session.run(wanted, feeds[0]), []
         for feed in feeds:
-            loss, reported, _ = session.run([spec.loss, to_hooks, spec.train_op], feed)
+            loss, *reported, _ = session.run([spec.loss, step.loss, step.tokens, step.op], feed)
             assert reported == [loss, feed[features["input_mask"]].sum()]
             losses.append(loss)
         trained = session.run(variables)

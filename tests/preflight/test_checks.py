@@ -12,7 +12,7 @@ from albert.bf16 import configuration
 from albert.devices import device
 from albert.devices.processor import Processor
 from albert.distributed import collectives
-from albert.optimization import create_optimizer
+from albert.optimization import OptimizerOptions, build_train_step
 from albert.preflight import checks
 from albert.preflight.available_memory import Memory
 from albert.preflight.report import Report
@@ -28,7 +28,7 @@ def step():
     with tf.Graph().as_default():
         weights = tf.get_variable("weights", [1000, 10000])
         loss = tf.reduce_sum(tf.matmul(tf.placeholder(tf.float32, [8, 1000]), weights))
-        return create_optimizer(loss, 1e-3, 10, 0, False)
+        return build_train_step(loss, OptimizerOptions(1e-3, 10))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def needed(row):
 
 
 def test_a_card(rows, step):
-    size = estimate_memory(step)["in all"]
+    size = estimate_memory(step.op)["in all"]
     for room, fits in ((size, True), (size - 1, False)):
         row = rows("gpu", Memory(room, "on a card, as nvidia-smi says"))["device memory"]
         assert row.ok == fits

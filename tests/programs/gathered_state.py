@@ -29,11 +29,11 @@ def measure(folder: pathlib.Path) -> dict[str, int]:
     with (
         mock.patch.multiple(collectives, _VECTOR_BYTES=4 * ROWS),
         mock.patch.multiple(sharded_state, _RUN_BYTES=4 * ROWS),
-        tf.Graph().as_default() as graph,
+        tf.Graph().as_default(),
         tf.Session() as session,
     ):
-        Shares([tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)])
-        state = ShardedState(str(folder))
+        shares = Shares([tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)])
+        state = ShardedState(str(folder), lambda: shares.state)
         state.begin()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         # Equal initial values may be one tensor in memory.
@@ -41,7 +41,7 @@ def measure(folder: pathlib.Path) -> dict[str, int]:
         return {
             "saving": _growth(lambda: _save(state, session, folder)),
             "restoring": _growth(lambda: state.after_create_session(session, None)),
-            "state": whole_bytes(graph),
+            "state": whole_bytes(shares.state),
             "moment": 4 * ROWS,
         }
 

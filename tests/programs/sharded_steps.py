@@ -29,8 +29,7 @@ from albert import modeling
 from albert.cli.ending import quieten_tensorflow
 from albert.core import estimators
 from albert.distributed import collectives
-from albert.optimization import OptimizerOptions, training_op
-from albert.optimizers import graph_keys
+from albert.optimization import OptimizerOptions, TrainStep, build_train_step
 from albert.tasks.squad.head import make_v1_head
 from albert.training.encoder_task import ModelOptions, make_model_fn
 from tests.programs import gathered_state
@@ -73,9 +72,9 @@ class Found(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What is trained: the op of a step by its features, on which data, and how it begins."""
+    """What is trained: a step by its features, on which data, and how it begins."""
 
-    build: Callable[[dict[str, tf.Tensor], OptimizerOptions], tf.Operation]
+    build: Callable[[dict[str, tf.Tensor], OptimizerOptions], TrainStep]
     data: dict[str, np.ndarray]
     schedule: tuple[float, int, int]  # learning rate, steps, steps of warmup
     first_values: dict[str, np.ndarray]
@@ -94,7 +93,7 @@ WAYS = (
 def small_job() -> Job:
     """An embedding and some layers, whose gradients are large enough to be clipped."""
 
-    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> tf.Operation:
+    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
         rng = np.random.default_rng(2)
 
         def variable(name: str, *shape: int) -> tf.Variable:
@@ -107,7 +106,7 @@ def small_job() -> Job:
             states += tf.tanh(tf.matmul(states, variable(f"{number}/kernel", WIDTH, WIDTH)))
         scores = tf.matmul(states, variable("scores", WIDTH, CLASSES)) + variable("bias", CLASSES)
         loss = tf.losses.sparse_softmax_cross_entropy(features["label"], scores)
-        return training_op(loss, options)
+        return build_train_step(loss, options)
 
     rng, count = np.random.default_rng(1), STEPS * BATCH
     data = {"ids": rng.integers(0, 301, (count, LENGTH)), "label": rng.integers(0, CLASSES, count)}
@@ -119,9 +118,9 @@ def golden_job(folder: pathlib.Path) -> Job:
     config = modeling.read_config(str(folder / "albert_config.json"))
     head = make_v1_head(mask_padding_in_loss=False)
 
-    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> tf.Operation:
+    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
         model_fn = make_model_fn(config, head, ModelOptions(options, str(folder)))
-        return model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
+        return estimators.carried(model_fn(features, None, estimators.ModeKeys.TRAIN, {}))
 
     names = ("learning_rate", "num_train_steps", "num_warmup_steps")
     first_values = {"cls/squad/output_weights": curve["output_weights"]}
@@ -167,7 +166,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         tf.set_random_seed(1)
         shapes = {name: [size, *values.shape[1:]] for name, values in job.data.items()}
         features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
-        step, (loss,) = job.build(features, options), graph.get_collection(graph_keys.LOSS)
+        step = job.build(features, options)
         weights, seen = {v.op.name: v for v in tf.trainable_variables()}, []
         norm = [op.outputs[0] for op in graph.get_operations() if op.type == "CheckNumerics"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
@@ -178,7 +177,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
                 before = bytes_written()
             first = (run * collectives.size() + collectives.rank()) * size
             batch = {features[n]: values[first : first + size] for n, values in job.data.items()}
-            seen.append(session.run([step, loss, *norm], batch)[1:])
+            seen.append(session.run([step.op, step.loss, *norm], batch)[1:])
         sent = (bytes_written() - before) / (steps - WARMED)
         losses, *norms = np.array(seen[way.batches - 1 :: way.batches], float).T.tolist()
         return session.run(weights), Found(losses, sent, sum(norms, []), parts_of_backward(graph))

@@ -1,6 +1,9 @@
-"""What no flag's value may be, whatever its bounds, and what flags say of themselves."""
+"""What no setting may be, whatever its bounds, and what flags say of themselves."""
+
+from __future__ import annotations
 
 import os
+import pathlib
 import sys
 
 import pytest
@@ -8,26 +11,45 @@ from absl import flags
 
 from albert.cli import command_line
 from albert.core.errors import FlagError
-from albert.settings import flags as run_flags
-from albert.settings.flags import DATA, TRAINING, Settings, Shapes
+from albert.settings.fields import (
+    DATA,
+    TRAINING,
+    WITHOUT_USE,
+    Affects,
+    Settings,
+    parse_lengths,
+    redefined,
+    setting,
+)
+from tests.helpers.files import settings_of
+
+
+class Values(Settings):
+    """One of every type."""
+
+    number: float = setting(float("nan"), "A default that is none.")
+    count: int = setting(1, "Whole.", TRAINING, aliases=("other",))
+    least: int = setting(4, "Bounded.", lower=2, upper=8)
+    switch: bool = setting(True, "On or off.")
+    path: str | None = setting(None, "Text.")
+    needed: str = setting("", "Text. Required.")
+    texts: tuple[str, ...] = setting((), "Texts.")
+    kind: str = setting("a", "One of them.", choices=("a", "b"))
+    lengths: tuple[int, ...] | None = setting(None, "Ascending.", parser=parse_lengths)
 
 
 @pytest.fixture
 def parse(monkeypatch):
-    """Parses flags of every type and checks their values."""
-    values = flags.FlagValues()
-    flags.DEFINE_float("number", float("nan"), "A default that is none.", flag_values=values)
-    flags.DEFINE_multi_float("numbers", None, "Several.", flag_values=values)
-    where = {"flag_values": values, "module_name": TRAINING}
-    flags.DEFINE_integer("count", 1, "Whole.", **where)
-    flags.DEFINE_bool("switch", True, "On or off.", flag_values=values)
-    flags.DEFINE_string("path", None, "Text.", flag_values=values)
-    flags.DEFINE_list("paths", [], "Texts.", flag_values=values)
-    flags.DEFINE(run_flags._LengthsParser(), "lengths", None, "Ascending.", flag_values=values)
-    flags.DEFINE_alias("other", "count", flag_values=values)
-    monkeypatch.setattr(run_flags, "FLAGS", values)
-    monkeypatch.setattr(command_line, "FLAGS", run_flags.FLAGS)
-    return lambda *arguments: command_line.parse(["program", *arguments], "")
+    """Parses a command line, and checks its values."""
+
+    def parse(*arguments: str) -> Values:
+        # Those of this process have the tests' own.
+        for name, value in vars(flags.FlagValues()).items():
+            monkeypatch.setitem(vars(flags.FLAGS), name, value)
+        command_line.parse(["program", *arguments], "", Values)
+        return Values.from_flags()
+
+    return parse
 
 
 @pytest.mark.parametrize(
@@ -35,11 +57,12 @@ def parse(monkeypatch):
     [
         ("--number=nan", "--number must be a finite number, not nan"),
         ("--number=-1e999", "--number must be a finite number, not -inf"),
-        ("--numbers=inf", "--numbers must be a finite number"),
         (f"--count={10**30}", f"--count must be below {2**31}, not {10**30}"),
-        (f"--other=-{2**31}", "--.* must be below"),
+        (f"--other=-{2**31}", "--count must be below"),
+        ("--least=1", "--least=1: 1 is not an integer in the range"),
+        ("--kind=c", "--kind=c: value should be one of <a"),
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
-        ("--paths=a," + os.fsdecode(b"\xe4"), r"--paths='\\udce4' is not UTF-8 text"),
+        ("--texts=" + os.fsdecode(b"\xe4"), r"--texts='\\udce4' is not UTF-8 text"),
         *(
             (f"--lengths={bad}", f"--lengths={bad}: must be ascending numbers of tokens from 1")
             for bad in ("0,64", "64,32", "32,32", "-1,64", "a,64", "32.5,64", "64,", "")
@@ -59,61 +82,91 @@ def test_what_no_value_may_be(parse, flag, message):
 
 
 def test_what_values_may_be(parse):
-    parse()
-    parse("--number=-1e300", f"--count={2**31 - 1}", "--noswitch", "--path=ä/😀", "--paths=")
-    parse("--lengths=1,128,384")
-    assert run_flags.FLAGS.lengths == [1, 128, 384]
+    found = parse()
+    assert found.given == set() and found.path is None and found.needed == "" and found.count == 1
+    found = parse(
+        "--number=-1e300", f"--count={2**31 - 1}", "--noswitch", "--path=ä/😀", "--needed="
+    )
+    assert (found.number, found.count, found.switch) == (-1e300, 2**31 - 1, False)
+    assert found.given == {"number", "count", "switch", "path", "needed"}
+    found = parse("--lengths=1,128,384", "--texts=a", "--texts=b", "--other=7")
+    assert (found.lengths, found.texts, found.count) == ((1, 128, 384), ("a", "b"), 7)
+    assert found.is_given("count")
 
 
-def define_all() -> None:
-    run_flags.define(TRAINING, Shapes.WEIGHTS).integer("steps", 3, "Whole.")
-    run_flags.define(TRAINING, Shapes.FEATURES).integer("length", 4, "Whole.")
-    run_flags.define(TRAINING, Shapes.WEIGHTS | Shapes.SCORES).number("rate", 0.5, "A number.")
-    run_flags.define(TRAINING, Shapes.SCORES).switch("switch", True, "On or off.")
-    run_flags.define(DATA, Shapes.JOB).choice("kind", "a", ["a", "b"], "One of them.")
-    run_flags.define(DATA, Shapes.NOTHING).text("name", None, "Text.")
-    run_flags.define(DATA, Shapes.FEATURES).path("file", None, "A path.")
-    flags.DEFINE_bool("ignored", False, "Of the reference.", module_name=run_flags.WITHOUT_USE)
-    run_flags.define_alias("other_steps", "steps")
+def test_values_without_a_command_line():
+    """They are checked as a command line's are, and nobody can change them."""
+    values = {"count": 7, "lengths": (16, 32), "path": pathlib.Path("a"), "switch": False}
+    found = Values.of(**values, number=2, texts=["a", "b"])
+    assert (found.count, found.lengths, found.path, found.switch) == (7, (16, 32), "a", False)
+    assert (found.number, found.texts, found.is_given("least")) == (2.0, ("a", "b"), False)
+    assert repr(Values.of(count=7, kind="b")) == "Values(count=7, kind='b')"
+    assert found.replaced(count=8).count == 8 and found.count == 7
+    with pytest.raises(AttributeError):
+        found.count = 8
+    for wrong, message in {
+        "cuont=1": "Values has no cuont; did you mean count?",
+        "least=1": "least",
+        "count=x": "count",
+        "number=nan": "--number must be a finite number, not nan",
+        "kind=c": "kind",
+    }.items():
+        name, value = wrong.split("=")
+        with pytest.raises(FlagError) as caught:
+            Values.of(**{name: value})
+        assert message in str(caught.value)
+    with pytest.raises(FlagError, match="count"):
+        Values.of(count=[1])
 
 
-class TestSettings:
-    @pytest.fixture
-    def settings(self, set_flags):
-        def settings(*arguments: str) -> Settings:
-            set_flags([define_all], *arguments)
-            return Settings()
+class Some(Settings):
+    """Some that affect something."""
 
-        return settings
-
-    def test_shaping(self, settings):
-        """Features shape weights and scores; of paths the contents count, which are not here."""
-        for flag in ("--other_steps=3", "--steps=7"):
-            found = settings(flag)
-            assert found.is_given("steps") and not found.is_given("length")
-        assert found.shaping(Shapes.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
-        assert found.shaping(Shapes.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
-        assert found.shaping(Shapes.JOB) == {"kind": "a"}
-
-    def test_required(self, settings):
-        settings("--name=x").require("name", "steps", ("file", "name"))
-        with pytest.raises(FlagError, match="--name is required"):
-            settings().require("steps", "name")
-        with pytest.raises(FlagError, match="^--file or --name, --steps are required"):
-            settings("--steps=0").require(("file", "name"), "kind", "steps")
+    steps: int = setting(3, "Whole.", TRAINING, Affects.WEIGHTS, aliases=("other_steps",))
+    length: int = setting(4, "Whole.", TRAINING, Affects.FEATURES)
+    rate: float = setting(0.5, "A number.", TRAINING, Affects.WEIGHTS | Affects.SCORES)
+    switch: bool = setting(True, "On or off.", TRAINING, Affects.SCORES)
+    kind: str = setting("a", "One of them.", DATA, Affects.JOB, choices=("a", "b"))
+    name: str | None = setting(None, "Text.", DATA)
+    file: str | None = setting(None, "A path.", DATA, Affects.FEATURES, path=True)
+    ignored: bool = setting(False, "Of the reference.", WITHOUT_USE)
 
 
-def test_help_is_by_theme(set_flags, capsys):
+class More(Some):
+    """The same with other defaults."""
+
+    rate: float = redefined(Some, "rate", 0.25, affects=Affects.WEIGHTS)
+
+
+def test_what_settings_affect():
+    """Features affect weights and scores; of paths the contents count, which are not here."""
+    for flag in ("--other_steps=3", "--steps=7"):
+        found = settings_of(Some, flag)
+        assert found.is_given("steps") and not found.is_given("length")
+    assert found.affecting(Affects.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
+    assert found.affecting(Affects.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
+    assert found.affecting(Affects.JOB) == {"kind": "a"}
+    assert found.defaults().keys() == {*Some.flags()} - {"file"} and found.defaults()["steps"] == 3
+    more = settings_of(More)
+    assert more.rate == 0.25 and more.affecting(Affects.SCORES) == {"length": 4, "switch": True}
+
+
+def test_required():
+    settings_of(Some, "--name=x").require("name", "steps", ("file", "name"))
+    with pytest.raises(FlagError, match="--name is required"):
+        Some().require("steps", "name")
+    with pytest.raises(FlagError, match="^--file or --name, --steps are required"):
+        settings_of(Some, "--steps=0").require(("file", "name"), "kind", "steps")
+
+
+def test_help_is_by_theme(capsys):
     """In the order of the themes, whatever the order of the definitions."""
-    set_flags([define_all])
     with pytest.raises(SystemExit) as caught:
-        command_line.parse(["program", "--helpfull"], "")
+        command_line.parse(["program", "--helpfull"], "", Some)
     assert caught.value.code == 0
     shown = capsys.readouterr().out
-    expected = f"\n{DATA}:", "--file", f"\n{TRAINING}:", "--steps"
+    expected = f"\n{DATA}:", "--file", f"\n{TRAINING}:", "--steps", "--[no]ignored"
     assert sorted(expected, key=shown.index) == [*expected]
     assert "  --steps: Whole. Also called --other_steps.\n    (default: 3)\n" in shown
     assert "  --[no]switch: On or off.\n    (default: true)\n" in shown
-    assert "(default: 'a')" in shown
-    assert shown.index("--[no]ignored") > shown.index("--steps")
-    assert "  --other_steps: Alias for --steps.\n    (default: 3)\n" in shown
+    assert "  --kind: <a|b> One of them.\n    (default: 'a')\n" in shown

@@ -1,25 +1,25 @@
 """How other workers cut the steps of a run that goes on."""
 
 import json
-import types
 
 import pytest
 
 from albert.core.errors import FlagError
 from albert.distributed import collectives
-from albert.training.elastic import as_begun, go_on
+from albert.settings.run_settings import RunSettings
+from albert.training.elastic import as_begun, rescaled
 
 BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
 BEGUN["optimizer"] = "adamw"
 
 
 @pytest.fixture
-def settings(tmp_path) -> types.SimpleNamespace:
+def settings(tmp_path) -> RunSettings:
     """Flags of a folder with a run of 4 workers."""
     (tmp_path / "run.json").write_text(json.dumps({"version": 2, "settings": BEGUN}))
     flags = {"elastic_resume": True, "overwrite_output_dir": False, "output_dir": str(tmp_path)}
     flags |= {"train_batch_size": 8, "gradient_accumulation_steps": 3}
-    return types.SimpleNamespace(**flags, scale_learning_rate=False, learning_rate=0.5)
+    return RunSettings(**flags, learning_rate=0.5)
 
 
 def by(workers: int, **changed) -> dict:
@@ -31,21 +31,20 @@ def by(workers: int, **changed) -> dict:
     ("workers", "batch", "batches"), [(1, 8, 12), (2, 8, 6), (12, 8, 1), (24, 4, 1), (3, 16, 2)]
 )
 def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
-    settings.train_batch_size = batch
+    settings = settings.replaced(train_batch_size=batch)
     assert as_begun(settings, by(workers, train_batch_size=batch)) == BEGUN
     with collectives.as_if(workers):
-        go_on(settings, BEGUN)
-    assert settings.gradient_accumulation_steps == batches
-    assert settings.learning_rate == 0.5
+        found = rescaled(settings, BEGUN)
+    assert found.gradient_accumulation_steps == batches
+    assert found.learning_rate == 0.5
 
 
 def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
     """Other differences stay."""
     assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
-    settings.scale_learning_rate = True
     with collectives.as_if(2):
-        go_on(settings, BEGUN)
-    assert settings.learning_rate * 2 == 0.5 * 4
+        found = rescaled(settings.replaced(scale_learning_rate=True), BEGUN)
+    assert found.learning_rate * 2 == 0.5 * 4
 
 
 def test_workers_that_cannot(settings):
@@ -64,8 +63,7 @@ def test_workers_that_cannot(settings):
     "change", [{"elastic_resume": False}, {"overwrite_output_dir": True}, {"output_dir": "none"}]
 )
 def test_what_is_begun_is_as_the_flags_say(settings, change):
-    vars(settings).update(change)
+    settings = settings.replaced(**change)
     assert as_begun(settings, by(5)) == by(5)
     with collectives.as_if(5):
-        go_on(settings, by(5))
-    assert settings.gradient_accumulation_steps == 3
+        assert rescaled(settings, by(5)).gradient_accumulation_steps == 3

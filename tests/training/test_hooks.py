@@ -10,30 +10,28 @@ import tensorflow.compat.v1 as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from albert.core.errors import UserError
-from albert.optimizers import graph_keys
+from albert.optimization import TrainStep
 from albert.training import hooks
 from albert.training.curves import Curves
 from tests.helpers.checkpoints import points
 
 
-def train(folder, hook, clock, durations, waits=()):
+def train(folder, hook, clock, durations, monitor=None, waits=()):
     """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
 
     The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
-    100 + k tokens, and comes after `waits[k]` seconds if that is known.
+    100 + k tokens, and comes after `waits[k]` seconds if that is known. A monitor gets them.
     """
+    monitor = monitor or hooks.StepMonitor()
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         done = step.read_value()
         before = tf.cast(done, tf.float32)
-        figures = {graph_keys.LOSS: 1 / (before + 1), graph_keys.LEARNING_RATE: before / 1000}
-        figures[graph_keys.TOKENS] = 100 + tf.cast(done, tf.int32)
-        if waits:
-            figures[graph_keys.WAITED] = tf.gather(tf.constant(waits, tf.float64), done)
-        for key, value in figures.items():
-            tf.add_to_collection(key, value)
-        with tf.control_dependencies(figures.values()):
+        figures = [1 / (before + 1), before / 1000, 100 + tf.cast(done, tf.int32)]
+        monitor.waited = tf.gather(tf.constant(waits, tf.float64), done) if waits else None
+        with tf.control_dependencies([*figures, *([monitor.waited] if waits else [])]):
             increment = tf.assign_add(step, 1)
+        monitor.step = TrainStep(increment.op, *figures)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
         with tf.train.SingularMonitoredSession([hook], checkpoint_dir=str(folder)) as session:
             for duration in durations:
@@ -46,6 +44,11 @@ def train(folder, hook, clock, durations, waits=()):
 @pytest.fixture
 def clock(stop_clock):
     return stop_clock(hooks)
+
+
+@pytest.fixture
+def monitor():
+    return hooks.StepMonitor()
 
 
 def run_steps(folder, count, every, last):
@@ -180,10 +183,12 @@ def statistics(lines):
 
 
 class TestTrainingLog:
-    def test_lines(self, tmp_path, clock, log):
+    def test_lines(self, tmp_path, clock, log, monitor):
         """The first step takes 2 s, the others 0.5 s, but those from the sixth on 1 s."""
-        hook = hooks.TrainingLog(str(tmp_path), total_steps=10, batch_size=8, every_steps=4)
-        train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5)
+        hook = hooks.TrainingLog(
+            monitor, str(tmp_path), total_steps=10, batch_size=8, every_steps=4
+        )
+        train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5, monitor)
         lines = log()
         assert parsed(lines) == [
             ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
@@ -200,11 +205,13 @@ class TestTrainingLog:
         # 100 to 109 in 9 s.
         assert rows == {**expected, "tokens/s, mean": "116"}
 
-    def test_of_a_resumed_run(self, tmp_path, clock, log):
+    def test_of_a_resumed_run(self, tmp_path, clock, log, monitor):
         run_steps(tmp_path, 6, 100, 6)
         log()
-        hook = hooks.TrainingLog(str(tmp_path), total_steps=100, batch_size=2, every_steps=5)
-        train(tmp_path, hook, clock, [3] + [9] * 6)
+        hook = hooks.TrainingLog(
+            monitor, str(tmp_path), total_steps=100, batch_size=2, every_steps=5
+        )
+        train(tmp_path, hook, clock, [3] + [9] * 6, monitor)
         lines = log()
         assert parsed(lines) == [
             ("7", "100", "7.0", "0.1429", "0.006", "0.67", "0.67", "35", "4 min 39 s"),
@@ -213,25 +220,29 @@ class TestTrainingLog:
         assert statistics(lines)["steps"] == "7"
         assert hook.step == 13
 
-    def test_no_half_minute_without_a_line(self, tmp_path, clock, log):
-        hook = hooks.TrainingLog(str(tmp_path), total_steps=12, batch_size=8, every_steps=6)
-        train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1])
+    def test_no_half_minute_without_a_line(self, tmp_path, clock, log, monitor):
+        hook = hooks.TrainingLog(
+            monitor, str(tmp_path), total_steps=12, batch_size=8, every_steps=6
+        )
+        train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1], monitor)
         # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
         assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
 
-    def test_one_step_or_none(self, tmp_path, clock, log):
-        train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [2])
+    def test_one_step_or_none(self, tmp_path, clock, log, monitor):
+        train(tmp_path, hooks.TrainingLog(monitor, None, 1, 8, 1), clock, [2], monitor)
         assert points(tmp_path) == {}, "there is no folder for them"
         assert statistics(log())["examples/s, without the first step"] == "0.00"
-        train(tmp_path, hooks.TrainingLog(None, 1, 8, every_steps=1), clock, [])
+        train(tmp_path, hooks.TrainingLog(monitor, None, 1, 8, 1), clock, [], monitor)
         assert log() == []
 
     @pytest.mark.parametrize("micro", [1, 2])
-    def test_curve(self, tmp_path, clock, log, micro):
+    def test_curve(self, tmp_path, clock, log, monitor, micro):
         """The figures of a step are those of its last run."""
-        hook = hooks.TrainingLog(str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro)
+        hook = hooks.TrainingLog(
+            monitor, str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro
+        )
         durations = [2, 0.5, 0.5, 1, 1, 1]
-        train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)])
+        train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)], monitor)
         curves = points(tmp_path)
         assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
         assert curves["loss"] == pytest.approx({n: 1 / (n * micro) for n in (2, 4, 6)})
@@ -239,10 +250,12 @@ class TestTrainingLog:
         assert curves["learning_rate"] == pytest.approx(rates)
         assert "step 6/6 (100.0%)" in "".join(log())
 
-    def test_waiting_for_input(self, tmp_path, clock, log):
+    def test_waiting_for_input(self, tmp_path, clock, log, monitor):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
-        hook = hooks.TrainingLog(str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2)
-        train(tmp_path, hook, clock, [3, 1] + [1] * 4, waits=[1, 0.5, 0, 0.25, 0.01, 0.04])
+        hook = hooks.TrainingLog(
+            monitor, str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2
+        )
+        train(tmp_path, hook, clock, [3, 1] + [1] * 4, monitor, [1, 0.5, 0, 0.25, 0.01, 0.04])
         curve = points(tmp_path)["waiting_for_input"]
         assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
         lines = log()

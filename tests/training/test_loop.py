@@ -12,8 +12,9 @@ from albert.core.errors import NOT_FINITE
 from albert.devices import ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
-from albert.optimizers import graph_keys
+from albert.optimization import TrainStep
 from albert.training import hooks, loop
+from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_estimator, reason_for_people, train
 from tests.helpers.checkpoints import points, write_checkpoint
 
@@ -92,12 +93,11 @@ def model_of(loss_of):
 
     def model_fn(features, labels, mode, params):
         loss = tf.numpy_function(loss_of, [features["x"]], features["x"].dtype)
-        for key in (graph_keys.LOSS, graph_keys.LEARNING_RATE, graph_keys.TOKENS):
-            tf.add_to_collection(key, loss)
         with tf.control_dependencies([loss]):
-            step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+            op = tf.assign_add(tf.train.get_or_create_global_step(), 1)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(tf.global_variables()))
-        return estimators.EstimatorSpec(mode, loss=loss, train_op=step)
+        carrier = estimators.Carrier(TrainStep(op, loss, loss, loss))
+        return estimators.EstimatorSpec(mode, loss=loss, train_op=op, training_hooks=[carrier])
 
     return model_fn
 
@@ -113,9 +113,11 @@ def test_time_of_scoring_is_none_of_the_trainings(tmp_path, log, stop_clock):
         clock.now += 10_000
         return False
 
-    plan = TrainingPlan(4, 1, 1, 2, 10, 1)
-    estimator = make_estimator(model_of(train_on), str(tmp_path), 1, False)
-    train(estimator, lambda: tf.data.Dataset.from_tensors({"x": 1.0}).repeat(), plan, score)
+    plan, monitor = TrainingPlan(4, 1, 1, 2, 10, 1), StepMonitor()
+    model_fn = monitor.watching(model_of(train_on))
+    estimator = make_estimator(model_fn, str(tmp_path), 1, False)
+    batches = tf.data.Dataset.from_tensors
+    train(estimator, monitor, lambda: batches({"x": 1.0}).repeat(), plan, score)
     assert clock.now == 20_020
     assert ["time", "20.0", "s"] in map(str.split, log())
 
@@ -146,8 +148,10 @@ def test_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
         options.experimental_optimization.inject_prefetch = False
         return batches.prefetch(1) if ahead else batches.with_options(options)
 
-    estimator = make_estimator(model_of(train_on), str(tmp_path), 1, False)
-    train(estimator, input_fn, TrainingPlan(steps, 1, 1, 10, 1, 1))
+    monitor = StepMonitor()
+    model_fn = monitor.watching(model_of(train_on))
+    estimator = make_estimator(model_fn, str(tmp_path), 1, False)
+    train(estimator, monitor, input_fn, TrainingPlan(steps, 1, 1, 10, 1, 1))
     shares = points(tmp_path)["waiting_for_input"]
     # Some of the first batches are made before the first step has begun, or while it waits.
     first = shares.pop(1)

@@ -14,22 +14,17 @@ from albert.core.errors import FlagError
 from albert.data.batches import Data
 from albert.devices import device
 from albert.devices.device import Device
-from albert.settings.flags import Settings
-from albert.settings.run_flags import (
-    define_ignored_flags,
-    define_keep_checkpoint_max,
-    define_run_flags,
-    define_scoring_while_training,
-)
+from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, run
 from albert.training.run import Run
 from albert.training.task import DEV, TRAIN, Task
+from tests.helpers.files import settings_of
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
-DEFINERS = [
-    *(define_run_flags, define_keep_checkpoint_max),
-    *(define_scoring_while_training, define_ignored_flags),
-]
+
+
+class SomeSettings(KeptCheckpoints, RunSettings):
+    """Those of a program."""
 
 
 def always(value: object) -> Callable[..., object]:
@@ -53,12 +48,11 @@ class NoTask(Task):
 
 
 @pytest.fixture
-def begin(set_flags, tmp_path):
+def begin(tmp_path):
     """Makes a run in a folder, with flags."""
 
     def begin(*flags: str) -> Run:
-        set_flags(DEFINERS, f"--output_dir={tmp_path}", *flags)
-        return Run(NoTask(Settings()))
+        return Run(NoTask(settings_of(SomeSettings, f"--output_dir={tmp_path}", *flags)))
 
     yield begin
     locks.release_held()
@@ -114,8 +108,7 @@ def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
 def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
     """As training goes on, unless all are scored first."""
-    settings = begin("--keep_checkpoint_max=3").task.settings
-    settings.do_eval = do_eval
+    settings = begin("--keep_checkpoint_max=3").task.settings.replaced(do_eval=do_eval)
     assert run.training_plan(settings, 100).keep_checkpoints == kept
 
 

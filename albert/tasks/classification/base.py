@@ -12,10 +12,11 @@ from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.data.feature_file import sha256_of_inputs
 from albert.report.page import write_page
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
 from albert.tasks.classification.features import LabelledFeatures, feature_spec
 from albert.tasks.classification.metrics import compute_metrics
+from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.assets import Assets
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask, steps_of_epochs
@@ -26,7 +27,7 @@ from albert.training.task import DEV, TEST, TRAIN
 _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
 
 
-def check_flags(settings: Settings) -> None:
+def check_flags(settings: ClassificationSettings) -> None:
     """Checks the flags of any classification.
 
     Raises:
@@ -55,6 +56,7 @@ class ClassificationTask(TextTask):
     """
 
     required = ("data_dir", "task_name", CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
+    settings: ClassificationSettings
     label_outputs = ("test_results.tsv", "submit_results.tsv")
     sequences: ClassVar[Sequence[int]] = ()
     input_name: ClassVar[str] = "{}_file"
@@ -62,14 +64,14 @@ class ClassificationTask(TextTask):
     limits: tuple[float, float] | None = None
     needs_all_states = False
 
-    def __init__(self, settings: Settings, processor: Processor, dropout: float):
+    def __init__(self, settings: ClassificationSettings, processor: Processor, dropout: float):
         super().__init__(settings)
         self.processor = processor
         self.labels = processor.get_labels()
         self.dropout = 0.0 if settings.deterministic_run else dropout
 
     @classmethod
-    def inputs(cls, settings: Settings) -> Sequence[str]:
+    def inputs(cls, settings: RunSettings) -> Sequence[str]:
         return (*super().inputs(settings), "data_dir")
 
     def part(self, name: str) -> LabelledFeatures:
@@ -90,7 +92,7 @@ class ClassificationTask(TextTask):
     def describe(self) -> Iterator[tuple[str, object]]:
         yield from super().describe()
         numbers = "none: a number is predicted"
-        yield "labels", numbers if self.labels == [None] else ", ".join(self.labels)
+        yield "labels", numbers if self.labels == [None] else ", ".join(map(str, self.labels))
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         settings = self.settings
@@ -138,7 +140,7 @@ class ClassificationTask(TextTask):
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
         outputs = self._of_examples(data, outputs)
         ids = [self.processor.id_of(example) for example in data.source]
-        write_predictions(*names, ids, outputs, self.labels, self.limits)
+        write_predictions(names[0], names[1], ids, outputs, self.labels, self.limits)
         return {"num_examples": len(ids)}
 
     def _of_examples(self, data: Data, outputs: list[Output]) -> list[Output]:
@@ -185,7 +187,7 @@ def write_predictions(
 def _answer(
     prediction: np.ndarray, labels: Sequence[str | None], limits: tuple[float, float] | None
 ) -> str:
-    if list(labels) != [None]:
-        return labels[int(prediction)]
+    if names := [label for label in labels if label is not None]:
+        return names[int(prediction)]
     low, high = limits or (prediction, prediction)
     return str(min(max(prediction, low), high))

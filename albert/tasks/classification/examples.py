@@ -35,7 +35,7 @@ class Processor(abc.ABC):
         return self.read_files(self.files_of(data_dir, TEST), TEST)
 
     @abc.abstractmethod
-    def get_labels(self) -> list[str | None]:
+    def get_labels(self) -> Sequence[str | None]:
         """Returns the labels in the order of their ids; only None for regression."""
 
     @abc.abstractmethod
@@ -62,6 +62,7 @@ class Processor(abc.ABC):
 
     def process_text(self, text: str | bytes) -> str:
         """Returns a text as the tokenizer wants it."""
-        if self.use_spm:
-            return tokenization.preprocess_text(text, lower=self.do_lower_case)
-        return tokenization.convert_to_unicode(text)
+        text = tokenization.convert_to_unicode(text)
+        return (
+            tokenization.preprocess_text(text, lower=self.do_lower_case) if self.use_spm else text
+        )

@@ -46,7 +46,7 @@ def labels_view(
 
 
 def _number(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    truth, answer = rounded(output["label_ids"]), rounded(output["predictions"])
+    truth, answer = (rounded(float(output[key])) for key in ("label_ids", "predictions"))
     return {"right": None, "score": None, "confidence": None, "truth": truth, "answer": answer}
 
 

@@ -6,7 +6,8 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from albert.core.errors import UserError
 from albert.data.rows import Place, read_json_lines, read_tsv_records
@@ -36,8 +37,9 @@ class TsvProcessor(DataProcessor):
     def is_regression(self) -> bool:
         return self._is_regression
 
+    # To mypy a cached property is read-only, which it is not.
     @functools.cached_property
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
         """Returns the labels of the training file.
 
         Raises:
@@ -80,17 +82,17 @@ class TsvProcessor(DataProcessor):
             )
 
     @staticmethod
-    def _records(path: str) -> Iterator[tuple[Place, dict]]:
+    def _records(path: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
         return _READERS[os.path.splitext(path)[1]](path)
 
 
-def _text(place: Place, record: dict, key: str) -> str:
+def _text(place: Place, record: Mapping[str, Any], key: str) -> str:
     if not isinstance(record.get(key), str):
         raise place.error(f"{key} is missing, or no text; there are {', '.join(map(str, record))}")
     return record[key]
 
 
-def _label(place: Place, record: dict) -> str:
+def _label(place: Place, record: Mapping[str, Any]) -> str:
     """Returns the label as in the file; one that is not text in JSON is as JSON writes it."""
     label = record.get("label")
     if isinstance(label, bool | int | float):

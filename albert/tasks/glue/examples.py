@@ -157,7 +157,7 @@ class DataProcessor(Processor):
         Raises:
           UserError: it is none of the task's labels, or no number in regression.
         """
-        labels = self.get_labels()
+        labels = [label for label in self.get_labels() if label is not None]
         if text is None:
             return 0.0 if self.is_regression else labels[0]
         if self.is_regression:

@@ -13,14 +13,13 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.distributed import collectives
-from albert.settings.flags import Settings
 from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import Classified, classified, pooled_scores
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.examples import DataProcessor
 from albert.tasks.glue.features import GlueFeatures
-from albert.tasks.glue.flags import CUSTOM, TASKS
+from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.assets import Assets
 from albert.training.encoder_task import Head
@@ -35,9 +34,11 @@ _OF_MNLI = ("mnli", "mismnli", "ax")
 class GlueTask(ClassificationTask):
     """A task of GLUE, or one's own, under the flags."""
 
+    settings: GlueSettings
     kind = "glue"
+    processor: DataProcessor
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: GlueSettings):
         processor = load_processor(settings)
         super().__init__(settings, processor, dropout=0.1)
         self.metrics, self.limits = processor.metrics, processor.limits
@@ -81,7 +82,7 @@ class GlueTask(ClassificationTask):
         return summary
 
 
-def _feature_path(settings: Settings, part: str) -> str:
+def _feature_path(settings: GlueSettings, part: str) -> str:
     """Returns where the features of a part of the data set are or will be."""
     cached, task = settings.cached_dir or settings.output_dir, settings.task_name.lower()
     ready = os.path.join(settings.input_file or "", "train.tf_record")
@@ -92,7 +93,7 @@ def _feature_path(settings: Settings, part: str) -> str:
     return os.path.join(cached, f"{task}_{'train' if part == TRAIN else 'eval'}.tf_record")
 
 
-def make_processor(settings: Settings) -> DataProcessor:
+def make_processor(settings: GlueSettings) -> DataProcessor:
     """Returns the processor of --task_name.
 
     Raises:
@@ -114,7 +115,7 @@ def make_processor(settings: Settings) -> DataProcessor:
     return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
 
 
-def load_processor(settings: Settings) -> DataProcessor:
+def load_processor(settings: GlueSettings) -> DataProcessor:
     """Returns the processor of --task_name, with the labels that the model was trained for.
 
     Raises:
@@ -141,7 +142,7 @@ def load_processor(settings: Settings) -> DataProcessor:
     return processor
 
 
-def _folder_of_model(settings: Settings) -> str:
+def _folder_of_model(settings: GlueSettings) -> str:
     try:
         return os.path.dirname(os.path.abspath(checkpoint_to_use(settings)))
     except UserError:
@@ -152,7 +153,7 @@ def _folder_of_model(settings: Settings) -> str:
 
 
 def _listed(labels: Sequence[str | None]) -> str:
-    return "numbers" if labels == [None] else f"the labels {', '.join(labels)}"
+    return "numbers" if labels == [None] else f"the labels {', '.join(map(str, labels))}"
 
 
 def classify(

@@ -69,7 +69,7 @@ class BlockMaker:
         if not pairs:
             return BlockRecords([], counts)
         draw.shuffle(pairs)
-        documents, records = pair_maker.documents, []
+        documents, records = pair_maker.documents, list[bytes]()
         for start in range(0, len(pairs), _ROWS):
             records += self._made(pairs[start : start + _ROWS], documents, rng, counts)
         return BlockRecords(records, counts)

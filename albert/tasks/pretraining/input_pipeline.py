@@ -169,6 +169,7 @@ def _drawn_masks(
     in_second = segment_ids.sum(axis=1)
     layout = Layout(input_mask.sum(axis=1) - in_second - 2, in_second - 1, options.seq_length)
     rng = np.random.Generator(np.random.PCG64([options.mask_seed, batch]))
+    assert options.masker is not None, "of files with masks none are drawn"
     masked = options.masker.mask(ids, layout, token_boundary.astype(bool), rng)
     weights = np.arange(options.max_predictions) < masked.counts[:, None]
     return masked.ids, masked.positions, masked.labels, weights.astype(np.float32)

@@ -45,7 +45,7 @@ def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
     Raises:
       UserError: the text is no good, or does not go with the number of pieces.
     """
-    model, failed = io.BytesIO(), []
+    model, failed = io.BytesIO(), list[UserError]()
     try:
         spm.SentencePieceTrainer.train(
             sentence_iterator=_sentences(files, options.do_lower_case, failed),

@@ -134,7 +134,7 @@ class ShardMaker:
             made = self._make(plan, [plan.shards[k] for k in todo], [derived[k] for k in todo])
             for k, of_shard in zip(todo, made, strict=True):
                 counts[k] = of_shard
-        return sum(map(collections.Counter, counts), collections.Counter())
+        return sum((collections.Counter(of) for of in counts), collections.Counter[str]())
 
     def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:
         """Returns everything that a shard is a function of."""

@@ -16,7 +16,6 @@ from albert.data.records import RecordFile
 from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig
 from albert.optimization import OptimizerOptions
-from albert.settings.flags import Settings
 from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
 from albert.tasks.pretraining.input_pipeline import (
     RecordOptions,
@@ -26,6 +25,7 @@ from albert.tasks.pretraining.input_pipeline import (
 )
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.records import feature_spec
+from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, Head, check_vocabulary
 from albert.training.evaluation import Scored
 from albert.training.prediction import Output
@@ -38,12 +38,13 @@ _UNUSED = ("num_train_epochs", "warmup_proportion", "export_dir")
 class PretrainingTask(EncoderTask):
     """Pretraining under the flags."""
 
+    settings: PretrainingSettings
     kind = "pretraining"
     required = (CONFIG_FLAGS, "output_dir")
     trims = False
     needs_all_states = False
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: PretrainingSettings):
         super().__init__(settings)
         _check(settings)
         if settings.init_from_group0 and isinstance(self.config, BertConfig):
@@ -83,7 +84,8 @@ class PretrainingTask(EncoderTask):
         files = list(map(content_of_records, self.files(part)))
         contents = {**super().contents(part), "input_file" if part == TRAIN else "eval_file": files}
         if settings.masked_lm_budget:
-            contents["vocabulary"] = content_of(settings.spm_model_file or settings.vocab_file)
+            vocabulary = settings.spm_model_file or settings.vocab_file
+            contents["vocabulary"] = content_of(vocabulary or "")
         return contents
 
     def describe(self) -> Iterator[tuple[str, object]]:
@@ -183,7 +185,7 @@ def _warn_of_both(trained_on: Sequence[str], scored_on: Sequence[str]) -> None:
         tf.logging.warning("trained on and scored on: %s", ", ".join(sorted(both)))
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags do not fit each other."""
     if not (settings.do_train or settings.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
@@ -201,7 +203,7 @@ def _check(settings: Settings) -> None:
         raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
 
 
-def record_options(settings: Settings, config: EncoderConfig) -> RecordOptions:
+def record_options(settings: PretrainingSettings, config: EncoderConfig) -> RecordOptions:
     """Returns what the flags say of records.
 
     Raises:

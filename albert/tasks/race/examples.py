@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
@@ -64,7 +64,7 @@ class RaceProcessor(Processor):
         passage, texts = example.context_sentence, example.endings
         return {"id": example.example_id, "passage": passage, "texts": texts}
 
-    def _examples(self, place: Place, passage: dict[str, Any]) -> Iterator[InputExample]:
+    def _examples(self, place: Place, passage: Mapping[str, Any]) -> Iterator[InputExample]:
         _check(place, passage)
         context = self.process_text(passage["article"])
         columns = (passage[key] for key in ("questions", "options", "answers"))
@@ -89,7 +89,7 @@ def _texts(folder: str) -> list[str]:
     return found
 
 
-def _check(place: Place, passage: dict[str, Any]) -> None:
+def _check(place: Place, passage: Mapping[str, Any]) -> None:
     """Raises a `UserError` if a passage has not what it must have."""
     for key, kind in _KINDS.items():
         if not isinstance(passage.get(key), kind):

@@ -37,4 +37,5 @@ def make_records(
 ) -> list[bytes]:
     """Returns the record of each example; `lengths` are as in `make_sequences`."""
     sequences = (make_sequences(example, tokenizer, *lengths) for example in examples)
-    return [serialize(s, e.label, lengths[0]) for s, e in zip(sequences, examples, strict=True)]
+    labels = [example.label for example in examples if example.label is not None]
+    return [serialize(s, label, lengths[0]) for s, label in zip(sequences, labels, strict=True)]

@@ -11,25 +11,29 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.core.errors import FlagError
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.settings.flags import Settings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.features import LabelledFeatures
 from albert.tasks.classification.head import Classified, classified, make_head, pooled_scores
 from albert.tasks.race.examples import LABELS, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
-from albert.tasks.race.flags import FEATURE_FLAGS
+from albert.tasks.race.settings import RaceSettings
 from albert.training.assets import Assets
 from albert.training.encoder_task import Encode, Head, HeadOutput, check_room
+
+# Which setting names the features of a part.
+_FEATURE_FILES = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 
 
 class RaceTask(ClassificationTask):
     """RACE under the flags."""
 
+    settings: RaceSettings
     kind = "race"
+    processor: RaceProcessor
     sequences = (len(LABELS),)
     input_name = "data_dir"
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: RaceSettings):
         check_flags(settings)
         check_room(settings, "max_qa_length", SPECIAL_TOKENS)
         levels = settings.high_only, settings.middle_only
@@ -46,7 +50,7 @@ class RaceTask(ClassificationTask):
             name,
             processor,
             processor.files_of(settings.data_dir, name),
-            getattr(settings, FEATURE_FLAGS[name]) or own,
+            getattr(settings, _FEATURE_FILES[name]) or own,
             self.tokenizer,
             self.feature_shape(),
             functools.partial(make_records, tokenizer=self.tokenizer, lengths=lengths),

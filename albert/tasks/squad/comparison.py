@@ -65,7 +65,7 @@ class Questions:
         Raises:
           UserError: the file has something else in it, or of no question.
         """
-        return self._read(path, "odds of no answer", int | float, "number")
+        return self._read(path, "odds of no answer", (int, float), "number")
 
     def read_nbest(self, path: str) -> dict[str, list[dict]]:
         """Returns question id to its best answers, each with `text` and `probability`.
@@ -85,7 +85,7 @@ class Questions:
                     )
         return lists
 
-    def _read(self, path: str, what: str, kind: type, of_kind: str) -> dict:
+    def _read(self, path: str, what: str, kind: type | tuple[type, ...], of_kind: str) -> dict:
         values = read_json(path, what)
         if not isinstance(values, dict):
             raise UserError(f"{what} {path}: an object is needed, of question ids")
@@ -222,7 +222,7 @@ def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
     names = [name for name in runs[0] if all(name in run for run in runs)]
     columns = {name: np.array([run[name] for run in runs]) for name in names}
     return {
-        name: Spread(*(float(f(values)) for f in (np.median, np.min, np.max)), _deviation(values))
+        name: Spread(*(float(f(values)) for f in (np.median, np.min, np.max, _deviation)))
         for name, values in columns.items()
     }
 

@@ -31,7 +31,7 @@ class Window(NamedTuple):
 
     Attributes:
       example_index: number of the example.
-      index: number of the window in the paragraph.
+      number: of the window in the paragraph.
       question: ids of the question.
       paragraph: the paragraph's tokens.
       begin, end: the window's tokens among them.
@@ -41,7 +41,7 @@ class Window(NamedTuple):
     """
 
     example_index: int
-    index: int
+    number: int
     question: list[int]
     paragraph: Tokens
     begin: int
@@ -57,7 +57,7 @@ class Window(NamedTuple):
         The context is that on the token's poorer side (see `_max_context_windows`).
         """
         best = _max_context_windows(self.starts, self.room, len(self.paragraph.ids))
-        return best[self.begin : self.end] == self.index
+        return best[self.begin : self.end] == self.number
 
     @property
     def doc_offset(self) -> int:
@@ -125,18 +125,10 @@ class WindowMaker:
         starts = _window_starts(len(paragraph.ids), room, self._doc_stride)
         for number, start in enumerate(starts):
             end = min(start + room, len(paragraph.ids))
-            inside = answer is not None and start <= answer[0] and answer[1] < end
-            yield Window(
-                index,
-                number,
-                question,
-                paragraph,
-                start,
-                end,
-                starts,
-                room,
-                (answer[0] - start, answer[1] - start) if inside else None,
-            )
+            place = None
+            if answer and start <= answer[0] and answer[1] < end:
+                place = answer[0] - start, answer[1] - start
+            yield Window(index, number, question, paragraph, start, end, starts, room, place)
 
     def _answer_tokens(self, example: SquadExample, paragraph: Tokens) -> tuple[int, int] | None:
         if not example.orig_answer_text or not len(paragraph.ids):
@@ -166,7 +158,7 @@ def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:
             f"windows of {room} tokens every {stride} tokens cover no paragraph; give a larger "
             "max_seq_length, or a smaller max_query_length"
         )
-    starts = []
+    starts: list[int] = []
     while length and (not starts or starts[-1] + room < length):
         starts.append(starts[-1] + min(room, stride) if starts else 0)
     return tuple(starts)

@@ -68,7 +68,7 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int | None = None) -> Hea
 
 def _best(scores: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
     """Returns the best positions of scores [B, S], as SQuAD 2.0's head names them."""
-    outputs = {}
+    outputs: dict[str, tf.Tensor] = {}
     for name in ("start", "end"):
         of_all = scores[f"{name}_log_prob"]
         values, positions = tf.nn.top_k(of_all, tf.minimum(count, tf.shape(of_all)[1]))
@@ -158,7 +158,7 @@ def answer_outputs(
     start_log_probs = tf.nn.log_softmax(start_logits)
     is_training = start_positions is not None
     no_answer = {"cls_logits": _no_answer_logits(states, start_logits, options, is_training)}
-    if is_training:
+    if start_positions is not None:
         end_logits = _end_logits(states, p_mask, start_positions[:, tf.newaxis], options)
         end_log_probs = tf.nn.log_softmax(end_logits[:, 0])
         return {"start_log_probs": start_log_probs, "end_log_probs": end_log_probs, **no_answer}

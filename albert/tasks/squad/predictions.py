@@ -238,9 +238,9 @@ def likely_spans(
 
 def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns the `count` best positions with their scores; of equals the first."""
-    scores = np.asarray(scores)
-    best = np.argsort(-scores, kind="stable")[:count]
-    return best, scores[best]
+    values = np.asarray(scores)
+    best = np.argsort(-values, kind="stable")[:count]
+    return best, values[best]
 
 
 def nbest_of(
@@ -354,11 +354,11 @@ def spans_v2(max_answer_length: int) -> FindSpans:
 
     def find_spans(feature: PredictionFeature, result: RawResultV2) -> Spans:
         starts = np.asarray(result.start_top_index), np.asarray(result.start_top_log_probs)
-        ends = (
+        ends, end_scores = (
             np.asarray(of_pairs).reshape(len(starts[0]), -1)
             for of_pairs in (result.end_top_index, result.end_top_log_probs)
         )
-        return likely_spans(feature, starts, tuple(ends), max_answer_length)
+        return likely_spans(feature, starts, (ends, end_scores), max_answer_length)
 
     return find_spans
 
@@ -367,7 +367,7 @@ def no_answer_odds(
     num_examples: int, features: Iterable[PredictionFeature], results: Mapping[int, RawResultV2]
 ) -> list[float]:
     """Returns the log-odds of each example that it has no answer: the least of its features'."""
-    odds = [_NO_FEATURES] * num_examples
+    odds: list[float] = [_NO_FEATURES] * num_examples
     for feature in features:
         of_feature = float(results[feature.unique_id].cls_logits)
         odds[feature.example_index] = min(odds[feature.example_index], of_feature)

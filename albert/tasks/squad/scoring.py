@@ -120,7 +120,8 @@ def evaluate_v2(
     raw = get_raw_scores(dataset, predictions)
     final = raw
     if odds is not None:
-        final = [apply_no_ans_threshold(scores, odds, has_answer, threshold) for scores in raw]
+        exact, f1 = (apply_no_ans_threshold(r, odds, has_answer, threshold) for r in raw)
+        final = exact, f1
     scores = make_eval_dict(*final)
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
         ids = [qas_id for qas_id in raw[0] if has_answer[qas_id] == wanted]
@@ -162,7 +163,7 @@ def get_raw_scores(
     The true answer of a question without one is "". A question without prediction is left
     out.
     """
-    exact, f1 = {}, {}
+    exact, f1 = dict[str, float](), dict[str, float]()
     for question in questions_of(dataset):
         qas_id, answers = question["id"], [a["text"] for a in question.get("answers") or []]
         if qas_id not in preds:
@@ -216,9 +217,10 @@ def find_best_thresh(
     It begins with all questions abstaining, and lets them answer one after the other, that with
     the least of `na_probs` first; the threshold is that of the last which answers.
     """
-    score = best = sum(not has_answer for has_answer in qid_to_has_ans.values())
+    score: float = sum(not has_answer for has_answer in qid_to_has_ans.values())
+    best = score
     threshold = 0.0
-    for qas_id in sorted(na_probs, key=na_probs.get):
+    for qas_id in sorted(na_probs, key=na_probs.__getitem__):
         if qas_id not in scores:
             continue
         if qid_to_has_ans[qas_id]:

@@ -14,7 +14,7 @@ from albert.core.files import content_of, write_json
 from albert.core.json_text import read_json
 from albert.data.batches import Data
 from albert.report.page import write_page
-from albert.settings.flags import Settings
+from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.examples import check_all_answerable
 from albert.tasks.squad.feature_files import (
@@ -45,6 +45,7 @@ from albert.tasks.squad.scoring import (
     make_qid_to_has_ans,
     questions_of,
 )
+from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import answers_view
 from albert.training.assets import Assets
 from albert.training.encoder_task import Head, TextTask, check_room, steps_of_epochs
@@ -65,9 +66,10 @@ class SquadTask(TextTask):
     outputs: ClassVar[Sequence[str]] = (PREDICTIONS, NBEST, *TextTask.outputs)
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
     version: ClassVar[str]
+    settings: SquadSettings
     raw_scores: ClassVar[Callable[..., tuple[dict[str, float], dict[str, float]]]]
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: SquadSettings):
         faults = Faults()
         with faults.collected():
             self._wanted = _wanted(settings)
@@ -82,11 +84,11 @@ class SquadTask(TextTask):
         self.trims = settings.trim_batches
 
     @classmethod
-    def inputs(cls, settings: Settings) -> Sequence[str]:
+    def inputs(cls, settings: RunSettings) -> Sequence[str]:
         done = {"train_file": settings.do_train, "predict_file": settings.do_predict}
         return (*super().inputs(settings), *(name for name in done if done[name]))
 
-    def check_files(self, settings: Settings) -> None:
+    def check_files(self, settings: SquadSettings) -> None:
         """Raises a `UserError` if a file that is to be used is for another program."""
 
     def wanted(self) -> Sequence[str]:
@@ -152,7 +154,7 @@ class SquadTask(TextTask):
         return Scored(scores, write_outputs)
 
 
-def _wanted(settings: Settings) -> list[str]:
+def _wanted(settings: SquadSettings) -> list[str]:
     """Returns the parts that the flags ask for, see `is_wanted`.
 
     Raises:
@@ -171,7 +173,7 @@ def _wanted(settings: Settings) -> list[str]:
     return wanted
 
 
-def _feature_paths(settings: Settings) -> dict[str, list[str]]:
+def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
     """Returns where features are or will be, and in prediction also where the token places are.
 
     Raises:
@@ -198,7 +200,7 @@ def _feature_paths(settings: Settings) -> dict[str, list[str]]:
     return paths
 
 
-def _check_lengths(settings: Settings) -> None:
+def _check_lengths(settings: SquadSettings) -> None:
     """Raises a `FlagError` if lengths do not fit each other."""
     room = check_room(settings, "max_query_length", SPECIAL_TOKENS)
     if settings.doc_stride > room:
@@ -211,15 +213,16 @@ def _check_lengths(settings: Settings) -> None:
 class SquadV1Task(SquadTask):
     """SQuAD 1.1 under the flags."""
 
+    settings: SquadV1Settings
     version = "1.1"
     raw_scores = staticmethod(get_raw_scores_v1)
     kind = "squad-1.1"
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: SquadV1Settings):
         super().__init__(settings)
         self.trims = settings.trim_batches and settings.mask_padding_in_loss
 
-    def check_files(self, settings: Settings) -> None:
+    def check_files(self, settings: SquadSettings) -> None:
         for part, name in ((TRAIN, "train_file"), (DEV, "predict_file")):
             if part in self.wanted():
                 check_all_answerable(getattr(settings, name), f"--{name}")
@@ -248,13 +251,14 @@ class SquadV1Task(SquadTask):
 class SquadV2Task(SquadTask):
     """SQuAD 2.0 under the flags."""
 
+    settings: SquadV2Settings
     outputs = (*SquadTask.outputs, ODDS)
     version = "2.0"
     raw_scores = staticmethod(get_raw_scores)
     kind = "squad-2.0"
     features = SquadV2Features
 
-    def __init__(self, settings: Settings):
+    def __init__(self, settings: SquadV2Settings):
         super().__init__(settings)
         for name in ("start_n_top", "end_n_top"):
             if getattr(settings, name) > settings.max_seq_length:

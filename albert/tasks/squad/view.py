@@ -33,7 +33,7 @@ def answers_view(
     """
     # The whole lists of all questions may not fit into memory.
     lists = {qas_id: entries[:_NBEST] for qas_id, entries in nbest}
-    passages, samples = [], []
+    passages, samples = list[str](), list[dict[str, Any]]()
     for paragraph in (p for article in articles for p in article["paragraphs"]):
         context = paragraph["context"]
         for question in paragraph["qas"]:

@@ -11,24 +11,22 @@ from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.devices import mask_seeds
 from albert.report.page import read_page
-from albert.settings.flags import Settings
-from albert.settings.run_flags import define_flags
 from albert.tasks.glue.examples import InputExample
-from albert.tasks.glue.flags import define_glue_flags
+from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask, _feature_path
 from albert.training.task import DEV, TEST, TRAIN
+from tests.helpers.files import settings_of
 
 
 @pytest.fixture
-def make(set_flags, squad_dir, tmp_path):
+def make(squad_dir, tmp_path):
     """Makes a task of some flags, with the data in `tmp_path`."""
 
     def make(name, *flags):
         model = f"--albert_config_file={squad_dir}/albert.json"
         own = f"--task_name={name}", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
         own += model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32", "--do_train"
-        set_flags([lambda: define_flags(define_glue_flags)], *own, *flags)
-        return GlueTask(Settings())
+        return GlueTask(settings_of(GlueSettings, *own, *flags))
 
     return make
 

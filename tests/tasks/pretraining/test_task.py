@@ -12,17 +12,16 @@ import pytest
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
-from albert.settings.flags import Settings
-from albert.settings.run_flags import define_flags
 from albert.tasks.pretraining import task as task_module
-from albert.tasks.pretraining.flags import define_pretraining_flags
 from albert.tasks.pretraining.input_pipeline import check_files
+from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
+from tests.helpers.files import settings_of
 from tests.helpers.models import CONFIGS
 
 
 @pytest.fixture
-def make(set_flags, files, encoder, tmp_path):
+def make(files, encoder, tmp_path):
     """Makes the task of some flags; it trains on the file with masks."""
     config = tmp_path / "albert.json"
     sizes = {"vocab_size": encoder.tokenizer.size, "max_position_embeddings": 32}
@@ -31,9 +30,8 @@ def make(set_flags, files, encoder, tmp_path):
     always += [f"--output_dir={tmp_path / 'out'}", "--max_seq_length=32"]
 
     def make(*flags):
-        definers = [lambda: define_flags(define_pretraining_flags)]
-        set_flags(definers, *always, "--max_predictions_per_seq=4", *flags)
-        return PretrainingTask(Settings())
+        own = *always, "--max_predictions_per_seq=4", *flags
+        return PretrainingTask(settings_of(PretrainingSettings, *own))
 
     return make
 

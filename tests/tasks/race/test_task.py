@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from albert.settings.flags import Settings
-from albert.settings.run_flags import define_flags
-from albert.tasks.race.flags import define_race_flags
+from albert.tasks.race.settings import RaceSettings
 from albert.tasks.race.task import RaceTask
+from tests.helpers.files import settings_of
 
 
-def test_flags_reach_the_task_and_its_description(set_flags, squad_dir, tmp_path):
+def test_flags_reach_the_task_and_its_description(squad_dir, tmp_path):
     def make(*flags: str) -> RaceTask:
         model = f"--albert_config_file={squad_dir}/albert.json"
         own = model, f"--spm_model_file={squad_dir}/spm.model", "--max_qa_length=8", "--do_train"
         folders = f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'out'}"
         lengths = "--max_seq_length=32", "--dropout_prob=0.25"
-        set_flags([lambda: define_flags(define_race_flags)], *own, *folders, *lengths, *flags)
-        return RaceTask(Settings())
+        return RaceTask(settings_of(RaceSettings, *own, *folders, *lengths, *flags))
 
     assert make().dropout == 0.25
     assert make("--deterministic_run").dropout == 0.0

@@ -92,7 +92,7 @@ def test_golden_v1(shared):
         *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None
     )
 
-    def logits(features):
+    def logits(features, _):
         graph = tf.get_default_graph()
         return [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
 
@@ -202,7 +202,7 @@ def test_golden_v2(shared):
     options |= {"start_n_top": 5, "end_n_top": 5, "dropout_prob": 0.0, "hub_module": None}
     model_fn = squad_utils.v2_model_fn_builder(*run, **options)
 
-    def predictions(features):
+    def predictions(features, _):
         with tf.variable_scope("", reuse=True):
             return model_fn(features, None, PREDICT, {}).predictions
 

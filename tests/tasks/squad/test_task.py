@@ -17,31 +17,29 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions
 from albert.report.page import read_page
-from albert.settings.flags import Settings
-from albert.settings.run_flags import define_flags
 from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import PredictionFeature, Questions
-from albert.tasks.squad.flags import define_v1_flags, define_v2_flags
 from albert.tasks.squad.scoring import evaluate_v2
+from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training import encoder_task
 from albert.training import run as run_module
 from albert.training.encoder_task import ModelOptions
 from albert.training.run import Run
 from albert.training.task import DEV, TRAIN
+from tests.helpers.files import settings_of
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad import squad_command
 
 
 @pytest.fixture
-def make(set_flags, squad_dir, tmp_path):
+def make(squad_dir, tmp_path):
     """Makes the task of some flags."""
 
     def make(*flags, task_class=SquadV1Task):
-        of_task = define_v1_flags if task_class is SquadV1Task else define_v2_flags
+        kind = SquadV1Settings if task_class is SquadV1Task else SquadV2Settings
         _, _, *tiny = squad_command(squad_dir, tmp_path / "out")
-        set_flags([lambda: define_flags(of_task)], *tiny, *flags)
-        return task_class(Settings())
+        return task_class(settings_of(kind, *tiny, *flags))
 
     return make
 
@@ -51,7 +49,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     """Every worker's first batch after a resumption, of a run from the flag to the batch."""
     read = []
 
-    def train(estimator, input_fn, *others):
+    def train(estimator, monitor, input_fn, *others):
         with tf.Graph().as_default(), tf.Session() as session:
             batch = tf.data.make_one_shot_iterator(input_fn()).get_next()
             read.append(session.run(batch["unique_ids"]) - 1_000_000_000)

@@ -1,0 +1,95 @@
+"""Settings as flags of absl, which parse the command line and files of flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from albert.core.errors import FlagError
+
+if TYPE_CHECKING:
+    from albert.settings.fields import Flag, Settings
+
+FLAGS = flags.FLAGS
+
+
+def define(
+    name: str, kind: str, default: Any, flag: Flag, values: flags.FlagValues | None = None
+) -> None:
+    """Defines the flag of a field, whose type `kind` is as it is written."""
+    kind = kind.removesuffix(" | None")
+    values = FLAGS if values is None else values
+    where: dict[str, Any] = {"module_name": flag.theme, "flag_values": values}
+    if flag.parser:
+        flags.DEFINE(_Parser(flag.parser), name, default, flag.help, **where)
+    elif flag.choices:
+        flags.DEFINE_enum(name, default, list(flag.choices), flag.help, **where)
+    elif kind == "tuple[str, ...]":
+        flags.DEFINE_multi_string(name, list(default), flag.help, **where)
+    elif kind == "bool":
+        flags.DEFINE_bool(name, default, flag.help, **where)
+    elif kind == "str":
+        # A text that is empty by default has no default as a flag.
+        flags.DEFINE_string(name, default or None, flag.help, **where)
+    else:
+        where |= {"lower_bound": flag.lower, "upper_bound": flag.upper}
+        is_whole = kind == "int"
+        define_number: Callable = flags.DEFINE_integer if is_whole else flags.DEFINE_float
+        define_number(name, default, flag.help, **where)
+    for alias in flag.aliases:
+        flags.DEFINE_alias(alias, name, flag_values=values, module_name=flag.theme)
+
+
+class _Parser(flags.ArgumentParser):
+    """Parses the values of a flag as a function does."""
+
+    def __init__(self, function: Callable[[str], object]):
+        super().__init__()
+        self._function = function
+
+    def parse(self, argument: Any) -> Any:
+        return self._function(argument) if isinstance(argument, str) else argument
+
+
+def values_of(
+    settings: type[Settings], values: flags.FlagValues | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns the values of the flags of a class by name, and the names of those that are given."""
+    values = FLAGS if values is None else values
+    found = {}
+    for field in dataclasses.fields(settings):
+        if "flag" in field.metadata:
+            value = values[field.name].value
+            value = "" if value is None and field.default == "" else value
+            found[field.name] = tuple(value) if isinstance(value, list) else value
+    return found, [name for name in found if values[name].present]
+
+
+def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.FlagValues:
+    """Returns the flags of a class as parsed with some values.
+
+    Raises:
+      FlagError: there is no such flag, or a value is impossible.
+    """
+    values = flags.FlagValues()
+    settings.define_flags(values)
+    for name, value in given.items():
+        if name not in values:
+            near = difflib.get_close_matches(name, values, cutoff=0.75)
+            advice = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise FlagError(f"{settings.__name__} has no {name}{advice}")
+        try:
+            if value is None:
+                values[name].value = None
+            else:
+                values[name].parse(os.fspath(value) if isinstance(value, os.PathLike) else value)
+        except (flags.Error, TypeError) as e:
+            raise FlagError(f"{name}={value!r}: {e}") from e
+        values[name].present = 1
+    values.mark_as_parsed()
+    return values

@@ -1,0 +1,43 @@
+"""The settings that all classifications have."""
+
+from __future__ import annotations
+
+from albert.settings.fields import DATA, TRAINING, Affects, redefined, setting
+from albert.settings.run_settings import KeptCheckpoints, RunSettings
+from albert.settings.text_settings import TextSettings
+
+
+class ClassificationSettings(KeptCheckpoints, TextSettings):
+    """Data, features and schedule; there is no warmup unless flags say otherwise."""
+
+    # Which one of several, where there are any.
+    task_name: str = ""
+    num_train_epochs: float = redefined(RunSettings, "num_train_epochs", 0.0)
+    warmup_proportion: float = redefined(RunSettings, "warmup_proportion", 0.0)
+    train_steps: int = redefined(RunSettings, "train_steps", -1, aliases=("train_step",))
+    predict_batch_size: int = redefined(
+        RunSettings, "predict_batch_size", 8, aliases=("eval_batch_size",)
+    )
+    max_seq_length: int = redefined(TextSettings, "max_seq_length", 512)
+    data_dir: str = setting(
+        "",
+        "Folder with a folder a task, such as MRPC; of --task_name=tsv itself. Required.",
+        DATA,
+        Affects.FEATURES,
+        basic=True,
+        path=True,
+    )
+    do_train: bool = setting(False, "Train on the training set.", DATA, Affects.NOTHING, basic=True)
+    do_eval: bool = setting(
+        False, "Score every checkpoint on the development set.", DATA, Affects.NOTHING, basic=True
+    )
+    do_predict: bool = setting(
+        False, "Label the test set with the best checkpoint.", DATA, Affects.NOTHING, basic=True
+    )
+    warmup_step: int = setting(
+        0,
+        "Steps in which the learning rate rises; takes the place of --warmup_proportion.",
+        TRAINING,
+        Affects.WEIGHTS,
+        lower=0,
+    )

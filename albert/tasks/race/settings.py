@@ -1,0 +1,62 @@
+"""The settings of RACE."""
+
+from __future__ import annotations
+
+from albert.settings.fields import DATA, FEATURES, TRAINING, Affects, redefined, setting
+from albert.tasks.classification.settings import ClassificationSettings
+
+
+class RaceSettings(ClassificationSettings):
+    """The settings of RACE; the defaults are the reference's."""
+
+    data_dir: str = redefined(
+        ClassificationSettings,
+        "data_dir",
+        "",
+        help="Folder with RACE/train, RACE/dev and RACE/test. Required.",
+    )
+    do_train: bool = redefined(ClassificationSettings, "do_train", True)
+    do_eval: bool = redefined(ClassificationSettings, "do_eval", True)
+    train_steps: int = redefined(ClassificationSettings, "train_steps", 12000)
+    learning_rate: float = redefined(ClassificationSettings, "learning_rate", 1e-5)
+    save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 100)
+    warmup_step: int = redefined(ClassificationSettings, "warmup_step", 1000)
+    keep_checkpoint_max: int = redefined(
+        ClassificationSettings, "keep_checkpoint_max", 5, aliases=("num_keep_checkpoint",)
+    )
+    task_name: str = setting(
+        "race", "The only one.", DATA, Affects.NOTHING, basic=True, choices=("race", "RACE")
+    )
+    high_only: bool = setting(False, "Only high schools.", DATA, Affects.FEATURES)
+    middle_only: bool = setting(False, "Only middle schools.", DATA, Affects.FEATURES)
+    train_file: str | None = setting(
+        None,
+        "Features of RACE/train, read or made. Default: train.tf_record in --output_dir.",
+        FEATURES,
+        Affects.NOTHING,
+        path=True,
+    )
+    eval_file: str | None = setting(
+        None,
+        "Features of RACE/dev, read or made. Default: dev.tf_record in --output_dir.",
+        FEATURES,
+        Affects.NOTHING,
+        path=True,
+    )
+    predict_file: str | None = setting(
+        None,
+        "Features of RACE/test, read or made. Default: test.tf_record in --output_dir.",
+        FEATURES,
+        Affects.NOTHING,
+        path=True,
+    )
+    max_qa_length: int = setting(
+        128,
+        "Tokens of a question with an option; of longer ones the beginning is cut off.",
+        FEATURES,
+        Affects.FEATURES,
+        lower=1,
+    )
+    dropout_prob: float = setting(
+        0.1, "Dropout of the head.", TRAINING, Affects.WEIGHTS, lower=0.0, upper=0.99
+    )
