@@ -1,1 +1,43 @@
-"""ALBERT and BERT for TensorFlow: fine-tuning, pretraining, answering and serving."""
+"""ALBERT and BERT for TensorFlow: fine-tuning, pretraining, answering and serving.
+
+    import albert
+
+    model = albert.load("out/squad")
+    result = albert.train("squad", "out/squad", model="albert_base_v2", train_file="train.json")
+    scores = albert.evaluate(result, predict_file="dev.json").scores
+
+The reference's modules are here by their names: `from albert import modeling`. This import itself
+takes neither TensorFlow nor time.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from albert.api import Result, evaluate, load, train
+
+__all__ = ["Result", "evaluate", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the public functions when one of them is asked for first."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    level = "TF_CPP_MIN_LOG_LEVEL"
+    # TensorFlow's core prints a page about the processor when it is imported; warnings still show.
+    quietens = "tensorflow" not in sys.modules and level not in os.environ
+    if quietens:
+        os.environ[level] = "1"
+    try:
+        from albert import api
+    finally:
+        if quietens:
+            del os.environ[level]
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -33,7 +33,7 @@ FLOORS = (
     ("tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
     ("inference", "reference_api"),
     ("serving", *NAMES_ONLY),
-    ("cli", "demo"),
+    ("api", "cli", "demo"),
     ("commands", "create_pretraining_data", "run_classifier", "run_pretraining", "run_race"),
     ("__main__", "run_squad_v1", "run_squad_v2"),
 )

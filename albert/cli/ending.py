@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import sysconfig
 import time
 import traceback
 from collections.abc import Callable
@@ -13,12 +12,9 @@ from typing import Any
 
 from albert.core import locks, signals
 from albert.core.errors import NO_UTF8, UserError
-from albert.core.locations import PACKAGE
-from albert.core.log import LOG
+from albert.core.log import LOG, make_handler
 from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
-
-_LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
 def run_main(main: Callable[[Any], None], argv: Any) -> None:
@@ -79,24 +75,10 @@ def quieten_tensorflow() -> None:
     """
     LOG.setLevel(logging.INFO)
     LOG.propagate = False
-    handler = logging.StreamHandler(sys.stderr)
     label = launcher.label()
     if label and not launcher.is_first():
         LOG.setLevel(logging.WARNING)
         label = f" [{label}]"
     else:
         label = ""
-    handler.setFormatter(
-        logging.Formatter(f"%(asctime)s %(levelname)s{label} %(message)s", "%H:%M:%S")
-    )
-    handler.addFilter(_is_of_interest)
-    LOG.handlers = [handler]
-
-
-def _is_of_interest(record: logging.LogRecord) -> bool:
-    # Installed from a wheel, this package is among the libraries.
-    ours = record.pathname.startswith(PACKAGE)
-    of_library = record.pathname.startswith(_LIBRARIES) and not ours
-    if record.levelno >= logging.WARNING:
-        return not (of_library and "deprecated" in record.getMessage())
-    return not of_library
+    LOG.handlers = [make_handler(label)]

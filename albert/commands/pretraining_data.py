@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 
 from albert import tokenization
 from albert.cli.pretraining_data import PretrainingDataSettings
-from albert.core import signals
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
 from albert.tasks.pretraining.blocks import DataOptions
@@ -21,8 +20,6 @@ from albert.tasks.pretraining.text import matching_files
 
 def main(settings: PretrainingDataSettings) -> None:
     """Runs the whole job: flags, plan, files."""
-    # Files that are complete stay.
-    signals.install(resumes=True)
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.of_model()
     files = matching_files(settings.input_file, "input_file")

@@ -7,6 +7,7 @@ the program where the main thread takes too long, and where somebody insists.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import signal
@@ -14,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 # SIGUSR1 is what mpirun passes on to all workers at once, without killing them soon after: the way
 # in which a launcher asks for what SIGTERM asks for.
@@ -132,6 +134,36 @@ def uninstall() -> None:
     for number in NUMBERS:
         if signal.getsignal(number) == _handle:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets Ctrl-C end a training after its step, for the length of the block.
+
+    For a process that goes on, such as a notebook's, and in its main thread. Where no training
+    would take it up, and at the second time, it acts at once.
+
+    Raises:
+      KeyboardInterrupt: it came.
+    """
+    if _state.is_installed or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, _note_interrupt)
+    try:
+        yield
+    except Stopped as e:
+        raise KeyboardInterrupt(str(e)) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+        _state.requested, _state.patience, _state.taken_up = None, None, False
+        _state.unwinds = False
+
+
+def _note_interrupt(number: int, frame: object) -> None:
+    if _state.patience is None or _state.requested is not None:
+        raise KeyboardInterrupt
+    _state.requested = number
 
 
 def handle_again() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence
+from albert.inference.display import ShowsFolder, table
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
@@ -30,8 +31,14 @@ class Labelled(NamedTuple):
     probabilities: dict[str, float]
     number: float | None = None
 
+    def _repr_html_(self) -> str:
+        if self.number is not None:
+            return table(("number",), [(self.number,)])
+        rows = sorted(self.probabilities.items(), key=lambda pair: -pair[1])
+        return table(("label", "probability"), rows)
 
-class TextClassifier:
+
+class TextClassifier(ShowsFolder):
     """A model of GLUE, or of one's own task.
 
     Attributes:
@@ -70,7 +77,7 @@ class TextClassifier:
         return Labelled(None, {}, min(max(number, low), high))
 
 
-class OptionChooser:
+class OptionChooser(ShowsFolder):
     """A model of RACE.
 
     Attributes:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
+from albert.inference.display import ShowsFolder
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
@@ -33,8 +34,12 @@ class Embedded(NamedTuple):
     pooled: np.ndarray | None
 
 
-class Embedder:
-    """An encoder whose states are looked at."""
+class Embedder(ShowsFolder):
+    """An encoder whose states are looked at.
+
+    Attributes:
+      folder: of the model.
+    """
 
     def __init__(
         self, folder: ModelFolder, layers: Sequence[int], pooled: bool, batch_size: int = 32
@@ -51,7 +56,7 @@ class Embedder:
           FlagError: there is no such layer.
           UserError: the weights are not those of the configuration.
         """
-        self._tokenizer = folder.tokenizer
+        self.folder, self._tokenizer = folder, folder.tokenizer
         self._longest = folder.says("max_seq_length")
         self._layers = list(layers)
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest

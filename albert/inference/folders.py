@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
 from albert.core.errors import UserError
-from albert.modeling import EncoderConfig, read_config
+from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.tokenization import FullTokenizer
 from albert.training import assets
 from albert.training.description import read_description
@@ -35,6 +35,12 @@ class ModelFolder(NamedTuple):
     checkpoint: str
     config: EncoderConfig
     tokenizer: FullTokenizer
+
+    def __str__(self) -> str:
+        sizes = f"{self.config.num_hidden_layers} layers of {self.config.hidden_size}"
+        family = "BERT" if isinstance(self.config, BertConfig) else "ALBERT"
+        task = self.description.get("task", "no task")
+        return f"{family} of {sizes}, {task}, in {self.path!r}"
 
     def says(self, name: str) -> Any:
         """Returns a value of the description.

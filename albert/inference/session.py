@@ -49,6 +49,9 @@ class ModelSession:
         self._batch_size = batch_size
         graph = tf.Graph()
         with graph.as_default():
+            # Initial values are not used; where an earlier run of the process has asked for
+            # deterministic operations, drawing them needs a seed all the same.
+            tf.set_random_seed(1)
             shape = [None, options, None] if options else [None, None]
             self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
             model_fn = make_model_fn(folder.config, head, ModelOptions())

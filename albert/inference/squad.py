@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.data.sequences import TokenSequence, make_sequence
+from albert.inference.display import ShowsFolder, table
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.squad.examples import SquadExample
@@ -73,6 +74,11 @@ class Answered(NamedTuple):
     no_answer_odds: float | None = None
     abstains: bool = False
 
+    def _repr_html_(self) -> str:
+        rows = [(a.text, a.probability, a.context, a.place) for a in self.answers]
+        caption = "The texts have no answer." if self.abstains else ""
+        return table(("answer", "probability", "text", "place"), rows, caption)
+
     @property
     def no_answer_probability(self) -> float | None:
         """Returns the probability that the texts have no answer; None for SQuAD 1.1."""
@@ -82,7 +88,7 @@ class Answered(NamedTuple):
         return 1.0 / (1.0 + math.exp(-max(min(self.no_answer_odds, 500.0), -500.0)))
 
 
-class QuestionAnswerer:
+class QuestionAnswerer(ShowsFolder):
     """A model of SQuAD.
 
     Attributes:

@@ -1,0 +1,26 @@
+"""How a notebook shows models and what they say."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+
+class ShowsFolder:
+    """Shows a model by its folder, which is the attribute `folder`."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {getattr(self, 'folder', '')}>"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """Returns a table as HTML, in which nothing of a text is taken for HTML."""
+    cells = ("".join(f"<td>{html.escape(_as_text(value))}</td>" for value in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<tr>{head}</tr>{body}</table>"
+
+
+def _as_text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

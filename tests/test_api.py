@@ -1,0 +1,155 @@
+"""The public functions: from Python as from the command line, in a process that goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import albert
+from albert.checkpoints.checkpoint_files import list_checkpoints
+from albert.core.errors import FlagError, UserError
+from albert.core.log import LOG
+from tests.helpers.forking import ROOT
+from tests.helpers.squad import squad_command
+
+TINY = {"max_seq_length": 64, "max_query_length": 20, "doc_stride": 16, "train_batch_size": 4}
+TINY |= {"from_scratch": True, "verbose": False}
+
+
+@pytest.fixture(scope="module")
+def files(squad_dir):
+    names = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
+    names |= {"train_file": "train-v1.1.json", "predict_file": "dev-v1.1.json"}
+    return {name: squad_dir / file for name, file in names.items()}
+
+
+def test_the_import_is_cheap_and_leaves_the_process_as_it_is():
+    """TensorFlow comes with the first function; 1.2 times the processor time of absl's flags."""
+    text = """if True:
+        import os, signal, sys
+        before = dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout
+        import albert
+        assert before == (dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout)
+        assert not {"tensorflow", "absl", "numpy"} & sys.modules.keys()
+        assert {"load", "train", "evaluate"} <= {*dir(albert)}
+        from albert import load
+        assert "tensorflow" in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ
+        assert signal.getsignal(signal.SIGINT) is before[1]
+    """
+    # The programs quieten TensorFlow by it.
+    env = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    command = [sys.executable, "-c", text]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    least = {}
+    for module in ["absl.flags", "albert"] * 5:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", f"import {module}"], cwd=ROOT)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = sum(after[:2]) - sum(before[:2])
+        least[module] = min(least.get(module, seconds), seconds)
+    assert least["albert"] <= 1.2 * least["absl.flags"]
+
+
+def test_a_training_is_that_of_the_command(trained, squad_dir, files, tmp_path, capsys):
+    """With its scores, predictions and bits; another one with other settings is its own."""
+    out = tmp_path / "out"
+    command = squad_command(squad_dir, out)[2:]
+    given = dict(word.removeprefix("--").split("=", 1) for word in command if "=" in word)
+    before = dict(os.environ), LOG.handlers, LOG.level
+    result = albert.train("squad", verbose=False, **given)
+    assert before == (dict(os.environ), LOG.handlers, LOG.level)
+    assert capsys.readouterr().out == ""
+    expected = json.loads((trained / "predictions.json").read_text())
+    assert result.predictions == expected and result.output_dir == str(out)
+    scores = json.loads((trained / "eval_results.json").read_text())
+    assert result.scores.items() <= scores.items() and {"f1", "exact_match"} <= result.scores.keys()
+    assert f"f1 {scores['f1']:.4g}" in repr(result) and "<td>f1</td>" in result._repr_html_()
+    again = albert.evaluate(result, predict_file=files["predict_file"], verbose=False)
+    assert (again.scores, again.predictions) == (result.scores, result.predictions)
+    other = albert.train("squad 2.0", tmp_path / "v2", **{**files, **TINY}, train_steps=1)
+    assert other.predictions.keys() == result.predictions.keys() and "f1" in other.scores
+    assert list_checkpoints(other.output_dir).keys() == {1}
+
+
+def test_what_a_model_says(trained):
+    model = albert.load(trained)
+    assert "ALBERT of 2 layers" in repr(model) and str(trained) in repr(model)
+    answered = model.answer("Who left?", "Anna built it. Then <Anna> left.")
+    assert answered == model.answer("Who left?", ["Anna built it. Then <Anna> left."])
+    shown = answered._repr_html_()
+    assert "probability" in shown and "<Anna>" not in shown
+
+
+def test_an_interrupted_training_goes_on_from_its_step(files, tmp_path):
+    """With the bits of one that was not interrupted; the signal is the notebook's again."""
+    settings = {**files, **TINY, "train_steps": 6, "predict_file": "", "log_steps": 1}
+    settings |= {"deterministic_run": True, "save_checkpoints_steps": 6}
+
+    class Interrupting(logging.Handler):
+        def emit(self, record):
+            if record.getMessage().startswith("step 3/"):
+                signal.raise_signal(signal.SIGINT)
+
+    before, interrupting = signal.getsignal(signal.SIGINT), Interrupting()
+    LOG.addFilter(lambda record: interrupting.emit(record) or True)
+    try:
+        with pytest.raises(KeyboardInterrupt, match="at step 3 of 6, which is saved"):
+            albert.train("squad", tmp_path / "out", **{**settings, "verbose": True})
+    finally:
+        LOG.filters.clear()
+    assert signal.getsignal(signal.SIGINT) == before
+    assert not list_checkpoints(str(tmp_path / "out"))
+    for name in ("out", "whole"):
+        albert.train("squad", tmp_path / name, **settings)
+    for part in ("index", "data-00000-of-00001"):
+        one, other = (tmp_path / name / f"model.ckpt-6.{part}" for name in ("out", "whole"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_pretrained_model_by_its_folder_and_by_its_name(
+    trained, squad_dir, tmp_path, monkeypatch
+):
+    """As downloads unpack it; the archive is in the cache already."""
+    folder = tmp_path / "cache" / "albert_base_v2"
+    (folder / "assets").mkdir(parents=True)
+    for file in trained.glob("model.ckpt-best.*"):
+        shutil.copy(file, folder)
+    shutil.copy(squad_dir / "albert.json", folder / "albert_config.json")
+    shutil.copy(squad_dir / "spm.model", folder / "30k-clean.model")
+    shutil.copy(squad_dir / "vocab.txt", folder / "30k-clean.vocab")
+    monkeypatch.setenv("ALBERT_CACHE", str(tmp_path / "cache"))
+    for model in (folder, "albert_base_v2"):
+        (embedded,) = albert.load(model).embed("A text.")
+        assert embedded.pooled.shape == embedded.layers[-1].shape[1:]
+    data = {"train_file": squad_dir / "train-v1.1.json", "train_steps": 1}
+    tiny = {name: value for name, value in TINY.items() if name != "from_scratch"}
+    result = albert.train("squad", tmp_path / "out", model="albert_base_v2", **data, **tiny)
+    assert result.scores == {} and list_checkpoints(result.output_dir).keys() == {1}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: albert.train("sqaud", "out"), "'sqaud' is no task; there are 'squad'"),
+        (lambda: albert.train("squad", "out", trian_file="x"), "did you mean train_file"),
+        (lambda: albert.train("squad", "out", train_steps="many"), "train_steps"),
+        (lambda: albert.train("squad", "out", model="albert_huge"), "albert_huge is no folder"),
+        (lambda: albert.load("nowhere"), "nowhere is no folder"),
+        (lambda: albert.evaluate("nowhere"), "nowhere has no run"),
+    ],
+)
+def test_errors(call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=message) as caught:
+        call()
+    assert isinstance(caught.value, FlagError) == ("train" in message)
+    assert list(tmp_path.iterdir()) == []
