@@ -36,7 +36,7 @@ from albert.inference.squad import QuestionAnswerer
 from albert.modeling import EncoderConfig, read_config
 from albert.tasks.squad.head import make_v1_head
 from albert.training import assets
-from albert.training.encoder_task import Head, ModelOptions, make_model_fn
+from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from benchmarks.parts.harness import new_parser
 
 # What is promised, as multiples.

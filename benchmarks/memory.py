@@ -29,8 +29,8 @@ from albert.optimization import OptimizerOptions
 from albert.preflight.available_memory import host_memory
 from albert.preflight.step_memory import estimate_memory, format_bytes, on_the_cpu
 from albert.tasks.squad.head import make_v1_head
-from albert.training.encoder_task import ModelOptions, make_model_fn
 from albert.training.hooks import peak_memory_gb
+from albert.training.model_fn import ModelOptions, make_model_fn
 from benchmarks.parts.harness import ROOT, give, new_parser, run_again
 from benchmarks.parts.step import make_batch, training_step
 

@@ -100,7 +100,7 @@ def work(flags: argparse.Namespace) -> None:
     from albert.distributed import collectives
     from albert.optimization import OptimizerOptions
     from albert.tasks.squad.head import make_v1_head
-    from albert.training.encoder_task import ModelOptions, make_model_fn
+    from albert.training.model_fn import ModelOptions, make_model_fn
     from benchmarks.parts.step import make_batch, training_step
 
     collectives.start(use_horovod=True)

@@ -8,7 +8,7 @@ from albert import optimization
 from albert.core.errors import NOT_FINITE
 from albert.optimization import OptimizerOptions, build_train_step, training_op
 from albert.tasks.squad.head import make_v1_head
-from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.training.model_fn import ModelOptions, make_model_fn
 from tests.helpers.squad_head import golden_run, train_golden
 
 FEATURES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")

@@ -156,7 +156,7 @@ def found(program, files, tmp_path) -> Callable[..., dict]:
             run.prepare(DEV)
             letters = {"E": dict(run.facts)}
             data = run.prepare(TRAIN)
-            letters |= {"W": run._shaping, "F": data.content}
+            letters |= {"W": run._recorded, "F": data.content}
             letters["S"] = scoring_settings(run.task, run.task.contents(DEV))
         finally:
             locks.release_held()

@@ -21,7 +21,7 @@ from albert.modeling import AlbertConfig
 from albert.optimization import OptimizerOptions
 from albert.tasks.squad.head import make_v1_head
 from albert.tasks.squad.records import ANSWER_KEYS
-from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.training.model_fn import ModelOptions, make_model_fn
 
 _SHAPE = (8, 64, 256)
 _RATE = 0.25

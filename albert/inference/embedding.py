@@ -14,7 +14,7 @@ from albert.inference.display import ShowsFolder
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
-from albert.training.encoder_task import Encode, Head, HeadOutput
+from albert.training.model_fn import Encode, Head, HeadOutput
 
 # Bytes of embeddings that wait for those of shorter texts, about.
 _MOST_WAITING = 256 << 20

@@ -12,7 +12,7 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
 from albert.inference.folders import ModelFolder
-from albert.training.encoder_task import Head, ModelOptions, make_model_fn
+from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from albert.training.prediction import Output
 
 # Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.

@@ -38,12 +38,8 @@ from albert.training.output_folder import (
     training_settings,
 )
 from albert.training.recorded_model import check_weights
-from albert.training.run import (
-    check_labels,
-    global_batch_size,
-    kept_in_training,
-    wanted_parts,
-)
+from albert.training.run import check_labels, wanted_parts
+from albert.training.schedule import global_batch_size, kept_in_training
 from albert.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert.data.records import parsed_batches
 from albert.modeling import EncoderConfig
 from albert.optimization import OptimizerOptions
-from albert.training.encoder_task import Head, ModelOptions, make_model_fn
+from albert.training.model_fn import Head, ModelOptions, make_model_fn
 
 _REASONS = {
     "use_tpu": "this project does not run on TPU",

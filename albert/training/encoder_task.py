@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import tensorflow.compat.v1 as tf
 
@@ -13,141 +12,27 @@ from albert.bf16 import configuration
 from albert.checkpoints.initialization import (
     Initialized,
     compare_with_checkpoint,
-    initialize_from_checkpoint,
 )
-from albert.core import estimators
 from albert.core.errors import Faults, FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.devices import device
-from albert.distributed import collectives
-from albert.modeling import BertConfig, Encoder, EncoderConfig, read_config
-from albert.optimization import OptimizerOptions, build_train_step
+from albert.modeling import BertConfig, EncoderConfig, read_config
+from albert.optimization import OptimizerOptions
 from albert.report import PAGE
 from albert.report.terminal import samples_at_end
-from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
 from albert.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
+from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from albert.training.recorded_model import used_model
-from albert.training.run import global_batch_size
+from albert.training.schedule import learning_rate
 from albert.training.task import TRAIN, Task
-
-# From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name, and the `positions` of
-# the last layer that are wanted, see `modeling.Encoder`, to an encoder.
-Encode = Callable[..., Encoder]
 
 # Either names the configuration, of either model.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
 # The first that is given says how text is cut into tokens.
 TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
-
-
-class HeadOutput(NamedTuple):
-    """What a head makes of the encoder's output.
-
-    Attributes:
-      loss: scalar, in training; else None.
-      predictions: tensors with B rows, by name.
-      exported: what an exported model gives instead; None for the same.
-    """
-
-    loss: tf.Tensor | None
-    predictions: dict[str, tf.Tensor]
-    exported: dict[str, tf.Tensor] | None = None
-
-
-# From encoder, features and whether this is training to the output.
-Head = Callable[[Encode, Mapping[str, tf.Tensor], bool], HeadOutput]
-
-
-class ModelOptions(NamedTuple):
-    """How a model is built, besides its configuration and its head.
-
-    Attributes:
-      optimizer: how it is trained; None where it is not.
-      init_checkpoint: that variables start from, or None.
-      num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      gradient_checkpointing: likewise; in training.
-      remove_padding: likewise, of batches that are cut when they are read. Where all have one
-        length, a device may need to know every shape.
-    """
-
-    optimizer: OptimizerOptions | None = None
-    init_checkpoint: str | None = None
-    num_groups: int = 0
-    use_one_hot_embeddings: bool = False
-    use_einsum: bool = False
-    gradient_checkpointing: bool = False
-    remove_padding: bool = False
-
-
-def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
-    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
-
-    In training its specification carries a `TrainStep`, see `estimators.carried`.
-    """
-
-    def model_fn(features, labels, mode, params):
-        del labels, params
-        is_training = mode == estimators.ModeKeys.TRAIN
-        if not is_training and mode != estimators.ModeKeys.PREDICT:
-            raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
-
-        def encode(
-            sequences: Mapping[str, tf.Tensor], positions: tf.Tensor | None = None
-        ) -> Encoder:
-            inputs = sequences["input_ids"], sequences["input_mask"], sequences["segment_ids"]
-            return Encoder(
-                config,
-                is_training,
-                *inputs,
-                options.use_one_hot_embeddings,
-                options.use_einsum,
-                gradient_checkpointing=options.gradient_checkpointing and is_training,
-                remove_padding=options.remove_padding and inputs[0].shape[1] is None,
-                positions=positions,
-            )
-
-        scope = tf.get_variable_scope()
-        with tf.variable_scope(scope, custom_getter=_seed_by_name, auxiliary_name_scope=False):
-            output = head(encode, features, is_training)
-        if not is_training:
-            exported = output.predictions if output.exported is None else output.exported
-            return estimators.EstimatorSpec(
-                mode,
-                predictions=output.predictions,
-                export_outputs={_DEFAULT: estimators.PredictOutput(exported)},
-            )
-        if checkpoint := options.init_checkpoint:
-            variables = tf.trainable_variables()
-            initialize_from_checkpoint(variables, checkpoint, options.num_groups).log()
-        assert options.optimizer is not None, "a model to train has one"
-        num_tokens = tf.reduce_sum(features["input_mask"])
-        step = build_train_step(output.loss, options.optimizer, num_tokens=num_tokens)
-        carrier = estimators.Carrier(step)
-        return estimators.EstimatorSpec(
-            mode, loss=output.loss, train_op=step.op, training_hooks=[carrier]
-        )
-
-    return model_fn
-
-
-def _seed_by_name(getter: Callable, name: str, *args: Any, **options: Any) -> tf.Variable:
-    """Gets a variable whose initial value is a function of the graph's seed and its name.
-
-    TensorFlow would take the number of operations before it instead, so that an option that
-    computes the same in another way would change the initial weights.
-    """
-    initializer = options.get("initializer")
-    is_seeded = tf.get_default_graph().seed is not None
-    if is_seeded and isinstance(initializer, tf.truncated_normal_initializer):
-        initializer.seed = zlib.crc32(name.encode()) % TOO_LARGE
-    return getter(name, *args, **options)
-
-
-_DEFAULT = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 
 class EncoderTask(Task):
@@ -373,28 +258,3 @@ def check_vocabulary(settings: RunSettings, size: int, config: EncoderConfig) ->
             f"{settings.albert_config_file} a vocab_size of {config.vocab_size}: they must be of "
             "the same model"
         )
-
-
-def learning_rate(settings: RunSettings) -> float:
-    """Returns the highest learning rate under the flags."""
-    return settings.learning_rate * (collectives.size() if settings.scale_learning_rate else 1)
-
-
-def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -> int:
-    """Returns the steps of --num_train_epochs; they follow examples, not features.
-
-    So it is in the reference.
-
-    Raises:
-      UserError: there is less than one, or too many to count.
-    """
-    size, epochs = global_batch_size(settings), settings.num_train_epochs
-    steps = int(num_examples / size * epochs)
-    if steps >= TOO_LARGE:
-        raise FlagError(f"--num_train_epochs {epochs:g} takes too many steps: {steps:g}")
-    if not steps:
-        raise UserError(
-            f"{train_file}: {num_examples} examples are less than one step of {size} in "
-            f"--num_train_epochs {epochs:g}; give more of them, or lower --train_batch_size"
-        )
-    return steps

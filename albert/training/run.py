@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -35,7 +36,7 @@ from albert.training.elastic import as_begun, rescaled
 from albert.training.evaluation import Evaluation
 from albert.training.export import export_saved_model
 from albert.training.hooks import StepMonitor
-from albert.training.loop import TrainingPlan, make_deterministic, make_estimator, train
+from albert.training.loop import make_deterministic, make_estimator, train
 from albert.training.output_folder import (
     bf16_digest,
     check_output_dir,
@@ -48,6 +49,7 @@ from albert.training.prediction import Predictor
 from albert.training.pretrained import fetch_missing
 from albert.training.recorded_model import check_weights
 from albert.training.run_record import begin_run, clear_litter_of_runs, recorded_settings
+from albert.training.schedule import training_plan
 from albert.training.task import DEV, TEST, TRAIN, Task
 
 
@@ -106,7 +108,9 @@ class Run:
         self.facts = {"bf16 configuration": bf16_digest(task)}
         self._settings = settings = task.settings
         self._bf16 = task.bf16_config()
-        self._shaping: dict = {}
+        self._trains = TRAIN in task.wanted()
+        # What the training is recorded by, once its data is prepared.
+        self._recorded: dict[str, Any] = {}
         # Files are read once for it, and not at every checkpoint that is scored.
         self._contents = functools.cache(task.contents)
         if settings.init_checkpoint:
@@ -139,16 +143,16 @@ class Run:
           FlagError: the folder holds another run than this training.
           UserError: the input is no good, or a file of results is not ours to replace.
         """
-        shaping = part_settings(self.task, part, self._contents(part))
+        settings = part_settings(self.task, part, self._contents(part))
         if part == TRAIN:
-            self._shaping = shaping
+            self._recorded = settings
             if collectives.is_chief():
-                self._shaping = as_begun(self._settings, shaping)
-                check_output_dir(self._settings, self._shaping)
+                self._recorded = as_begun(self._settings, settings)
+                check_output_dir(self._settings, self._recorded)
                 warn_of_random_weights(self._settings)
         elif part == TEST and collectives.is_chief():
             check_labels(self.task)
-        self.facts |= shaping
+        self.facts |= settings
         data = self.task.part(part).prepared()
         self.facts[f"{part} features"] = data.content
         return data
@@ -163,7 +167,7 @@ class Run:
           dev: to score each checkpoint on as soon as it is written, if the flags say so.
           more_hooks: see `loop.train`.
         """
-        self._use(rescaled(self._settings, collectives.share(self._shaping)))
+        self._use(rescaled(self._settings, collectives.share(self._recorded)))
         settings = self._settings
         steps = self.task.steps(data.num_examples)
         plan = training_plan(settings, steps[0])
@@ -222,7 +226,7 @@ class Run:
         settings = self._settings
         defaults, outputs = settings.defaults(), self._outputs()
         folder, overwrites = settings.output_dir, settings.overwrite_output_dir
-        begin_run(folder, self._shaping, defaults, outputs, overwrites, self.task.kind)
+        begin_run(folder, self._recorded, defaults, outputs, overwrites, self.task.kind)
         self._write_assets()
         return point_to_newest(folder)
 
@@ -233,7 +237,7 @@ class Run:
         """
         folder = os.path.join(self._settings.output_dir, assets.FOLDER)
         is_trained_here = bool(recorded_settings(self._settings.output_dir))
-        if self._shaping or not (is_trained_here or assets.read_assets(folder)):
+        if self._trains or not (is_trained_here or assets.read_assets(folder)):
             assets.write_assets(folder, self.task.assets())
 
     def score(self, data: Data) -> dict | None:
@@ -253,7 +257,7 @@ class Run:
         for line in self.task.samples():
             print(line, flush=True)
         # The run's, also if it was resumed; without a training whose weights they are is not known.
-        if self._shaping:
+        if self._trains:
             warn_of_random_weights(self._settings)
         return evaluation.best
 
@@ -271,7 +275,7 @@ class Run:
         if list_checkpoints(self._settings.output_dir):
             # Again, because scores may be among it.
             self._write_assets()
-        if self._shaping:
+        if self._trains:
             folder, keep = self._settings.output_dir, self._settings.keep_checkpoint_max
             keep_last(folder, keep)
         return evaluation
@@ -388,30 +392,6 @@ def _label_files(task: Task, made_from: dict) -> CachedFile:
 def _scores_while_training(settings: RunSettings) -> bool:
     """Tells whether each checkpoint is scored as soon as it is written."""
     return bool(settings.evaluate_while_training or settings.patience)
-
-
-def global_batch_size(settings: RunSettings) -> int:
-    """Returns the examples of a step, of all workers and accumulated batches together."""
-    return settings.train_batch_size * settings.gradient_accumulation_steps * collectives.size()
-
-
-def kept_in_training(settings: RunSettings) -> int:
-    """Returns how many checkpoints stay while training goes on; 0 for all."""
-    return 0 if settings.do_eval else settings.keep_checkpoint_max
-
-
-def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
-    """Returns how to train `num_steps` steps."""
-    return TrainingPlan(
-        num_steps,
-        global_batch_size(settings),
-        settings.gradient_accumulation_steps,
-        settings.save_checkpoints_steps,
-        settings.save_summary_steps,
-        settings.log_steps,
-        kept_in_training(settings),
-        settings.save_checkpoints_minutes,
-    )
 
 
 def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:

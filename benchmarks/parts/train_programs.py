@@ -124,7 +124,7 @@ def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
     from albert.bf16 import configuration, conversion
     from albert.core import estimators
     from albert.optimization import OptimizerOptions
-    from albert.training.encoder_task import ModelOptions, make_model_fn
+    from albert.training.model_fn import ModelOptions, make_model_fn
 
     is_training = flags.work == "training"
     optimizer = OptimizerOptions(

@@ -20,7 +20,7 @@ from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
-from albert.training import encoder_task
+from albert.training import model_fn as model_fns
 from albert.training.hooks import StepMonitor
 from tests.helpers.squad_head import make_batch
 
@@ -129,9 +129,8 @@ def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **op
     optimizer = OptimizerOptions(
         2e-3, 20, 2, gradient_accumulation_steps=gradient_accumulation_steps
     )
-    model_fn = encoder_task.make_model_fn(
-        config, make_v1_head(False), encoder_task.ModelOptions(optimizer, **options)
-    )
+    model_options = model_fns.ModelOptions(optimizer, **options)
+    model_fn = model_fns.make_model_fn(config, make_v1_head(False), model_options)
     loaded = configuration.load(value)
     return convert(model_fn, loaded) if loaded else model_fn
 
@@ -298,8 +297,8 @@ def test_bert_json_converts_a_bert_as_it_converts_an_albert():
 
 def test_scores_of_pretraining_are_float32():
     """Those of tokens and of the sentences' order; what comes before them is as in the encoder."""
-    options = encoder_task.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
-    model_fn = encoder_task.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
+    options = model_fns.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
+    model_fn = model_fns.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
     features = {key: BATCH[key] for key in ("input_ids", "input_mask", "segment_ids")}
     features["masked_lm_positions"] = features["masked_lm_ids"] = np.tile(np.arange(1, 6), (4, 1))
     features["next_sentence_labels"] = np.zeros(4, int)

@@ -24,7 +24,7 @@ from albert.optimization import OptimizerOptions
 from albert.tasks.glue.task import make_head
 from albert.tasks.squad.head import make_v1_head
 from albert.tasks.squad.records import ANSWER_KEYS
-from albert.training import encoder_task
+from albert.training import model_fn as model_fns
 from albert.training.loop import make_estimator
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run, run_text, succeed
@@ -47,8 +47,8 @@ def make_model_fn(task: str):
     config = modeling.read_config(str(ROOT / f"configs/{name}.json"))
     config.num_hidden_layers, config.vocab_size = LAYERS, 1000
     head = make_head(2, 0.1) if task == "mrpc" else make_v1_head(mask_padding_in_loss=True)
-    options = encoder_task.ModelOptions(OptimizerOptions(5e-5, 100, 10))
-    return encoder_task.make_model_fn(config, head, options)
+    options = model_fns.ModelOptions(OptimizerOptions(5e-5, 100, 10))
+    return model_fns.make_model_fn(config, head, options)
 
 
 def features_of(task: str) -> dict[str, tf.Tensor]:

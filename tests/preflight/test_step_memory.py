@@ -15,7 +15,7 @@ from albert.optimization import OptimizerOptions, training_op
 from albert.preflight.step_memory import estimate_memory, on_the_cpu
 from albert.tasks.squad.head import make_v1_head
 from albert.tasks.squad.records import ANSWER_KEYS
-from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.training.model_fn import ModelOptions, make_model_fn
 from benchmarks.memory import make_step
 from tests.helpers.tracing import IN_TURN, traced_peak
 

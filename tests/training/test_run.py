@@ -17,6 +17,7 @@ from albert.devices.device import Device
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, run
 from albert.training.run import Run
+from albert.training.schedule import training_plan
 from albert.training.task import DEV, TRAIN, Task
 from tests.helpers.files import settings_of
 
@@ -109,7 +110,7 @@ def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch
 def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
     """As training goes on, unless all are scored first."""
     settings = begin("--keep_checkpoint_max=3").task.settings.replaced(do_eval=do_eval)
-    assert run.training_plan(settings, 100).keep_checkpoints == kept
+    assert training_plan(settings, 100).keep_checkpoints == kept
 
 
 def test_patience(begin, monkeypatch):

@@ -19,9 +19,10 @@ from albert.tasks.classification.metrics import compute_metrics
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.assets import Assets
-from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask, steps_of_epochs
+from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
 from albert.training.evaluation import Scored
 from albert.training.prediction import Output
+from albert.training.schedule import steps_of_epochs
 from albert.training.task import DEV, TEST, TRAIN
 
 _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}

@@ -22,7 +22,7 @@ from albert.tasks.glue.features import GlueFeatures
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.assets import Assets
-from albert.training.encoder_task import Head
+from albert.training.model_fn import Head
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.prediction import Output
 from albert.training.run_record import recorded_settings

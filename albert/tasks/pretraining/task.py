@@ -26,8 +26,9 @@ from albert.tasks.pretraining.input_pipeline import (
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
-from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, Head, check_vocabulary
+from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
 from albert.training.evaluation import Scored
+from albert.training.model_fn import Head
 from albert.training.prediction import Output
 from albert.training.task import DEV, TRAIN
 

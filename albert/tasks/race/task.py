@@ -18,7 +18,8 @@ from albert.tasks.race.examples import LABELS, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
 from albert.tasks.race.settings import RaceSettings
 from albert.training.assets import Assets
-from albert.training.encoder_task import Encode, Head, HeadOutput, check_room
+from albert.training.encoder_task import check_room
+from albert.training.model_fn import Encode, Head, HeadOutput
 
 # Which setting names the features of a part.
 _FEATURE_FILES = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}

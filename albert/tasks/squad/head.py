@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.training.encoder_task import Encode, Head, HeadOutput
+from albert.training.model_fn import Encode, Head, HeadOutput
 
 # Added to the scores of padding where the loss is not to see it; finite in bfloat16 too.
 _PADDING_SCORE = -1e30

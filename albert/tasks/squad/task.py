@@ -48,9 +48,11 @@ from albert.tasks.squad.scoring import (
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import answers_view
 from albert.training.assets import Assets
-from albert.training.encoder_task import Head, TextTask, check_room, steps_of_epochs
+from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import Scored
+from albert.training.model_fn import Head
 from albert.training.prediction import Output
+from albert.training.schedule import steps_of_epochs
 from albert.training.task import DEV, TRAIN, is_wanted
 
 

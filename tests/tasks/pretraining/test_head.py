@@ -12,7 +12,7 @@ from albert.core.errors import UserError
 from albert.data.records import reading_records
 from albert.optimization import OptimizerOptions
 from albert.tasks.pretraining.head import make_head, scores_of
-from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.training.model_fn import ModelOptions, make_model_fn
 from tests.helpers.encoders import load_random_values, transformers_model
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT

@@ -8,7 +8,7 @@ from albert import squad_utils
 from albert.core import estimators
 from albert.modeling import AlbertConfig
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head, outside_answers
-from albert.training.encoder_task import ModelOptions, make_model_fn
+from albert.training.model_fn import ModelOptions, make_model_fn
 from tests.helpers.squad_head import (
     CONFIG,
     NUMBERS,

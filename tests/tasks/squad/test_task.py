@@ -24,7 +24,7 @@ from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training import encoder_task
 from albert.training import run as run_module
-from albert.training.encoder_task import ModelOptions
+from albert.training.model_fn import ModelOptions
 from albert.training.run import Run
 from albert.training.task import DEV, TRAIN
 from tests.helpers.files import settings_of
