@@ -13,9 +13,8 @@ from albert.checkpoints.sharded_state import Share
 from albert.core.errors import NOT_FINITE
 from albert.devices import mask_seeds
 from albert.distributed import collectives
-from albert.optimizers.gradients import Facts, Gradients, compute_gradients
+from albert.optimizers.gradients import Facts, Gradients, compute_gradients, local_zeros, zeros_of
 from albert.optimizers.sharded import GRADIENTS, NONE, Shares
-from albert.optimizers.zeros import local_zeros, zeros_of
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -188,7 +187,7 @@ def sum_of_squares(batch: Gradients) -> tf.Tensor:
 
 
 def clipping_factor(squares: tf.Tensor, facts: tf.Tensor, num_batches: int) -> tf.Tensor:
-    """Returns what clips gradients, the means over `num_batches`, to a global norm of 1.
+    """Returns the factor that scales the averaged gradients to a global norm of at most 1.
 
     Args:
       squares: see `sum_of_squares`.
@@ -386,7 +385,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _update(
         self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
     ) -> tf.Tensor:
-        """Returns what is subtracted of a variable, at a rate of 1 and without decay."""
+        """Returns the update of a variable at a learning rate of 1, without decay."""
         return m / (tf.sqrt(v) + self.epsilon)
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
@@ -453,7 +452,7 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         return not _matches(name, self.exclude_from_layer_adaptation)
 
     def trust_ratio(self, weight_norm: tf.Tensor, update_norm: tf.Tensor) -> tf.Tensor:
-        """Returns what scales the rate of a variable, by its norm and the norm of its update."""
+        """Returns the factor of a variable's learning rate, from its norm and its update's."""
         has_both = (weight_norm > 0) & (update_norm > 0)
         return tf.where_v2(has_both, weight_norm / update_norm, 1.0)
 

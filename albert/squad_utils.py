@@ -13,6 +13,7 @@ from albert.reference_api.squad_models import (
     v2_model_fn_builder,
 )
 from albert.reference_api.squad_predictions import (
+    RawResult,
     accumulate_predictions_v1,
     accumulate_predictions_v2,
     evaluate_v2,
@@ -20,7 +21,7 @@ from albert.reference_api.squad_predictions import (
     write_predictions_v2,
 )
 from albert.tasks.squad.examples import SquadExample, read_squad_examples
-from albert.tasks.squad.predictions import RawResult, RawResultV2
+from albert.tasks.squad.predictions import RawResultV2
 from albert.tasks.squad.scoring import (
     apply_no_ans_threshold,
     compute_exact,

@@ -52,7 +52,7 @@ _PART_OF_CASED = 0.01
 
 
 def printable_text(text: str | bytes) -> str:
-    """Returns what to print for a text; the same as `convert_to_unicode` since Python 3."""
+    """Returns a printable form of a text; since Python 3 the same as `convert_to_unicode`."""
     return convert_to_unicode(text)
 
 
@@ -162,7 +162,7 @@ class FullTokenizer:
 
     @property
     def basic_tokenizer(self) -> BasicTokenizer:
-        """Returns what cuts a text into words for WordPiece."""
+        """Returns the tokenizer that splits text into words for WordPiece."""
         return BasicTokenizer(do_lower_case=self.do_lower_case)
 
     def check(self) -> None:

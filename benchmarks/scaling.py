@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-from albert.devices import threads
+from albert.devices import cpu
 from albert.preflight.scaling import Link, scale, sent_in_a_step
 from benchmarks.parts.harness import give, mpirun, new_parser, run_again
 
@@ -86,7 +86,7 @@ def parse_flags() -> argparse.Namespace:
 
 def run_job(job: Job) -> Measured:
     """Returns what rank 0 of a job has measured."""
-    all_cores = dict.fromkeys(threads.VARIABLES, str(os.cpu_count())) if job.crowded else {}
+    all_cores = dict.fromkeys(cpu.VARIABLES, str(os.cpu_count())) if job.crowded else {}
     launcher = mpirun(job.size, *job.placing)
     return Measured(*run_again("scaling", "--worker", launcher=launcher, environment=all_cores))
 
@@ -104,7 +104,7 @@ def work(flags: argparse.Namespace) -> None:
     from benchmarks.parts.step import make_batch, training_step
 
     collectives.start(use_horovod=True)
-    threads.limit()
+    cpu.limit()
     collectives.connect()
     config = modeling.AlbertConfig.from_json_file(flags.config)
     batch = make_batch(config, flags.batch_size, flags.seq_length)

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.devices import processor
+from albert.devices import cpu
 from benchmarks.features import DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH
 from benchmarks.parts.harness import DATA, ROOT, new_parser
 
@@ -87,7 +87,7 @@ def main() -> int:
     names = flags.rows.split(",") if flags.rows else list(ROWS)
     if unknown := set(names) - set(ROWS):
         sys.exit(f"bench-train: error: no row is {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    has_bfloat16, why = processor.find().bfloat16()
+    has_bfloat16, why = cpu.find().bfloat16()
     if not has_bfloat16:
         print(f"without the rows in bfloat16: {why or 'the instructions are not known'}")
         names = [name for name in names if ROWS[name].dtype == "float32"]

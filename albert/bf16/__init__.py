@@ -1,1 +1,1 @@
-"""Which operations compute in bfloat16, and graphs converted to that."""
+"""The choice of operations that compute in bfloat16, and the conversion of graphs."""

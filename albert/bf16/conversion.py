@@ -162,7 +162,7 @@ def _check(spec: estimators.EstimatorSpec) -> None:
 
 
 def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
-    """Returns what a specification has of its graph: fields, and what it carries."""
+    """Returns the parts of the graph in a specification: its fields, and those it carries."""
     fields = {field: getattr(spec, field) for field in _PARTS}
     return fields, [hook.parts for hook in spec.training_hooks]
 

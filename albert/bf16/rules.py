@@ -1,4 +1,4 @@
-"""Which nodes of a graph compute in bfloat16 under a configuration, and where casts are needed.
+"""The rules that choose a graph's bfloat16 nodes under a configuration, and its casts.
 
 The rules are those that Habana documents for `TF_BF16_CONVERSION`. Neighbors of a node are the
 nodes whose float32 outputs it takes and those that take its own.
@@ -194,7 +194,7 @@ def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[s
 
 
 def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
-    """Returns what the configuration says of a node by itself, without its neighbors."""
+    """Returns the configuration's decision on a node by itself, without its neighbors."""
     if _matches(config.non_convertible_exceptions, names, op):
         return KEPT
     if _matches(config.convertible_exceptions, names, op):

@@ -64,14 +64,14 @@ def resolve_checkpoint(path: str) -> str:
 
 
 def load_checkpoint(checkpoint: str) -> tf.train.NewCheckpointReader | TransformersFolder:
-    """Returns what reads names, shapes, types and values of a checkpoint's variables."""
+    """Returns a reader of names, shapes, types and values of a checkpoint's variables."""
     if os.path.isdir(checkpoint):
         return open_folder(checkpoint)
     return tf.train.load_checkpoint(checkpoint)
 
 
 def content_of_checkpoint(checkpoint: str) -> str:
-    """Returns what tells a checkpoint's values from others."""
+    """Returns a digest of a checkpoint's values."""
     if os.path.isdir(checkpoint):
         return open_folder(checkpoint).content()
     # The index holds a checksum of every variable.

@@ -51,7 +51,7 @@ def get_assignment_map_from_checkpoint(
 
 
 def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | None:
-    """Returns what the checkpoint calls variable `name`; None if it does not have it."""
+    """Returns the name of variable `name` in the checkpoint; None if it is not there."""
     candidates = [name]
     if shared:
         candidates += [
@@ -120,7 +120,7 @@ def initialize_from_checkpoint(
 def compare_with_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
 ) -> tuple[Initialized, list[dict[str, str]]]:
-    """Returns what `initialize_from_checkpoint` would take, and maps of names, checkpoint to graph.
+    """Returns the variables that `initialize_from_checkpoint` would take, and maps of their names.
 
     Takes the same arguments and raises the same errors.
     """

@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 def whole_bytes(shares: Sequence[Share]) -> int:
-    """Returns what shares take of a checkpoint, those of all workers together."""
+    """Returns the bytes of a checkpoint that the shards of all workers take together."""
     return sum(
         share.variable.dtype.size * math.prod(shape)
         for share in shares

@@ -220,7 +220,7 @@ class TransformersFolder:
         variable._initial_value = value
 
     def content(self) -> str:
-        """Returns what tells the weights from others."""
+        """Returns a digest of the weights."""
         digests = "".join(map(sha256_of, self._files))
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""What Hugging Face's `transformers` calls the variables and values of ALBERT and BERT.
+"""The names in Hugging Face's `transformers` of the variables and values of ALBERT and BERT.
 
 The names of both sides follow from the configuration alone. The matrix of a dense layer is the
 transposed one there.

@@ -92,7 +92,7 @@ class Asked(NamedTuple):
 
 
 def parse(argv: list[str]) -> Asked:
-    """Returns what a command line asks for.
+    """Parses a command line.
 
     Raises:
       FlagError: there is no such task, or see `command_line.parse`.

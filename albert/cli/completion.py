@@ -62,7 +62,7 @@ def main(asked: list[str]) -> None:
 
 
 def words_of(name: str, *before: str) -> Sequence[str]:
-    """Returns what may follow a command, such as the version of SQuAD."""
+    """Returns the words that may follow a command, such as the version of SQuAD."""
     if name not in COMMANDS or before:
         return ()
     return getattr(importlib.import_module(module_of(name)), "WORDS", ())

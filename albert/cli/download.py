@@ -18,7 +18,7 @@ WORDS = ("model", "squad", "race", "glue")
 
 
 def parse(argv: list[str]) -> list[str]:
-    """Returns what to fetch, and its flags.
+    """Returns the kind of thing to fetch, and its flags.
 
     Raises:
       FlagError: it is not known.

@@ -79,9 +79,9 @@ def run(name: str) -> None:
             # Help was asked for: what cannot be written is no success.
             sys.stdout.flush()
             raise
-    from albert.cli import app
+    from albert.cli import lifecycle
 
-    app.run(module.WORK, asked)
+    lifecycle.run(module.WORK, asked)
 
 
 def overview() -> str:

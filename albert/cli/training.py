@@ -1,4 +1,4 @@
-"""What the commands that train have in common: a task, its flags, and its run."""
+"""The parts that the training commands share: a task, its settings, and its versions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the commands of `albert` do; their command lines are in `albert.cli`."""
+"""The work of the commands of `albert`; their command lines are in `albert.cli`."""

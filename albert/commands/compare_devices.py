@@ -96,7 +96,7 @@ def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, 
 
 
 def values_here(kind: str) -> dict[str, np.ndarray]:
-    """Returns what a device computes in this process, by name; see --device."""
+    """Computes the values of a device in this process, by name; see --device."""
     device.choose(kind)
     device.prepare()
     return {**operations(), **dropout(), **training()}
@@ -123,7 +123,7 @@ def operations() -> dict[str, np.ndarray]:
 
 
 def dropout() -> dict[str, np.ndarray]:
-    """Returns what of dropout is no matter of chance: the share that stays, scale, gradient."""
+    """Returns the deterministic statistics of dropout: keep rate, scale and gradient."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         x = tf.ones([1000, 1000])

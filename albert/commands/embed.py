@@ -12,7 +12,7 @@ from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.cli.embed import EmbedSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
-from albert.core.progress import progress
+from albert.core.log import progress
 from albert.inference.embedding import Embedder
 from albert.inference.embedding_files import write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, open_folder, put_together

@@ -46,7 +46,7 @@ def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
 def predictions_of(
     path: str, number: int, questions: Questions, settings: EvaluateSettings
 ) -> Predictions:
-    """Returns what a file answers, with the odds that the flags name for it.
+    """Reads a file of predictions, with the odds that the flags name for it.
 
     Raises:
       UserError: a file is not as it should be, or they do not belong together.

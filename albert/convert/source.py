@@ -22,8 +22,7 @@ from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.json_text import read_json
 from albert.model.config import AlbertConfig, BertConfig, read_config
-from albert.training.output_files import RECORD
-from albert.training.run_record import recorded_settings
+from albert.training.run_record import RECORD, recorded_settings
 
 CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 _SCORES = "eval_results.json"
@@ -46,12 +45,12 @@ class Source(NamedTuple):
 
     @property
     def settings(self) -> Mapping:
-        """Returns what shaped the training."""
+        """Returns the settings of the training."""
         return self.record.get("settings", {})
 
     @property
     def family(self) -> str:
-        """Returns what `transformers` calls the kind of model."""
+        """Returns the model's type in `transformers`."""
         return "bert" if isinstance(self.config, BertConfig) else "albert"
 
 

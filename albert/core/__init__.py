@@ -1,1 +1,1 @@
-"""What everything else rests on: errors, files, locks, signals."""
+"""The foundation of all other rooms: errors, files, locks, signals."""

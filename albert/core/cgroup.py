@@ -1,4 +1,4 @@
-"""What the cgroups of Linux, such as a container's, leave to this process."""
+"""The limits that Linux cgroups, such as a container's, set for this process."""
 
 from __future__ import annotations
 

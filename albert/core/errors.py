@@ -63,7 +63,7 @@ class Faults:
 
 
 def in_message(error: UserError) -> str:
-    """Returns what a graph says of an error, so that `user_error_in` finds it."""
+    """Returns the message that a graph raises for an error, so that `user_error_in` finds it."""
     return f"{UserError.__name__}: {error}"
 
 

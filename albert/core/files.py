@@ -126,7 +126,7 @@ def sha256_of(path: str) -> str:
 
 
 def content_of(path: str) -> str:
-    """Returns what tells a file from others by its content, so that it may be moved.
+    """Returns a digest of a file's content; moving the file does not change it.
 
     Raises:
       UserError: it cannot be read.

@@ -13,7 +13,7 @@ from albert.core.files import check_readable
 
 
 def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """Returns what a JSON file holds; a byte order mark at its beginning is skipped.
+    """Reads a JSON file, without the byte order mark that it may begin with.
 
     Args:
       path: of the file.
@@ -35,7 +35,7 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
 
 
 def parse_json(text: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """Returns what a text in JSON stands for, likewise.
+    """Parses JSON text, likewise.
 
     Raises:
       UserError: it is no JSON.

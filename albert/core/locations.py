@@ -1,4 +1,4 @@
-"""Where the package's own files are: in a clone, an editable installation and a wheel."""
+"""The paths of the package's own files in a clone, an editable installation and a wheel."""
 
 from __future__ import annotations
 

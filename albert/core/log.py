@@ -1,4 +1,4 @@
-"""The log of a program: TensorFlow's logger, which needs no TensorFlow to be written to."""
+"""The log of a program, which is TensorFlow's logger but needs no TensorFlow; and progress bars."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import contextlib
 import logging
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import tqdm
 
 from albert.core.locations import PACKAGE
 
@@ -15,7 +18,7 @@ _LIBRARIES = sysconfig.get_paths()["purelib"]
 
 
 def make_handler(label: str = "") -> logging.Handler:
-    """Returns what shows this project's own lines with the time, of TensorFlow's only warnings.
+    """Returns a handler for this project's lines, with the time, and for TensorFlow's warnings.
 
     Args:
       label: stands behind the level of each line.
@@ -47,3 +50,20 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
     if record.levelno >= logging.WARNING:
         return not (of_library and "deprecated" in record.getMessage())
     return not of_library
+
+
+T = TypeVar("T")
+
+
+def progress_bar(total: int, what: str, unit: str) -> tqdm.tqdm:
+    """Returns a bar to `update`; only a terminal shows it, so that logs stay free of it."""
+    hidden = not sys.stderr.isatty()
+    return tqdm.tqdm(total=total, desc=what, unit=f" {unit}", disable=hidden, leave=False)
+
+
+def progress(items: Iterable[T], total: int, what: str, unit: str) -> Iterator[T]:
+    """Yields the items and draws a bar."""
+    with progress_bar(total, what, unit) as bar:
+        for item in items:
+            yield item
+            bar.update()

@@ -1,4 +1,4 @@
-"""How a signal ends a program: a training after its step and a checkpoint, all else at once.
+"""Signals: a training ends after its step, with a checkpoint; all else ends at once.
 
 Python runs a signal's handler between two instructions of the main thread only, which may spend
 minutes in one call of TensorFlow or MPI. So a thread of its own, which every signal wakes, ends
@@ -45,7 +45,7 @@ class Stopped(BaseException):
 
 
 def exit_code(number: int) -> int:
-    """Returns what a program that ends by a signal exits with, as shells have it."""
+    """Returns the exit code of a program that a signal ended, as shells report it."""
     return 128 + (signal.SIGTERM if number == signal.SIGUSR1 else number)
 
 

@@ -51,7 +51,8 @@ class Data(NamedTuple):
         batch_size: int,
         shuffle_seed: int | None = None,
         start_batch: int = 0,
-        order: np.ndarray | BucketOrder | None = None,
+        bucket_order: BucketOrder | None = None,
+        order: np.ndarray | None = None,
     ) -> Callable[[], tf.data.Dataset]:
         """Returns an `input_fn` of this worker's share of the batches.
 
@@ -59,21 +60,21 @@ class Data(NamedTuple):
           batch_size: records in a batch.
           shuffle_seed: of the order, without end; None for one pass in file order.
           start_batch: number of the first batch of all workers together.
-          order: numbers of the records, for a pass in another order than that of the file; or,
-            with a seed, from `bucket_order`.
+          bucket_order: replaces that of the seed.
+          order: int [N], the numbers of the records, for a pass in another order than the file's.
         """
 
         def input_fn() -> tf.data.Dataset:
-            is_pass = shuffle_seed is None
             batches = parsed_batches(
                 self.files,
                 self.spec,
                 batch_size,
                 shuffle_seed=shuffle_seed,
                 start_batch=start_batch,
-                max_batches=self.max_batches if is_pass else None,
+                max_batches=self.max_batches if shuffle_seed is None else None,
                 order=order,
-                pad_remainder=is_pass and device.is_hpu(),
+                bucket_order=bucket_order,
+                pad_remainder=device.is_hpu(),
                 trim_padding=is_cut(self.trims, self.buckets),
                 lengths=self.buckets,
                 rank=collectives.rank(),

@@ -68,7 +68,7 @@ class Snapshot(NamedTuple):
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """Returns what tells a file from another at the same name; None if there is none."""
+    """Returns the identity of a file, which replacing it changes; None if there is none."""
     try:
         status = os.stat(path)
     except OSError:

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
-from albert.core.progress import progress_bar
+from albert.core.log import progress_bar
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile, Snapshot, content_of_records
 from albert.data.process_pool import ordered_map
@@ -108,7 +108,7 @@ class FeatureSource(abc.ABC):
         return
 
     def source_of(self, file: FeatureFile) -> Any:
-        """Returns what the task needs besides the records, to make scores; on rank 0 alone."""
+        """Returns the data that scoring needs besides the records; on rank 0 alone."""
         return None
 
     def describe(self) -> Iterator[tuple[str, object]]:

@@ -186,7 +186,7 @@ def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarra
 
 @functools.lru_cache(maxsize=4096)
 def _before_content(length: int) -> bytes:
-    """Returns what precedes a content of `length` bytes: that length and its checksum."""
+    """Returns the header of a record of `length` bytes: that length and its checksum."""
     content = length.to_bytes(8, "little")
     crc = google_crc32c.value(content)
     masked = (crc >> 15 | crc << 17) + _CHECKSUM_ADDED
@@ -237,7 +237,8 @@ def parsed_batches(
     max_batches: int | None = None,
     drop_remainder: bool = False,
     pad_remainder: bool = False,
-    order: np.ndarray | BucketOrder | None = None,
+    order: np.ndarray | None = None,
+    bucket_order: BucketOrder | None = None,
     trim_padding: bool = False,
     lengths: Sequence[int] = (),
     rank: int = 0,
@@ -258,8 +259,8 @@ def parsed_batches(
       start_batch: number of the first batch of all workers together.
       max_batches: in file order, the most batches to take, evenly spread; None for all.
       drop_remainder: in file order, leave out a last batch that is not full.
-      order: numbers of the records, in the order in which they come instead of file order; or the
-        order of buckets, in which they come instead of that of the seed.
+      order: int [N], the numbers of the records, in the order that replaces file order.
+      bucket_order: with a seed, the order that replaces the seed's.
       pad_remainder: in file order, repeat the last record until the last batch is full.
       trim_padding: cut features of the shape of `input_mask` to the longest row of the batch,
         rounded up to a multiple of 16.
@@ -271,10 +272,10 @@ def parsed_batches(
     """
     records = RecordFile(files)
     end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
-    if isinstance(order, BucketOrder):
-        numbers = functools.partial(order.numbers, batch_size)
-    elif shuffle_seed is None:
+    if shuffle_seed is None:
         numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
+    elif bucket_order:
+        numbers = functools.partial(bucket_order.numbers, batch_size)
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
     if shuffle_seed is not None:

@@ -1,4 +1,4 @@
-"""What the sample's articles say and ask: relations, their words, and values for them.
+"""The relations that the sample's articles state and ask for: their words and values.
 
 A relation joins a thing to a value of some type. Its clauses state it in the text, its questions
 ask for it, and the two share no content word, so that matching words does not find the answer. Its

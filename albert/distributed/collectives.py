@@ -244,7 +244,7 @@ def whole(share: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def from_rank_0(tensor: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns what a tensor is on rank 0."""
+    """Broadcasts rank 0's value of a tensor."""
     return _horovod.broadcast(tensor, 0, name=name)
 
 

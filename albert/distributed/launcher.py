@@ -1,4 +1,4 @@
-"""Which process of a job this one is, by the environment of whatever has started it.
+"""The rank of this process in its job, from the environment variables of its launcher.
 
 Without TensorFlow, so that a program that needs none of it can end as all do.
 """

@@ -1,4 +1,4 @@
-"""What the commands of this folder share: their options, types of arguments and exit codes."""
+"""The options, argument types and exit codes that the download commands share."""
 
 import argparse
 import logging

@@ -104,7 +104,7 @@ def _check_in_place(target: Path, sha256: str | None) -> None:
 
 
 def _missing_part(folder: Path) -> str | None:
-    """Returns what a folder lacks of a model, with the names it may have, None for nothing."""
+    """Returns the missing part of a model's folder, with its possible names; None if complete."""
     for part, patterns in _PARTS.items():
         if not any(path for pattern in patterns for path in folder.rglob(pattern)):
             return f"{part} ({' or '.join(patterns)})"

@@ -1,4 +1,4 @@
-"""What publishers offer: files of datasets, and models by name."""
+"""Published files of datasets, and models by name."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What a model says, as programs read it: what becomes a JSON object."""
+"""A model's answers as JSON objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a notebook shows models and what they say."""
+"""The display of models and their answers in a notebook."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Embedder(ShowsFolder):
 
 
 def _make_head(layers: Sequence[int], pooled: bool) -> Head:
-    """Returns what gives out the encoder's states in prediction."""
+    """Returns a head that outputs the encoder's states in prediction."""
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         del is_training

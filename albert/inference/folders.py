@@ -12,8 +12,8 @@ from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.tokenization import FullTokenizer
 from albert.training import assets
 from albert.training.description import read_description
-from albert.training.output_files import RECORD
 from albert.training.recorded_model import differences, recorded_model, used_model
+from albert.training.run_record import RECORD
 
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")

@@ -1,4 +1,4 @@
-"""Where an answer stands in a text, for people: line, character, and the sentence around it."""
+"""The position of an answer in a text: line, character, and the surrounding sentence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Returns what is around it, and itself."""
+        """Returns the text itself with what surrounds it."""
         return self.before + self.text + self.after
 
 

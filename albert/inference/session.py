@@ -56,7 +56,9 @@ class ModelSession:
             self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
             model_fn = make_model_fn(folder.config, head, ModelOptions())
             spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
-            self._outputs = spec.predictions
+            # Exported are all scores: the predictions may be the best ones alone.
+            (exported,) = (output.outputs for output in spec.export_outputs.values())
+            self._outputs = spec.predictions, exported
             variables = tf.global_variables()
             check_fits(folder.checkpoint, variables)
             self._session = tf.Session()
@@ -109,8 +111,8 @@ class ModelSession:
                 self._inputs.values(), zip(*rows, strict=True), strict=True
             )
         }
-        outputs = self._session.run(self._outputs, feed)
-        for name, values in outputs.items():
+        outputs, scores = self._session.run(self._outputs, feed)
+        for name, values in scores.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise UserError(
                     f"{self._path}: its {name} for a text is not finite (NaN or infinite), "

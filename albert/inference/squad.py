@@ -17,13 +17,13 @@ from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     Answer,
     best_answers,
+    best_positions,
     by_example,
     no_answer_odds,
-    raw_results,
     raw_results_v2,
     softmax,
     spans_in,
-    spans_v1,
+    spans_of_best,
     spans_v2,
 )
 
@@ -112,8 +112,8 @@ class QuestionAnswerer(ShowsFolder):
         else:
             # Else padding has a share in the answers' scores, as it had in training.
             trims = folder.says("mask_padding_in_loss")
-            head = make_v1_head(trims)
-            self._find_spans = spans_v1(self._n_best_size, longest_answer)
+            head = make_v1_head(trims, self._n_best_size)
+            self._find_spans = spans_of_best(longest_answer)
         self._session = ModelSession(folder, head, trims=trims)
 
     def answer(self, question: str, contexts: str | Sequence[str]) -> Answered:
@@ -165,7 +165,7 @@ class QuestionAnswerer(ShowsFolder):
             {**output, "unique_ids": feature.unique_id}
             for feature, output in zip(features, outputs, strict=True)
         ]
-        results: Mapping[int, Any] = (raw_results_v2 if self._is_v2 else raw_results)(with_ids)
+        results: Mapping[int, Any] = (raw_results_v2 if self._is_v2 else best_positions)(with_ids)
         of_examples, best = by_example(features), []
         for index, example in enumerate(examples):
             spans = spans_in(of_examples[index], results, self._find_spans)

@@ -263,7 +263,7 @@ def layer_norm_and_dropout(
 def dropout(
     input_tensor: tf.Tensor, dropout_prob: float | None, *, place: str | None = None
 ) -> tf.Tensor:
-    """Returns what `ops.dropout` makes of a tensor; itself where the probability is 0 or None.
+    """Applies `ops.dropout` to a tensor; returns it unchanged if the probability is 0 or None.
 
     Every dropout of a model has a place of its own, by which its mask is drawn.
     """

@@ -1,4 +1,4 @@
-"""How the tokens of a batch lie in the matrix that an encoder's dense layers work on.
+"""Layouts of a batch's tokens as rows of the matrix that the dense layers work on.
 
 Either every position of every sequence has a row, padding too (`PaddedRows`), or real tokens alone
 (`PackedRows`, as in https://arxiv.org/abs/2208.08124), so that no arithmetic is spent on padding.
@@ -47,7 +47,7 @@ class TokenRows(abc.ABC):
         dropout_prob: float,
         place: str,
     ) -> tf.Tensor:
-        """Returns what every token attends to in its sequence: [M, N * D].
+        """Returns each token's attention context within its sequence: [M, N * D].
 
         Args:
           projections: query, key and value, [M, N * D] each.

@@ -1,4 +1,4 @@
-"""The gradients of a batch, and what is known of it besides."""
+"""The gradients of a batch, its metrics, and variables that begin as zeros."""
 
 from __future__ import annotations
 
@@ -66,3 +66,24 @@ def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.
     if isinstance(gradient, tf.IndexedSlices):
         return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
     return gradient
+
+
+def zeros_of(shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """Returns zeros that TensorFlow does not take for a constant.
+
+    As one the session would keep them for as long as it lives, beside the variable.
+    """
+    return tf.fill(shape, tf.placeholder_with_default(tf.zeros([], dtype), []))
+
+
+def local_zeros(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32) -> tf.Variable:
+    """Returns a variable of this worker's own, which a checkpoint does not have."""
+    return tf.get_variable(
+        name,
+        shape,
+        dtype,
+        zeros_of,
+        trainable=False,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        use_resource=True,
+    )

@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.sharded_state import Share
 from albert.distributed import collectives
-from albert.optimizers.zeros import local_zeros
+from albert.optimizers.gradients import local_zeros
 
 NONE, STATE, GRADIENTS = "none", "state", "gradients"
 
@@ -180,7 +180,7 @@ class Shares:
         weights: Sequence[Sequence[tf.Tensor]],
         updates: Sequence[Sequence[tf.Tensor]],
     ) -> Callable[[str], tf.Tensor]:
-        """Returns what gives the learning rate of the variable of a name.
+        """Returns a function from a variable's name to its learning rate.
 
         The norms of a variable are those of the workers' pieces together.
         """

@@ -1,4 +1,4 @@
-"""How much memory there is: of this host, of the container that limits it, of a card."""
+"""The memory of this host, of the container that limits it, and of a card."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parse_size(text: str) -> int:
 
 
 def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
-    """Returns what a job may take: free memory of the host, or less where a cgroup limits it.
+    """Returns the memory available to a job: the host's free memory, or a cgroup's lower limit.
 
     Args:
       in_use: bytes that this program and its like have, and give back when the job begins.

@@ -1,4 +1,4 @@
-"""What `albert check` says of every task: variables, steps, the output folder, memory."""
+"""The checks of `albert check` for every task: variables, steps, output folder, memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkp
 from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
 from albert.data.batches import batch_spec
-from albert.devices import device, processor
+from albert.devices import cpu, device
 from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.preflight.available_memory import Memory, card_memory, host_memory
@@ -29,7 +29,6 @@ from albert.preflight.step_memory import (
     on_the_cpu,
 )
 from albert.settings.run_settings import RunSettings
-from albert.training.elastic import as_begun, rescaled
 from albert.training.hooks import peak_memory_gb
 from albert.training.output_folder import (
     check_output_dir,
@@ -39,7 +38,7 @@ from albert.training.output_folder import (
 )
 from albert.training.recorded_model import check_weights
 from albert.training.run import check_labels, wanted_parts
-from albert.training.schedule import global_batch_size, kept_in_training
+from albert.training.schedule import as_begun, global_batch_size, kept_in_training, rescaled
 from albert.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
@@ -289,7 +288,7 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
 
 def describe_choice(report: Report, config: configuration.Bf16Config | None) -> None:
     """Adds a row that says which type the run is in, and whether the CPU has a faster one."""
-    faster, why = processor.find().bfloat16() if device.kind() == "cpu" else (None, "")
+    faster, why = cpu.find().bfloat16() if device.kind() == "cpu" else (None, "")
     if config is not None:
         warns = faster is False
         advice = f"; float32 is faster: {why}" if warns else ""

@@ -1,4 +1,4 @@
-"""How long a job would take, by some of its own micro-batches; for `albert check --estimate`."""
+"""An estimate of a job's duration from some of its own batches; `albert check --estimate`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Pace(NamedTuple):
         return cls(first, sum(later) / len(later) if later else first, len(later))
 
     def seconds(self, batches: int) -> float:
-        """Returns what a number of batches take, from the start."""
+        """Returns the seconds that a number of batches take, from the start."""
         return self.first + (batches - 1) * self.each
 
 

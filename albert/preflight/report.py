@@ -1,4 +1,4 @@
-"""What a job finds on a machine: Python, TensorFlow, the device, Horovod; for `albert check`."""
+"""The report of `albert check`, with the machine's Python, TensorFlow, device and Horovod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import device, habana, processor
+from albert.devices import cpu, device, habana
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training import job
@@ -92,7 +92,7 @@ def _describe_programs(report: Report) -> None:
     tensorflow = tuple(map(int, tf.__version__.split(".")[:2]))
     report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
     report.add("host", socket.gethostname())
-    report.add("processor", processor.find())
+    report.add("processor", cpu.find())
     report.add("cores", len(os.sched_getaffinity(0)))
     mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
     report.add("mpirun", mpirun or "none; `make horovod` installs it")

@@ -1,4 +1,4 @@
-"""What one worker's step and the network give for more workers; `benchmarks.scaling` has it too.
+"""A model of the step time of many workers, from one worker's step and the network.
 
 Nothing is overlapped, and every worker's batch has the same size. A ring all-reduce of N workers
 sends 2 (N - 1) / N times the gradients' bytes through every link, in 2 (N - 1) turns
@@ -43,7 +43,7 @@ class Sent(NamedTuple):
 def sent_in_a_step(
     values: int, workers: int, value_bytes: int = 4, shard: str = "none", batches: int = 1
 ) -> Sent:
-    """Returns what every worker sends in a step.
+    """Returns the traffic of each worker in a step.
 
     Args:
       values: of the gradients, and of the weights.

@@ -1,4 +1,4 @@
-"""How much memory a training step needs, from its graph alone."""
+"""An estimate of the memory that a training step needs, from its graph alone."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def on_the_cpu(parts: dict[str, int]) -> int:
 
 
 def _in_order(operation: tf.Operation) -> list[tf.Operation]:
-    """Returns what an operation needs, itself included, in the order in which TensorFlow runs it.
+    """Returns the operations that one depends on, and itself, in the order of execution.
 
     That is as soon as its inputs are there, so that what an optimizer computes of its variables
     alone is there from the beginning of a step to its end.
@@ -133,7 +133,7 @@ def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
 
 
 def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
-    """Returns what was made before the first gradient."""
+    """Returns the operations that were created before the first gradient."""
     return set(itertools.takewhile(lambda o: _GRADIENTS not in o.name, graph.get_operations()))
 
 

@@ -1,4 +1,4 @@
-"""What the reference's modules of tasks have in common: arguments without a use, and batches."""
+"""The parts that the reference's task modules share: unused arguments, and batches."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from albert.tasks.squad.head import (
     make_v2_head,
 )
 from albert.tasks.squad.records import feature_spec
+from albert.training.model_fn import Encode, Head, HeadOutput
 
 
 def input_fn_builder(
@@ -115,7 +116,7 @@ def v1_model_fn_builder(
     )
     return model_fn_of(
         albert_config,
-        make_v1_head(mask_padding_in_loss),
+        _with_all_scores(make_v1_head(mask_padding_in_loss)),
         init_checkpoint,
         optimizer,
         use_tpu,
@@ -123,6 +124,16 @@ def v1_model_fn_builder(
         use_one_hot_embeddings,
         use_einsum,
     )
+
+
+def _with_all_scores(head: Head) -> Head:
+    """Returns a head that predicts what it exports: the reference's wants all positions' scores."""
+
+    def whole(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        output = head(encode, features, is_training)
+        return output._replace(predictions=output.exported or output.predictions)
+
+    return whole
 
 
 def create_v2_model(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,14 +16,14 @@ from albert.tasks.squad.feature_files import PredictionFeature
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,
+    BestPositions,
     FindSpans,
-    RawResult,
     RawResultV2,
     Spans,
     by_example,
     nbest_of,
     no_answer_odds,
-    spans_v1,
+    spans_of_best,
     spans_v2,
 )
 from albert.tasks.squad.scoring import (
@@ -31,6 +33,8 @@ from albert.tasks.squad.scoring import (
     make_eval_dict,
     make_qid_to_has_ans,
 )
+
+RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 
 
 def accumulate_predictions_v1(
@@ -52,8 +56,12 @@ def accumulate_predictions_v1(
       n_best_size: how many positions are considered.
       max_answer_length: in tokens.
     """
-    find_spans = spans_v1(n_best_size, max_answer_length)
-    _accumulate(result_dict, all_examples, all_features, all_results, find_spans)
+    results = {
+        unique_id: BestPositions(_best(starts, n_best_size), _best(ends, n_best_size))
+        for unique_id, starts, ends in all_results
+    }
+    find_spans = spans_of_best(max_answer_length)
+    _accumulate(result_dict, all_examples, all_features, results, find_spans)
 
 
 def write_predictions_v1(
@@ -119,10 +127,10 @@ def accumulate_predictions_v2(
       start_n_top, end_n_top: not used; the results show them.
     """
     del n_best_size, start_n_top, end_n_top
-    features, all_results = list(map(_prediction_feature, all_features)), list(all_results)
-    find_spans = spans_v2(max_answer_length)
-    _accumulate(result_dict, all_examples, features, all_results, find_spans)
-    odds = no_answer_odds(len(all_examples), features, _by_id(all_results))
+    features = list(map(_prediction_feature, all_features))
+    results = {result.unique_id: result for result in all_results}
+    _accumulate(result_dict, all_examples, features, results, spans_v2(max_answer_length))
+    odds = no_answer_odds(len(all_examples), features, results)
     for index, value in enumerate(odds):
         cls_dict.setdefault(index, []).append(value)
 
@@ -224,14 +232,21 @@ def evaluate_v2(
     return {**scores, "null_score_diff_threshold": threshold}
 
 
+def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the `count` best positions with their scores; of equals the first."""
+    values = np.asarray(scores)
+    best = np.argsort(-values, kind="stable")[:count]
+    return best, values[best]
+
+
 def _accumulate(
     result_dict: dict,
     all_examples: Sequence[SquadExample],
     all_features: Iterable[InputFeatures | PredictionFeature],
-    all_results: Iterable[RawResult | RawResultV2],
+    results: Mapping[int, Any],
     find_spans: FindSpans,
 ) -> None:
-    results, features = _by_id(all_results), by_example(map(_prediction_feature, all_features))
+    features = by_example(map(_prediction_feature, all_features))
     for index in range(len(all_examples)):
         of_example = result_dict.setdefault(index, {})
         for feature in features[index]:
@@ -239,10 +254,6 @@ def _accumulate(
             columns = map(np.ndarray.tolist, find_spans(feature, results[feature.unique_id]))
             for first, last, *scores in zip(*columns, strict=True):
                 of_feature.setdefault((first, last), []).append(tuple(scores))
-
-
-def _by_id(results: Iterable[RawResult | RawResultV2]) -> dict:
-    return {result.unique_id: result for result in results}
 
 
 def _nbest_predictions(

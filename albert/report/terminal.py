@@ -30,7 +30,7 @@ class Style(NamedTuple):
         return f"{self.before.get(kind, '')}{text}{self.after.get(kind, '')}"
 
     def change(self, before: set[str], after: set[str]) -> str:
-        """Returns what stands between two parts of several kinds each."""
+        """Returns the marks between two parts of several kinds each."""
         ends = [self.after[kind] for kind in sorted(before - after, reverse=True)]
         return "".join(ends + [self.before[kind] for kind in sorted(after - before)])
 

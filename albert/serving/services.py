@@ -1,4 +1,4 @@
-"""What a server answers with a model, by its task: fields of a request, and of a result."""
+"""The services of a server, by the model's task: fields of requests and of results."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ _SERVICES = {QuestionAnswerer: Questions, TextClassifier: Texts, OptionChooser: 
 
 
 def service_of(model: Model) -> Service:
-    """Returns what a server answers with a model."""
+    """Returns the service that a server offers with a model."""
     service = _SERVICES[type(model)](model)
     service.folder = model.folder.path
     return service

@@ -1,4 +1,4 @@
-"""Which characters of a text each token stands for.
+"""The alignment of tokens with the characters of a text.
 
 All steps between a text and its tokens work from left to right and change single characters or
 runs of white space: `preprocess_text`, and the normalizer inside the SentencePiece model, which

@@ -1,4 +1,4 @@
-"""How text is prepared for ALBERT's SentencePiece models, and the rule for a digit and a comma."""
+"""The preparation of text for ALBERT's SentencePiece models, and the digit-comma rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How text is cut into words for WordPiece vocabularies, and words into their pieces."""
+"""The splitting of text into words for WordPiece vocabularies, and of words into pieces."""
 
 from __future__ import annotations
 

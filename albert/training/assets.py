@@ -1,4 +1,4 @@
-"""What lies beside weights so that they go from text to answers: `assets.extra/`.
+"""The files beside weights that take them from text to answers: `assets.extra/`.
 
 The folder is that of a SavedModel, where TensorFlow Serving ignores it, or that of a run. It holds
 the model's configuration, its tokenizer, and `model.json`, which says what else the program knew
@@ -53,7 +53,7 @@ def write_assets(folder: str, assets: Assets) -> list[str]:
 
 
 def read_assets(folder: str) -> Assets | None:
-    """Returns what `write_assets` has written into a folder; None if there is nothing.
+    """Reads the assets that `write_assets` has written into a folder; None if there are none.
 
     Raises:
       UserError: the description is damaged.

@@ -68,7 +68,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def read_description(folder: str) -> dict[str, Any]:
-    """Returns what the description of a model in a folder of assets says.
+    """Reads the description of a model in a folder of assets.
 
     Raises:
       UserError: it cannot be read, does not say of what task the model is, or has a value that

@@ -1,4 +1,4 @@
-"""What all tasks on the encoder have in common: flags of the model, `model_fn`, initial values."""
+"""The base classes of tasks on the encoder: configuration, tokenizer, initial values."""
 
 from __future__ import annotations
 

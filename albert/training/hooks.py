@@ -1,4 +1,4 @@
-"""What happens between training steps: the log, the curves, the checkpoints."""
+"""Hooks that run between training steps: the log, the curves, the checkpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from albert.core.errors import UserError
 from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.training.curves import Curves
-from albert.training.output_files import RECORD
+from albert.training.run_record import RECORD
 
 # A signal waits this long for the end of a step, in addition to the time that steps take.
 _PATIENCE_SECONDS = 15.0
@@ -149,7 +149,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
 
     def _identify_places(self) -> list[tuple[int, int] | None]:
-        """Returns what tells the folder and the record of its run from others of their names."""
+        """Returns identities of the folder and its run's record, which replacing them changes."""
         return [_identify(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
 
     def _save(self, session, name: str) -> None:

@@ -1,13 +1,16 @@
-"""How a process becomes a worker of its job: flags that all programs have are checked, then the
-device is chosen, and when everything is prepared the workers find each other."""
+"""Start-up of a worker: flags that all tasks share are checked, device and workers prepared."""
 
 from __future__ import annotations
+
+import os
+import subprocess
 
 import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration
-from albert.core.errors import FlagError
-from albert.devices import device, processor, threads
+from albert.core.errors import FlagError, UserError
+from albert.core.locations import command
+from albert.devices import cpu, device
 from albert.distributed import collectives, heartbeats
 from albert.distributed.failure import fail
 from albert.settings.run_settings import RunSettings
@@ -28,8 +31,8 @@ def start(settings: RunSettings) -> None:
     device.choose(settings.device)
     _check_workers(settings)
     collectives.start(settings.use_horovod)
-    tf.logging.info("Processor: %s", processor.find())
-    threads.limit()
+    tf.logging.info("Processor: %s", cpu.find())
+    cpu.limit()
     # A fault of it is to show before any work.
     configuration.from_environment()
 
@@ -104,3 +107,27 @@ def connect(facts: dict, stall_seconds: float) -> None:
             1,
         ),
     )
+
+
+def fetch_missing(settings: RunSettings) -> None:
+    """Fetches the model whose folder --init_checkpoint names, with --download, if it is not there.
+
+    The folder's name is that of a published model. Of the workers of a host one fetches it, and
+    the others wait.
+
+    Raises:
+      UserError: there is no such model, or it cannot be fetched.
+    """
+    path = settings.init_checkpoint
+    if not (settings.download and path):
+        return
+    # A checkpoint lies in the folder of its model, or the folder is given.
+    folder = os.path.dirname(path) if ".ckpt" in os.path.basename(path) else path
+    if os.path.isdir(folder):
+        return
+    parent, name = os.path.split(os.path.abspath(folder))
+    fetching = command("download", "model", name, f"--output_dir={parent}")
+    if subprocess.run(fetching).returncode:
+        raise UserError(
+            f"--download: {name} of --init_checkpoint {path} could not be fetched, as said above"
+        )

@@ -24,7 +24,7 @@ from albert.training.task import TRAIN, Task
 
 
 def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
-    """Returns what trained weights are a function of, by flag name or by words.
+    """Returns the settings that trained weights depend on, by flag name or by description.
 
     Args:
       task: the task under the flags.
@@ -41,7 +41,7 @@ def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
 
 def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
-    """Returns what scores of a part are a function of besides the checkpoint's name, likewise."""
+    """Returns the settings that scores depend on, besides the checkpoint's name, likewise."""
     settings = task.settings
     record = os.path.join(settings.output_dir, "run.json")
     has_checkpoints = bool(list_checkpoints(settings.output_dir))
@@ -56,14 +56,14 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
 
 def part_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
-    """Returns what all workers must have alike to use a part, likewise."""
+    """Returns the settings that must be equal on all workers that use a part, likewise."""
     if part == TRAIN:
         return training_settings(task, contents)
     return {**task.settings.affecting(Affects.SCORES | Affects.JOB), **contents}
 
 
 def bf16_digest(task: Task) -> str | None:
-    """Returns what tells a task's bfloat16 configuration from others; None for none."""
+    """Returns a digest of a task's bfloat16 configuration; None if there is none."""
     config = task.bf16_config()
     return config.digest() if config else None
 

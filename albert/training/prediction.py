@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
-from albert.core.progress import progress
+from albert.core.log import progress
 from albert.data.records import reading_records
 from albert.distributed import collectives
 from albert.training.hooks import format_seconds, log_statistics, peak_memory_gb
@@ -100,7 +100,7 @@ class Predictor:
         self._model: _Model | None = None
 
     def outputs(self, checkpoint: str) -> list[Output]:
-        """Returns what the model gives for every example with the values of a checkpoint.
+        """Returns the model's outputs for every example, with the weights of a checkpoint.
 
         Raises:
           UserError: the checkpoint does not fit the model.

@@ -21,8 +21,7 @@ from albert.checkpoints.checkpoint_files import (
 from albert.checkpoints.transformers_folder import is_transformers_folder
 from albert.core.errors import FlagError
 from albert.core.files import content_of
-from albert.training.output_files import RECORD
-from albert.training.run_record import recorded_settings, recorded_task
+from albert.training.run_record import RECORD, recorded_settings, recorded_task
 from albert.training.task import TRAIN, Task
 
 _CONFIG = "albert_config_file"
@@ -79,7 +78,7 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
 def used_model(
     config: Mapping[str, Any], tokenizer_files: Mapping[str, str | None], do_lower_case: bool
 ) -> dict[str, Any]:
-    """Returns what a model is used with, as `differences` compares it.
+    """Returns the properties that a model is used with, as `differences` compares them.
 
     Args:
       config: the values that its forward pass depends on.
@@ -91,7 +90,7 @@ def used_model(
 
 
 def recorded_model(path: str) -> dict[str, Any] | None:
-    """Returns what the record beside weights says of their model; None if there is no record.
+    """Returns the model's properties from the record beside its weights; None without a record.
 
     Raises:
       UserError: there are no weights, or the record is damaged.

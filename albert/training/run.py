@@ -32,10 +32,10 @@ from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training import assets, job
 from albert.training.assets import Assets
-from albert.training.elastic import as_begun, rescaled
 from albert.training.evaluation import Evaluation
 from albert.training.export import export_saved_model
 from albert.training.hooks import StepMonitor
+from albert.training.job import fetch_missing
 from albert.training.loop import make_deterministic, make_estimator, train
 from albert.training.output_folder import (
     bf16_digest,
@@ -46,10 +46,9 @@ from albert.training.output_folder import (
     warn_of_random_weights,
 )
 from albert.training.prediction import Predictor
-from albert.training.pretrained import fetch_missing
 from albert.training.recorded_model import check_weights
 from albert.training.run_record import begin_run, clear_litter_of_runs, recorded_settings
-from albert.training.schedule import training_plan
+from albert.training.schedule import as_begun, rescaled, training_plan
 from albert.training.task import DEV, TEST, TRAIN, Task
 
 
@@ -191,10 +190,10 @@ class Run:
         )
         start_batch = done * plan.micro_batches * collectives.size()
         data = self._in_buckets(data)
-        order = data.bucket_order(plan.global_batch_size, settings.seed)
-        if order:
-            order.log(plan.num_steps)
-        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
+        buckets = data.bucket_order(plan.global_batch_size, settings.seed)
+        if buckets:
+            buckets.log(plan.num_steps)
+        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, buckets)
         monitor = StepMonitor()
         estimator = self._make_estimator(monitor.watching(self._model_fn(steps)))
         with reading_records(data.files):
@@ -290,7 +289,7 @@ class Run:
             key or "global_step",
             scoring_settings(self.task, self._contents(DEV)),
             self.task.outputs,
-            settings.init_checkpoint,
+            settings.init_checkpoint or None,
         )
 
     def label(self, data: Data) -> None:
@@ -332,7 +331,7 @@ class Run:
             )
 
     def _assets_of(self, checkpoint: str) -> Assets:
-        """Returns what goes with a checkpoint, with the values that its training has recorded."""
+        """Returns a checkpoint's assets, with the values that its training recorded."""
         own, folder = self.task.assets(), os.path.join(os.path.dirname(checkpoint), assets.FOLDER)
         recorded = assets.read_assets(folder)
         if recorded is None:
@@ -342,7 +341,7 @@ class Run:
         return own._replace(description={**own.description, **recorded.description, **checked})
 
     def predictor(self, data: Data, by_length: bool = True) -> Predictor:
-        """Returns what gives the model's outputs for a part, with any checkpoint.
+        """Returns a predictor of the model's outputs for a part, with any checkpoint.
 
         Args:
           data: the part.

@@ -1,4 +1,4 @@
-"""What a program trains and scores, as one object that the run and `albert check` ask."""
+"""The protocol of a task: its data, model and scores, for the run and `albert check`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Part(Protocol):
         """
 
     def num_examples(self) -> int:
-        """Returns what the length of a training is counted in."""
+        """Returns the number of training examples, from which the number of steps follows."""
 
     def prepared(self) -> Data:
         """Makes the data ready to be read, features included.
@@ -108,20 +108,20 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def contents(self, part: str) -> dict[str, Any]:
-        """Returns what shapes a part's results and is no plain value of a flag.
+        """Returns the inputs that a part's results depend on, other than plain values of flags.
 
         Under the names of their flags: the contents of files, and what flags come to.
         """
 
     def model(self) -> dict[str, Any]:
-        """Returns what any use of trained weights must have in common with their training.
+        """Returns the properties of a model that every use must share with its training.
 
         Under the names of their flags: what the forward pass depends on besides the weights.
         """
         return {}
 
     def identity(self) -> dict[str, Any]:
-        """Returns what a prediction must have in common besides, by name: the task."""
+        """Returns further properties, by name, that a prediction must share: the task."""
         return {"task": self.kind}
 
     def describe(self) -> Iterator[tuple[str, object]]:
@@ -141,22 +141,22 @@ class Task(abc.ABC):
         """Returns the `model_fn`; `steps` are those of training and warmup, None in prediction."""
 
     def bf16_config(self) -> configuration.Bf16Config | None:
-        """Returns what the environment says of bfloat16; None for float32."""
+        """Returns the bfloat16 configuration from the environment; None for float32."""
         return configuration.from_environment(self.bf16_list)
 
     @abc.abstractmethod
     def model_inputs(self) -> Mapping[str, Any]:
-        """Returns what the model takes of a record in training, for `tf.io.parse_example`."""
+        """Returns the fields of a training record that the model reads, for `tf.io`'s parser."""
 
     trims: bool = True
 
     def serving_inputs(self) -> dict[str, tf.TensorSpec]:
-        """Returns what an exported model takes, by name."""
+        """Returns the inputs of an exported model, by name."""
         inputs = batch_spec(self.model_inputs(), None, trims=True)
         return {key: inputs[key] for key in SEQUENCE_KEYS}
 
     def assets(self) -> Assets:
-        """Returns what its model needs to be used without this program's flags."""
+        """Returns the files and values that make its model usable without this program's flags."""
         return Assets({}, {})
 
     @abc.abstractmethod

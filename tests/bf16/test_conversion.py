@@ -232,8 +232,9 @@ class TestModel:
     def test_predictions_are_float32(self):
         graph, spec = build(BERT_LIST, mode=PREDICT)
         types = {key: tensor.dtype for key, tensor in spec.predictions.items()}
-        scores = dict.fromkeys(("start_log_prob", "end_log_prob"), tf.float32)
-        assert types == {"unique_ids": tf.int32, **scores}
+        scores = dict.fromkeys(("start_top_log_probs", "end_top_log_probs"), tf.float32)
+        places = dict.fromkeys(("unique_ids", "start_top_index", "end_top_index"), tf.int32)
+        assert types == {**places, **scores}
         # There the scores themselves are bfloat16.
         assert graph.get_tensor_by_name("start_logits:0").dtype == tf.bfloat16
         assert {tensor.graph for tensor in spec.predictions.values()} == {graph}

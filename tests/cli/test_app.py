@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from albert.cli import ending
+from albert.cli import lifecycle
 from albert.cli.commands import COMMANDS
 from albert.core.version import VERSION
 from tests.helpers.forking import ROOT
@@ -167,7 +167,9 @@ def test_a_name_that_the_locale_cannot_express(tmp_path):
 
 def test_names_that_no_flag_has_given():
     """Those of a folder, for example, in which a glob has found them."""
-    message, code = ending._failure_of(lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"])
+    message, code = lifecycle._failure_of(
+        lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"]
+    )
     assert code == 1 and message.startswith(r"'text/\udcff' is not UTF-8 text")
 
 

@@ -49,12 +49,12 @@ def data_of(paths, length=LENGTH, **options):
     return Data([paths] if isinstance(paths, str) else paths, spec, 0, 0, **options)
 
 
-def read(data, count, bsz, seed=None, start=0, graph_seed=None, order=None):
+def read(data, count, bsz, seed=None, start=0, graph_seed=None, **orders):
     """The first `count` batches."""
     result = []
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(graph_seed)
-        dataset = data.input_fn(bsz, seed, start, order)()
+        dataset = data.input_fn(bsz, seed, start, **orders)()
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
         assert all(tensor.dtype == tf.int32 for tensor in batch.values())
         with contextlib.suppress(tf.errors.OutOfRangeError):
@@ -219,7 +219,7 @@ class TestBuckets:
 
     def trained(self, data, bsz=12, start=0):
         order = data.bucket_order(12, 7)
-        return read(data, (self.STEPS - start) * 12 // bsz, bsz, 7, start, order=order)
+        return read(data, (self.STEPS - start) * 12 // bsz, bsz, 7, start, bucket_order=order)
 
     def widths(self, got):
         return [batch["input_ids"].shape[1] for batch in got]
@@ -243,7 +243,7 @@ class TestBuckets:
             be_worker(rank, 3)
             own = slice(4 * rank, 4 * rank + 4)
             expected = [{key: value[own] for key, value in step.items()} for step in whole]
-            assert same(read(data, self.STEPS, 4, 7, order=order), expected)
+            assert same(read(data, self.STEPS, 4, 7, bucket_order=order), expected)
 
     def test_prediction_is_cut_to_the_same_lengths(self, data):
         got = read(data, 99, 5, order=data.order())

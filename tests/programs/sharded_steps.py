@@ -26,7 +26,7 @@ from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 import tensorflow.compat.v1 as tf  # isort: skip
 
 from albert import modeling
-from albert.cli.ending import quieten_tensorflow
+from albert.cli.lifecycle import quieten_tensorflow
 from albert.core import estimators
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, TrainStep, build_train_step

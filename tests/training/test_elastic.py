@@ -7,7 +7,7 @@ import pytest
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
-from albert.training.elastic import as_begun, rescaled
+from albert.training.schedule import as_begun, rescaled
 
 BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
 BEGUN["optimizer"] = "adamw"

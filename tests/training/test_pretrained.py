@@ -7,7 +7,7 @@ import types
 import pytest
 
 from albert.core.errors import UserError
-from albert.training.pretrained import fetch_missing
+from albert.training.job import fetch_missing
 
 FILES = ("model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001", "albert_config.json")
 

@@ -1,1 +1,1 @@
-"""What tasks have in common that choose one of several labels, or give a number."""
+"""The parts that tasks share that choose one of several labels, or predict a number."""

@@ -53,12 +53,12 @@ class Processor(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def id_of(example: Any) -> str:
-        """Returns what an example is called where its label is written."""
+        """Returns the name of an example in the file of labels."""
 
     @staticmethod
     @abc.abstractmethod
     def shown(example: Any) -> dict[str, Any]:
-        """Returns what people see of an example: `id`, `passage` (or None) and `texts`."""
+        """Returns the parts of an example to display: `id`, `passage` (or None) and `texts`."""
 
     def process_text(self, text: str | bytes) -> str:
         """Returns a text as the tokenizer wants it."""

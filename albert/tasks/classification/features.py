@@ -19,7 +19,7 @@ from albert.training.task import TRAIN
 
 
 def feature_spec(shape: Sequence[int], is_regression: bool = False) -> dict:
-    """Returns what `tf.io.parse_example` needs to read a record.
+    """Returns the specification by which `tf.io.parse_example` reads a record.
 
     Args:
       shape: of an example's sequences: its length, or before it how many there are.

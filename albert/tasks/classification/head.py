@@ -1,4 +1,4 @@
-"""What heads of classification have in common: scores from the pooled output, and what they say."""
+"""The parts that heads of classification share: scores from the pooled output, and losses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tens
 
 
 def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> Classified:
-    """Returns what scores [B, C] say; without labels, int32 [B], there are no losses."""
+    """Returns predictions from scores [B, C], and losses where there are labels, int32 [B]."""
     probabilities = tf.nn.softmax(logits)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
     losses = None

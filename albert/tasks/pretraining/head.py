@@ -133,7 +133,7 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
 def _sums(
     tokens: Prediction, weights: tf.Tensor, relation: Prediction, relation_name: str
 ) -> dict[str, tf.Tensor]:
-    """Returns what `scores_of` needs of each example, float32 [B]."""
+    """Returns the figures of each example that `scores_of` adds up, float32 [B]."""
     return {
         "masked_lm_weight": tf.reduce_sum(weights, axis=1),
         "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),

@@ -126,7 +126,7 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
 def drawing_masks(
     options: RecordOptions,
 ) -> Callable[[tf.data.Dataset, int, int], tf.data.Dataset]:
-    """Returns what draws the masks of batches that have none, see `albert.data.batches.Data`.
+    """Returns a function that draws masks for batches without any, see `data.batches.Data`.
 
     They are a function of `mask_seed` and a batch's number.
     """

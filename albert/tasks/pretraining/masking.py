@@ -135,7 +135,7 @@ class Masker:
         return rows, layout.columns(rows, np.repeat(begins, lengths) + _count_up(lengths))
 
     def _replacements(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Returns what stands in the place of masked tokens, [M]."""
+        """Returns the tokens that replace the masked ones, [M]."""
         kind = rng.random(len(ids))
         any_ids = rng.integers(0, self._vocab_size, len(ids))
         return np.where(kind < 0.8, self._mask_id, np.where(kind < 0.9, ids, any_ids))

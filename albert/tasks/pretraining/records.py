@@ -85,7 +85,7 @@ def _label_entry(label: int) -> bytes:
 
 
 def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dict:
-    """Returns what `tf.io.parse_example` needs to read a record.
+    """Returns the specification by which `tf.io.parse_example` reads a record.
 
     Args:
       seq_length: length of a sequence.

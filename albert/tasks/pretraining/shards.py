@@ -20,7 +20,7 @@ from albert import tokenization
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.locks import one_at_a_time
-from albert.core.progress import progress_bar
+from albert.core.log import progress_bar
 from albert.data.cached_file import CachedFile
 from albert.data.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions

@@ -205,7 +205,7 @@ def _check(settings: PretrainingSettings) -> None:
 
 
 def record_options(settings: PretrainingSettings, config: EncoderConfig) -> RecordOptions:
-    """Returns what the flags say of records.
+    """Returns the options of records under the flags.
 
     Raises:
       UserError: the tokenizer is not that of the model.

@@ -131,7 +131,7 @@ class Predictions(NamedTuple):
                 )
 
     def scores(self, questions: Questions) -> dict[str, float]:
-        """Returns what the official script of the questions' version says of them."""
+        """Returns the scores of the official script for the questions' version."""
         if questions.is_version_2:
             return evaluate_v2(questions.articles, *self)
         return evaluate_v1(questions.articles, self.answers)

@@ -34,14 +34,14 @@ def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return scores[:, :, 0], scores[:, :, 1]
 
 
-def make_v1_head(mask_padding_in_loss: bool, num_best: int | None = None) -> Head:
+def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
     """Returns the head of SQuAD 1.1.
 
     The loss is the mean cross-entropy of start and end. As in the reference the softmax runs over
     all positions, so that the loss depends on how far a batch is padded, unless
-    `mask_padding_in_loss` takes padding out of it. With `num_best`, K or the length if that is
-    less, predictions are the best starts and ends alone, with their positions, [B, K] each; of
-    equals the first. An exported model gives all.
+    `mask_padding_in_loss` takes padding out of it. Predictions are the best starts and ends with
+    their positions, [B, K] each, of equals the first; K is `num_best`, or the length if that is
+    less. An exported model gives the scores of all positions.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
@@ -53,15 +53,14 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int | None = None) -> Hea
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
         given = {key: features[key] for key in ("unique_ids",) if key in features}
-        predictions = {"start_log_prob": start_logits, "end_log_prob": end_logits, **given}
+        scores = {"start_log_prob": start_logits, "end_log_prob": end_logits, **given}
         if not is_training:
-            best = {**_best(predictions, num_best), **given} if num_best else predictions
-            return HeadOutput(None, best, predictions)
+            return HeadOutput(None, {**_best(scores, num_best), **given}, scores)
         loss = 0.5 * (
             _cross_entropy(start_logits, features["start_positions"])
             + _cross_entropy(end_logits, features["end_positions"])
         )
-        return HeadOutput(loss, predictions)
+        return HeadOutput(loss, scores)
 
     return head
 

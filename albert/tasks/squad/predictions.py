@@ -21,9 +21,12 @@ from albert.tasks.squad.feature_files import PredictionFeature
 # What stands in an n-best list without candidates.
 NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
 
-RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
-# As much of it as answers are made of: the likeliest positions, and their scores.
-BestPositions = collections.namedtuple("BestPositions", ["unique_id", "starts", "ends"])
+
+class BestPositions(NamedTuple):
+    """The likeliest starts and ends in a feature: their positions and scores, [K] each."""
+
+    starts: tuple[np.ndarray, np.ndarray]
+    ends: tuple[np.ndarray, np.ndarray]
 
 
 class Spans(NamedTuple):
@@ -64,22 +67,15 @@ class Answer(NamedTuple):
         return self.start_log_prob + self.end_log_prob
 
 
-def raw_results(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResult]:
-    """Returns the model's outputs for features, by their unique id."""
-    results = (
-        RawResult(int(o["unique_ids"]), o["start_log_prob"], o["end_log_prob"]) for o in outputs
-    )
-    return {result.unique_id: result for result in results}
-
-
 def best_positions(outputs: Iterable[Mapping[str, Any]]) -> dict[int, BestPositions]:
-    """Returns likewise what `make_v1_head` gives where it is told how many to give."""
-    keys = [(f"{name}_top_index", f"{name}_top_log_probs") for name in ("start", "end")]
-    results = (
-        BestPositions(int(o["unique_ids"]), *((o[index], o[scores]) for index, scores in keys))
+    """Returns the outputs of SQuAD 1.1's head for features, by their unique id."""
+    return {
+        int(o["unique_ids"]): BestPositions(
+            (o["start_top_index"], o["start_top_log_probs"]),
+            (o["end_top_index"], o["end_top_log_probs"]),
+        )
         for o in outputs
-    )
-    return {result.unique_id: result for result in results}
+    }
 
 
 def answer_questions(
@@ -182,19 +178,8 @@ def spans_in(
     return [(feature, find_spans(feature, results[feature.unique_id])) for feature in features]
 
 
-def spans_v1(n_best_size: int, max_answer_length: int) -> FindSpans:
-    """Returns what finds candidates in a `RawResult`: of the `n_best_size` best starts and ends."""
-    of_best = spans_of_best(max_answer_length)
-
-    def find_spans(feature: PredictionFeature, result: RawResult) -> Spans:
-        of_both = (_best(scores, n_best_size) for scores in result[1:])
-        return of_best(feature, BestPositions(result.unique_id, *of_both))
-
-    return find_spans
-
-
 def spans_of_best(max_answer_length: int) -> FindSpans:
-    """Returns what finds candidates in `BestPositions`: pairs of any start and any end."""
+    """Returns a function that finds candidates in `BestPositions`: pairs of a start and an end."""
 
     def find_spans(feature: PredictionFeature, result: BestPositions) -> Spans:
         ends, end_scores = result.ends
@@ -234,13 +219,6 @@ def likely_spans(
     rows, columns = np.nonzero(valid)
     of_end = (rows if len(last) > 1 else np.zeros_like(rows)), columns
     return Spans(first[rows], last[of_end], first_scores[rows], last_scores[of_end])
-
-
-def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the `count` best positions with their scores; of equals the first."""
-    values = np.asarray(scores)
-    best = np.argsort(-values, kind="stable")[:count]
-    return best, values[best]
 
 
 def nbest_of(
@@ -329,14 +307,7 @@ _NO_FEATURES = 1000000
 
 RawResultV2 = collections.namedtuple(
     "RawResultV2",
-    [
-        "unique_id",
-        "start_top_log_probs",
-        "start_top_index",
-        "end_top_log_probs",
-        "end_top_index",
-        "cls_logits",
-    ],
+    "unique_id start_top_log_probs start_top_index end_top_log_probs end_top_index cls_logits",
 )
 
 
@@ -350,7 +321,7 @@ def raw_results_v2(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResultV
 
 
 def spans_v2(max_answer_length: int) -> FindSpans:
-    """Returns what finds candidates in a `RawResultV2`: its starts, with the ends of each."""
+    """Returns a function that finds candidates in a `RawResultV2`: its starts, with their ends."""
 
     def find_spans(feature: PredictionFeature, result: RawResultV2) -> Spans:
         starts = np.asarray(result.start_top_index), np.asarray(result.start_top_log_probs)

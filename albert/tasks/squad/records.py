@@ -82,7 +82,7 @@ def _number_entry(key: str, value: int) -> bytes:
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
-    """Returns what `tf.io.parse_example` needs to read a record of features."""
+    """Returns the specification by which `tf.io.parse_example` reads a record of features."""
     spec = {key: tf.io.FixedLenFeature([seq_length], tf.int64) for key in SEQUENCE_KEYS}
     spec["unique_ids"] = tf.io.FixedLenFeature([], tf.int64)
     if with_p_mask:
