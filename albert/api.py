@@ -81,7 +81,8 @@ class Result(NamedTuple):
 
     def load(self) -> Model:
         """Loads the best checkpoint, see `load`."""
-        return load_model(self.output_dir)
+        with shown_log(verbose=False):
+            return load_model(self.output_dir)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
@@ -107,15 +108,17 @@ def load(model: AnyPath) -> Model | Embedder:
       UserError: there is no such model, or it cannot be used.
     """
     path = os.fspath(model)
-    if os.path.isdir(path) and not _pretrained_files(path):
-        return load_model(path)
-    files = _pretrained(path)
-    tokenizer = FullTokenizer(files.get("vocab_file"), True, files.get("spm_model_file"))
-    checkpoint = resolve_checkpoint(files["init_checkpoint"])
-    config = files["albert_config_file"]
-    folder = put_together(path, {}, checkpoint, config, tokenizer)
-    longest = {"max_seq_length": folder.config.max_position_embeddings}
-    return Embedder(folder._replace(description=longest), layers=[-1], pooled=True)
+    # In a notebook TensorFlow would write the log, too.
+    with shown_log(verbose=False):
+        if os.path.isdir(path) and not _pretrained_files(path):
+            return load_model(path)
+        files = _pretrained(path)
+        tokenizer = FullTokenizer(files.get("vocab_file"), True, files.get("spm_model_file"))
+        checkpoint = resolve_checkpoint(files["init_checkpoint"])
+        config = files["albert_config_file"]
+        folder = put_together(path, {}, checkpoint, config, tokenizer)
+        longest = {"max_seq_length": folder.config.max_position_embeddings}
+        return Embedder(folder._replace(description=longest), layers=[-1], pooled=True)
 
 
 def train(
@@ -138,7 +141,8 @@ def train(
         "albert_base_v2", which is fetched if it is not there yet.
       verbose: whether the log is shown, on standard error.
       settings: the flags of the command, by name: `train_file="train.json", learning_rate=5e-5`.
-        Features are made by this process unless `preprocess_workers` says otherwise.
+        Features are made by this process unless `preprocess_workers` says otherwise. "classify"
+        trains and scores unless `do_train` and `do_eval` say otherwise.
 
     Returns:
       The scores and predictions of the best checkpoint.
@@ -154,6 +158,9 @@ def train(
     if "preprocess_workers" in kind.flags():
         # Of a process in which TensorFlow has threads no other ones should be forked.
         values["preprocess_workers"] = 1
+    if kind is GlueSettings:
+        # The reference's defaults do nothing, which nobody who calls this wants.
+        values |= {"do_train": True, "do_eval": True}
     if model is not None:
         found = _pretrained(os.fspath(model))
         values |= {name: path for name, path in found.items() if name in kind.flags()}
@@ -174,7 +181,8 @@ def evaluate(
 
     Args:
       model: the folder of its run, or what `train` has returned.
-      output_dir: the folder of the results; None for a temporary one, which is removed.
+      output_dir: the folder of the results; None for a temporary one, which is removed. The
+        returned `output_dir` is that of the model then.
       verbose: see `train`.
       settings: flags of the command that trained it: the data, such as `predict_file="dev.json"`,
         and what else is to be other than in the training.
@@ -202,10 +210,12 @@ def evaluate(
     done = {name: name != "do_train" for name in ("do_train", "do_eval", "do_predict")}
     done["do_predict"] = "do_eval" not in flags
     values |= {name: value for name, value in done.items() if name in flags}
-    with contextlib.ExitStack() as stack:
-        if output_dir is None:
-            output_dir = stack.enter_context(tempfile.TemporaryDirectory())
-        return train(task, output_dir, verbose=verbose, **{**values, **settings})
+    values |= settings
+    if output_dir is not None:
+        return train(task, output_dir, verbose=verbose, **values)
+    with tempfile.TemporaryDirectory() as temporary:
+        result = train(task, temporary, verbose=verbose, **values)
+    return result._replace(output_dir=folder)
 
 
 @contextlib.contextmanager

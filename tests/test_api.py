@@ -74,7 +74,7 @@ def test_a_training_is_that_of_the_command(trained, squad_dir, files, tmp_path, 
     assert result.scores.items() <= scores.items() and {"f1", "exact_match"} <= result.scores.keys()
     assert f"f1 {scores['f1']:.4g}" in repr(result) and "<td>f1</td>" in result._repr_html_()
     again = albert.evaluate(result, predict_file=files["predict_file"], verbose=False)
-    assert (again.scores, again.predictions) == (result.scores, result.predictions)
+    assert again == result
     other = albert.train("squad 2.0", tmp_path / "v2", **{**files, **TINY}, train_steps=1)
     assert other.predictions.keys() == result.predictions.keys() and "f1" in other.scores
     assert list_checkpoints(other.output_dir).keys() == {1}

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib
+import inspect
 import os
 import pathlib
 import re
 import sys
 
+import albert as package
+from albert import api
 from albert.cli.commands import COMMANDS
 from albert.core.version import VERSION
 from albert.tasks.squad.examples import load_squad, read_examples
@@ -146,6 +151,32 @@ def test_blocks_say_what_they_are():
     for block in (block for page in PAGES for block in pages.blocks_of(page)):
         assert block.language in ("bash", "text", "python", "mermaid"), block
         assert block.language != "text" or not command.search(block.text), block
+
+
+def test_python_in_the_pages_names_what_exists():
+    """Modules, what is imported of them, functions, tasks, and settings of `train`."""
+    blocks = [block for page in PAGES for block in pages.blocks_of(page)]
+    nodes = [
+        node
+        for block in blocks
+        if block.language == "python"
+        for node in ast.walk(ast.parse(block.text))
+    ]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(node.module)
+            assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+    called = set()
+    for node in (node for node in nodes if isinstance(node, ast.Call)):
+        if ast.unparse(node.func).startswith("albert."):
+            called.add(node.func.attr)
+            given = {keyword.arg for keyword in node.keywords}
+            known = {*inspect.signature(getattr(package, node.func.attr)).parameters}
+            task = node.args[0].value if node.func.attr == "train" else "squad"
+            known |= api._TASKS[task][1].flags().keys()
+            # The page on Python shows an error.
+            assert given - {"trian_file"} <= known
+    assert called == {"load", "train", "evaluate"}
 
 
 def test_links_lead_somewhere():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -14,7 +13,8 @@ import tqdm
 from albert.core.locations import PACKAGE
 
 LOG = logging.getLogger("tensorflow")
-_LIBRARIES = sysconfig.get_paths()["purelib"]
+# Folders of installed packages: an environment may take some from another one.
+_LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
 def make_handler(label: str = "") -> logging.Handler:
@@ -46,7 +46,7 @@ def shown_log(verbose: bool) -> Iterator[None]:
 def _is_of_interest(record: logging.LogRecord) -> bool:
     # Installed from a wheel, this package is among the libraries.
     ours = record.pathname.startswith(PACKAGE)
-    of_library = record.pathname.startswith(_LIBRARIES) and not ours
+    of_library = not ours and any(folder in record.pathname for folder in _LIBRARIES)
     if record.levelno >= logging.WARNING:
         return not (of_library and "deprecated" in record.getMessage())
     return not of_library

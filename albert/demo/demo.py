@@ -72,27 +72,41 @@ def main(flags: argparse.Namespace) -> None:
     folder = os.path.abspath(flags.output_dir)
     of_version = {"1.1": ("run", ["squad"]), "2.0": ("run-v2", ["squad", "2.0"])}
     run_folder, words = of_version[flags.squad]
-    data, model, out = (
-        os.path.join(folder, f"{name}-{flags.seed}") for name in ("data", "model", run_folder)
-    )
-    train_file, dev_file = (
-        os.path.join(data, name.format(flags.squad)) for name in (TRAIN_FILE, DEV_FILE)
-    )
-    print(f"\nWriting the sample: {_shown(data)}", flush=True)
-    write_sample(data, flags.seed)
-    _make_model(data, model)
-    paths = {
-        "albert_config_file": os.path.join(model, "albert_config.json"),
-        "spm_model_file": os.path.join(model, "spm.model"),
-        "train_file": train_file,
-        "predict_file": dev_file,
-        "output_dir": out,
-    }
+    out = os.path.join(folder, f"{run_folder}-{flags.seed}")
+    paths = {**write_inputs(folder, flags.seed, flags.squad), "output_dir": out}
     options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
     _run(*words, *(f"--{name}={value}" for name, value in options.items()))
-    _report(dev_file, out, folder, time.monotonic() - started)
+    _report(paths["predict_file"], out, folder, time.monotonic() - started)
     further = {**paths, "output_dir": f"{out}-own"}
     _name_next_commands(words, further, out)
+
+
+def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, str]:
+    """Writes what a training reads: the sample, a configuration and a SentencePiece model.
+
+    They are in `data-SEED` and `model-SEED` of the folder.
+
+    Args:
+      folder: is made if it does not exist.
+      seed: of the sample; another seed gives other articles.
+      version: of SQuAD, "1.1" or "2.0".
+
+    Returns:
+      The paths, by the flag that takes each: the model's two files, `train_file`, `predict_file`.
+
+    Raises:
+      UserError: a file cannot be written.
+    """
+    data, model = (os.path.join(folder, f"{name}-{seed}") for name in ("data", "model"))
+    print(f"\nWriting the sample: {_shown(data)}", flush=True)
+    write_sample(data, seed)
+    _make_model(data, model)
+    return {
+        "albert_config_file": os.path.join(model, "albert_config.json"),
+        "spm_model_file": os.path.join(model, "spm.model"),
+        "train_file": os.path.join(data, TRAIN_FILE.format(version)),
+        "predict_file": os.path.join(data, DEV_FILE.format(version)),
+    }
 
 
 def _run(*words: str) -> None:

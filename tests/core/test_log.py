@@ -1,0 +1,26 @@
+"""Which lines of the log a person sees."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from albert.core.locations import PACKAGE
+from albert.core.log import make_handler
+
+
+@pytest.mark.parametrize(
+    ("path", "level", "message", "shown"),
+    [
+        (f"{PACKAGE}/training/loop.py", "INFO", "step 1/2", True),
+        ("/env/lib/python3.11/site-packages/tensorflow/a.py", "INFO", "Using config", False),
+        ("/env/lib/python3.11/site-packages/tensorflow/a.py", "WARNING", "a is deprecated", False),
+        ("/env/lib/python3.11/site-packages/tensorflow/a.py", "WARNING", "no memory", True),
+        # Of a system's own packages, which an environment may use too.
+        ("/usr/lib/python3/dist-packages/tensorflow/a.py", "INFO", "Using config", False),
+    ],
+)
+def test_what_is_of_interest(path, level, message, shown):
+    record = logging.LogRecord("tensorflow", getattr(logging, level), path, 1, message, (), None)
+    assert bool(make_handler().filter(record)) == shown

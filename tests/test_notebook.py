@@ -1,0 +1,93 @@
+"""The notebook of `docs/`: a kernel runs all of its cells, with small numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+from tests.helpers.forking import ROOT
+
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: make install-dev")
+nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: make install-dev")
+NOTEBOOK = ROOT / "docs" / "python.ipynb"
+# So small that nothing is learned; between the checkpoint and the end there is time to interrupt.
+SMALL = {"STEPS": "40", "CHECKPOINT_STEPS": "20", "CLASSIFIER_STEPS": "2"}
+SMALLER_MODEL = """
+from albert.demo import demo
+demo.CONFIG |= {"num_hidden_layers": 1, "num_hidden_groups": 1}
+demo.RUN_FLAGS |= {"train_batch_size": 4}
+"""
+
+
+def read() -> nbformat.NotebookNode:
+    return nbformat.read(NOTEBOOK, as_version=nbformat.NO_CONVERT)
+
+
+def text_of(cell: nbformat.NotebookNode) -> str:
+    """What a cell has printed on its standard output."""
+    outputs = (output for output in cell.outputs if output.get("name") == "stdout")
+    return "".join(output.text for output in outputs)
+
+
+def shown_by(cell: nbformat.NotebookNode) -> dict[str, str]:
+    """The last expression of a cell, by form."""
+    (found,) = (o.data for o in cell.outputs if o.output_type == "execute_result")
+    return found
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
+    """The notebook's code cells after a kernel has run them, by id."""
+    folder = tmp_path_factory.mktemp("notebook")
+    notebook = read()
+    constants = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    for name, value in {**SMALL, "FOLDER": repr(str(folder / "files"))}.items():
+        pattern = rf"(?m)^{name} = .*"
+        constants.source, count = re.subn(pattern, f"{name} = {value}", constants.source)
+        assert count == 1, name
+    constants.source += SMALLER_MODEL
+    with pytest.MonkeyPatch.context() as patch:
+        # Neither connection files nor a history are left at home.
+        patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
+        patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        resources = {"metadata": {"path": str(folder)}}
+        client = nbclient.NotebookClient(notebook, timeout=250, resources=resources)
+        client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return {cell.id: cell for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def test_the_file_has_no_outputs():
+    """Whoever runs it and commits it commits them too."""
+    notebook = read()
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert notebook.metadata.kernelspec.name == "python3"
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert {(len(cell.outputs), cell.execution_count) for cell in code} == {(0, None)}
+
+
+def test_every_cell_runs(cells):
+    """And shows what its text says, without the log that TensorFlow would write in a kernel."""
+    assert [cell.execution_count for cell in cells.values()] == [*range(1, len(cells) + 1)]
+    assert "INFO:tensorflow" not in "".join(map(text_of, cells.values()))
+    for name, head in {
+        "resumed": "<td>f1</td>",
+        "answer": "<th>probability</th>",
+        "evaluated": "<td>exact_match</td>",
+        "best-classifier": "<td>eval_accuracy</td>",
+        "labelled": "<td>season</td>",
+    }.items():
+        shown = shown_by(cells[name])["text/html"]
+        assert shown.startswith("<table>") and head in shown
+    assert shown_by(cells["two-classifiers"])["text/plain"].count("eval_accuracy") == 2
+    assert text_of(cells["answered-all"]).count("(text ") == 2
+
+
+def test_the_training_is_interrupted_and_resumed(cells):
+    steps = SMALL["STEPS"]
+    said = text_of(cells["interrupted"])
+    step = re.search(rf"Interrupted: stopped by SIGINT at step (\d+) of {steps}, which", said)[1]
+    log = "".join(output.text for output in cells["resumed"].outputs if "text" in output)
+    assert f"Training from step {step} to {steps}" in log
