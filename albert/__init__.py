@@ -17,9 +17,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert.api import Result, evaluate, load, train
+    from albert.api import Result, UserError, evaluate, load, train
 
-__all__ = ["Result", "evaluate", "load", "train"]
+__all__ = ["Result", "UserError", "evaluate", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -92,12 +92,12 @@ class Result(NamedTuple):
         return table(("score", ""), self.scores.items(), f"{self.task} in {self.output_dir}")
 
 
-def load(model: AnyPath) -> Model | Embedder:
+def load(model: AnyPath | Result) -> Model | Embedder:
     """Loads a trained model, which answers, classifies, chooses or embeds.
 
     Args:
-      model: the folder of a run, or of an export; or a pretrained model, of which the embeddings
-        are to be had: its folder or its published name, such as "albert_base_v2", which is fetched
+      model: what `train` has returned, or the folder of a run or an export; or a pretrained model
+        for embeddings: its folder or its published name, such as "albert_base_v2", which is fetched
         if it is not there yet.
 
     Returns:
@@ -107,7 +107,7 @@ def load(model: AnyPath) -> Model | Embedder:
     Raises:
       UserError: there is no such model, or it cannot be used.
     """
-    path = os.fspath(model)
+    path = _path_of(model)
     # In a notebook TensorFlow would write the log, too.
     with shown_log(verbose=False):
         if os.path.isdir(path) and not _pretrained_files(path):
@@ -125,7 +125,7 @@ def train(
     task: str,
     output_dir: AnyPath,
     *,
-    model: AnyPath | None = None,
+    model: AnyPath | Result | None = None,
     verbose: bool = True,
     **settings: Any,
 ) -> Result:
@@ -137,8 +137,9 @@ def train(
     Args:
       task: "squad", "squad 2.0", "classify", "race" or "pretrain".
       output_dir: the folder of checkpoints and results.
-      model: a pretrained model to start from: its folder, or its published name, such as
-        "albert_base_v2", which is fetched if it is not there yet.
+      model: a model to start from: what `train` has returned, or its folder; or a pretrained one,
+        by its folder or its published name, such as "albert_base_v2", which is fetched if it is not
+        there yet.
       verbose: whether the log is shown, on standard error.
       settings: the flags of the command, by name: `train_file="train.json", learning_rate=5e-5`.
         Features are made by this process unless `preprocess_workers` says otherwise. "classify"
@@ -162,7 +163,8 @@ def train(
         # The reference's defaults do nothing, which nobody who calls this wants.
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
-        found = _pretrained(os.fspath(model))
+        path = _path_of(model)
+        found = _trained_files(path) or _pretrained(path)
         values |= {name: path for name, path in found.items() if name in kind.flags()}
     checked = kind.of(**{**values, **settings})
     with _running(verbose):
@@ -190,7 +192,7 @@ def evaluate(
     Raises:
       UserError: the folder has no run, or see `train`.
     """
-    folder = model.output_dir if isinstance(model, Result) else os.fspath(model)
+    folder = _path_of(model)
     recorded = recorded_settings(folder)
     if recorded is None:
         raise UserError(f"{folder} has no run; give the output_dir of a training")
@@ -199,14 +201,7 @@ def evaluate(
     flags = _TASKS[task][1].flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]
     values = {name: recorded[name] for name in kept if name in recorded and not flags[name].is_path}
-    assets = os.path.join(folder, FOLDER)
-    for name, file in (("spm_model_file", SPM_MODEL), ("vocab_file", VOCABULARY)):
-        if os.path.exists(os.path.join(assets, file)):
-            values[name] = os.path.join(assets, file)
-    values |= {
-        "albert_config_file": os.path.join(assets, CONFIG),
-        "init_checkpoint": best_or_newest(folder),
-    }
+    values |= _trained_files(folder)
     done = {name: name != "do_train" for name in ("do_train", "do_eval", "do_predict")}
     done["do_predict"] = "do_eval" not in flags
     values |= {name: value for name, value in done.items() if name in flags}
@@ -231,6 +226,7 @@ def _running(verbose: bool) -> Iterator[None]:
             locks.release_held()
             for name in os.environ.keys() - environment.keys():
                 del os.environ[name]
+            os.environ.update(environment)
 
 
 def _result(task: str, output_dir: str) -> Result:
@@ -248,6 +244,23 @@ def _result(task: str, output_dir: str) -> Result:
             answer = sample["answer"]
             predictions[sample["id"]] = labels[answer] if labels else answer
     return Result(task, output_dir, scores, predictions)
+
+
+def _path_of(model: AnyPath | Result) -> str:
+    return model.output_dir if isinstance(model, Result) else os.fspath(model)
+
+
+def _trained_files(folder: str) -> dict[str, str]:
+    """Returns the files of a run's model, by setting; none if the folder is not that of a run."""
+    checkpoint, assets = best_or_newest(folder), os.path.join(folder, FOLDER)
+    names = (
+        ("albert_config_file", CONFIG),
+        ("spm_model_file", SPM_MODEL),
+        ("vocab_file", VOCABULARY),
+    )
+    paths = {setting: os.path.join(assets, name) for setting, name in names}
+    found = {setting: path for setting, path in paths.items() if os.path.exists(path)}
+    return {**found, "init_checkpoint": checkpoint} if checkpoint and found else {}
 
 
 def _pretrained(model: str) -> dict[str, str]:

@@ -354,7 +354,7 @@ def _encode(
                             _block,
                             tokens=tokens,
                             building=building,
-                            place=f"{scope}/layer_{layer}/inner_group_{inner}",
+                            site=f"{scope}/layer_{layer}/inner_group_{inner}",
                             positions=wanted,
                         )
                         state = recomputation.apply(block, state) if recomputation else block(state)
@@ -370,12 +370,12 @@ def _block(
     state: tf.Tensor,
     tokens: TokenRows,
     building: _Building,
-    place: str,
+    site: str,
     positions: tf.Tensor | None,
 ) -> tf.Tensor:
     """Applies self-attention and feed-forward, each with residual and layer norm, to [M, H].
 
-    `place` begins the names of the dropouts' places. With `positions`, all that comes after
+    `site` begins the names of the dropouts' sites. With `positions`, all that comes after
     attention is done for these, and the result is [B * P, H].
     """
     config, hidden_dropout, attention_dropout, use_einsum, *_ = building
@@ -389,13 +389,13 @@ def _block(
             context = tokens.self_attention(
                 tuple(layer(state, config.hidden_size, n) for n in ("query", "key", "value")),
                 attention_dropout,
-                f"{place}/attention_probabilities",
+                f"{site}/attention_probabilities",
             )
         if positions is not None:
             context, state = tokens.at(positions, context), tokens.at(positions, state)
         with tf.variable_scope("output"):
             attention = layer(context, config.hidden_size)
-            attention = dropout(attention, hidden_dropout, place=f"{place}/attention_output")
+            attention = dropout(attention, hidden_dropout, site=f"{site}/attention_output")
     attention = layer_norm(attention + state, scopes.attention_norm)
     with tf.variable_scope(scopes.wide):
         wide = layer(attention, config.intermediate_size)
@@ -403,5 +403,5 @@ def _block(
         wide = activation(wide) if activation else wide
     with tf.variable_scope(scopes.output):
         output = layer(wide, config.hidden_size)
-        output = dropout(output, hidden_dropout, place=f"{place}/output")
+        output = dropout(output, hidden_dropout, site=f"{site}/output")
     return layer_norm(output + attention, scopes.output_norm)

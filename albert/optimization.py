@@ -13,8 +13,14 @@ from albert.checkpoints.sharded_state import Share
 from albert.core.errors import NOT_FINITE
 from albert.devices import mask_seeds
 from albert.distributed import collectives
-from albert.optimizers.gradients import Facts, Gradients, compute_gradients, local_zeros, zeros_of
-from albert.optimizers.sharded import GRADIENTS, NONE, Shares
+from albert.optimizers.gradients import (
+    Gradients,
+    StepMetrics,
+    compute_gradients,
+    local_zeros,
+    zeros_of,
+)
+from albert.optimizers.sharded import GRADIENTS, NONE, ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
@@ -143,7 +149,7 @@ def build_train_step(
     # A worker by itself has nobody to share with.
     shares = None
     if options.shard_optimizer != NONE and collectives.size() > 1:
-        shares = Shares(batch.variables, options.allreduce_dtype)
+        shares = ShardedOptimizer(batch.variables, options.allreduce_dtype)
     else:
         optimizer.create_slots(batch.variables)
     scatters_each = options.shard_optimizer == GRADIENTS
@@ -157,27 +163,27 @@ def build_train_step(
             update = functools.partial(apply, optimizer, batch)
         else:
             own = batch.values if scatters_each else shares.scatter(batch.values)
-            facts, squares = shares.facts_and_squares(batch.facts, own, batch.of_rows)
-            batch = batch._replace(facts=facts)
+            metrics, squares = shares.all_reduce_metrics_and_norm(batch.metrics, own, batch.of_rows)
+            batch = batch._replace(metrics=metrics)
             update = functools.partial(shares.apply, optimizer, own)
-        factor = clipping_factor(squares, batch.facts, num_batches)
+        factor = clipping_factor(squares, batch.metrics, num_batches)
         with tf.control_dependencies([update(factor, step)]):
             counted = tf.assign_add(global_step, 1)
         with tf.control_dependencies([counted]):
-            return tf.identity(batch.facts)
+            return tf.identity(batch.metrics)
 
     vector = accumulate(batch, options.gradient_accumulation_steps, finish)
-    facts = Facts(*tf.unstack(vector))
-    tokens = facts.tokens * num_batches
+    metrics = StepMetrics(*tf.unstack(vector))
+    tokens = metrics.tokens * num_batches
     op = tf.group(vector, name="train_op")
-    return TrainStep(op, facts.loss, learning_rate, tokens, shares.state if shares else ())
+    return TrainStep(op, metrics.loss, learning_rate, tokens, shares.state if shares else ())
 
 
 def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
     """Returns the means over the workers, whose gradients are sent as `dtype`, float32 if None."""
-    values = collectives.mean(batch.values, dtype)
-    (facts,) = collectives.mean([batch.facts])
-    return batch._replace(values=values, facts=facts)
+    values = collectives.all_reduce_mean(batch.values, dtype)
+    (metrics,) = collectives.all_reduce_mean([batch.metrics])
+    return batch._replace(values=values, metrics=metrics)
 
 
 def sum_of_squares(batch: Gradients) -> tf.Tensor:
@@ -186,15 +192,15 @@ def sum_of_squares(batch: Gradients) -> tf.Tensor:
     return tf.square(tf.global_norm(others))
 
 
-def clipping_factor(squares: tf.Tensor, facts: tf.Tensor, num_batches: int) -> tf.Tensor:
+def clipping_factor(squares: tf.Tensor, metrics: tf.Tensor, num_batches: int) -> tf.Tensor:
     """Returns the factor that scales the averaged gradients to a global norm of at most 1.
 
     Args:
       squares: see `sum_of_squares`.
-      facts: a vector of `Facts`, with the squares of the rest.
+      metrics: a vector of `StepMetrics`, with the squares of the rest.
       num_batches: of all workers.
     """
-    row_squares = Facts(*tf.unstack(facts)).row_squares / num_batches
+    row_squares = StepMetrics(*tf.unstack(metrics)).row_squares / num_batches
     norm = tf.sqrt(squares + row_squares)
     # Everything that follows depends on the check, so that no NaN ever reaches a variable.
     return 1.0 / tf.maximum(tf.debugging.check_numerics(norm, NOT_FINITE), 1.0)
@@ -216,15 +222,15 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
     Args:
       batch: of one run.
       runs: runs of the training op for one step; with 1 nothing is added up.
-      finish: builds what ends a step and returns its facts.
+      finish: builds what ends a step and returns its metrics.
 
     Returns:
-      The facts that `finish` returns; zeros in the other runs.
+      The metrics that `finish` returns; zeros in the other runs.
     """
     if runs == 1:
         return finish(batch)
 
-    values = [batch.facts, *batch.values]
+    values = [batch.metrics, *batch.values]
     sums = [
         local_zeros(f"accumulated/{number}", value.shape, value.dtype)
         for number, value in enumerate(values)
@@ -236,17 +242,17 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
         counted = tf.identity(count.assign_add(1))
 
     def last_run() -> tf.Tensor:
-        facts, *means = (total.read_value() for total in sums)
-        facts = finish(batch._replace(values=means, facts=facts))
+        metrics, *means = (total.read_value() for total in sums)
+        metrics = finish(batch._replace(values=means, metrics=metrics))
         # Zeros that TensorFlow takes for constants, it would make once and keep beside the sums.
         zero = counted - runs
-        with tf.control_dependencies([facts]):
+        with tf.control_dependencies([metrics]):
             cleared = [v.assign(tf.fill(v.shape, tf.cast(zero, v.dtype))) for v in (*sums, count)]
         with tf.control_dependencies(cleared):
-            return tf.identity(facts)
+            return tf.identity(metrics)
 
     with tf.control_dependencies([counted]):
-        return tf.cond(tf.equal(counted, runs), last_run, lambda: tf.zeros_like(batch.facts))
+        return tf.cond(tf.equal(counted, runs), last_run, lambda: tf.zeros_like(batch.metrics))
 
 
 def _without(excluded: Iterable, variables: Sequence[tf.Variable]) -> list[tf.Variable]:

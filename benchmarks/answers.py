@@ -74,7 +74,7 @@ def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
     with tempfile.TemporaryDirectory() as folder:
         task = make_task(flags, folder)
         start = time.perf_counter()
-        data = task.part(DEV).prepared()
+        data = task.split(DEV).prepared()
         data.order()
         before = time.perf_counter() - start
         outputs = drawn_outputs(flags.version, data)

@@ -121,7 +121,7 @@ def work(flags: argparse.Namespace) -> None:
         shapes = parameter_shapes(config)
         values = [np.zeros(shape, np.float32) for shape in shapes]
         gradients = [tf.placeholder(tf.float32, shape) for shape in shapes]
-        means = tf.group(*collectives.mean(gradients))
+        means = tf.group(*collectives.all_reduce_mean(gradients))
         with tf.Session() as session:
             feed = dict(zip(gradients, values, strict=True))
             seconds = median_seconds(lambda: session.run(means, feed), 20)

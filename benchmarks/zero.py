@@ -96,7 +96,7 @@ def work(flags: argparse.Namespace) -> None:
     for _ in range(flags.rounds):
         for way, (step, _) in ways.items():
             # All begin together.
-            collectives.share(None)
+            collectives.broadcast_object(None)
             start = time.perf_counter()
             step()
             seconds[way].append(time.perf_counter() - start)

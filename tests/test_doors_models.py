@@ -281,7 +281,7 @@ def test_a_classifier_without_labels_has_no_loss():
         with tf.Graph().as_default():
             tf.set_random_seed(5)
             loss, losses, *others = create_classifier(is_training, None, **options)
-            assert tf.get_collection(mask_seeds.PLACES) == places
+            assert tf.get_collection(mask_seeds.SITES) == places
         assert loss is None and losses is None
         assert [value.shape.as_list() for value in others] == [[3, 2], [3, 2], [3]]
 

@@ -172,7 +172,7 @@ def test_dropouts_have_places_of_their_own_which_a_model_that_is_built_again_has
             with tf.variable_scope("", reuse=reuse), tf.name_scope("copy"):
                 model = modeling.AlbertModel(config, True, ids, scope="bert")
             outputs.append(model.get_sequence_output())
-            places.append(tf.get_collection(mask_seeds.PLACES))
+            places.append(tf.get_collection(mask_seeds.SITES))
             modeling.dropout(tf.random.normal([3]), 0.1)
         session.run(tf.global_variables_initializer())
         first, second = session.run(outputs)

@@ -81,7 +81,7 @@ def test_float16_on_the_wire_costs_no_more_than_without_sharing(ways):
 
 
 def test_what_is_sent_is_what_the_documents_say(ways):
-    """The formula of docs/workers.md; negotiation and facts of a step are some KB."""
+    """The formula of docs/workers.md; negotiation and metrics of a step are some KB."""
     weights, found, _ = ways
     for way in SMALL:
         wire = {"float32": 4, "float16": 2}[way.wire]

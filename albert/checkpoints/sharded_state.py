@@ -59,11 +59,11 @@ class _Vectors:
             value = share.read_value()
             with tf.device("/cpu:0"):
                 length = share.shape[0] * collectives.size()
-                whole = collectives.whole(value, f"state_{number}/saved")
+                whole = collectives.all_gather(value, f"state_{number}/saved")
                 sizes = [math.prod(shape) for _, shape in contents]
                 parts = tf.split(whole, [*sizes, length - sum(sizes)])
                 given = tf.placeholder(share.dtype, [length])
-                sent = collectives.from_rank_0(given, f"state_{number}/restored")
+                sent = collectives.broadcast(given, f"state_{number}/restored")
                 own = tf.split(sent, collectives.size())[collectives.rank()]
             tensors += [tf.reshape(p, s) for p, (_, s) in zip(parts, contents, strict=False)]
             self._wholes.append(whole.op)
@@ -120,7 +120,7 @@ class ShardedState(tf.train.SessionRunHook):
         shares, first = self._shares(), 0
         most = _RUN_BYTES // collectives.size()
         self._vectors = []
-        for group in collectives.groups([share.variable for share in shares], most):
+        for group in collectives.fusion_buckets([share.variable for share in shares], most):
             self._vectors.append(_Vectors(first, shares[first : first + len(group)]))
             first += len(group)
 
@@ -135,7 +135,7 @@ class ShardedState(tf.train.SessionRunHook):
         checkpoint = tf.train.latest_checkpoint(self._folder) if collectives.is_chief() else None
         with restoring(checkpoint or self._folder):
             reader = _reader(checkpoint, self._vectors) if checkpoint else None
-            if collectives.share(checkpoint is not None):
+            if collectives.broadcast_object(checkpoint is not None):
                 for vector in self._vectors:
                     vector.read(session, reader)
 

@@ -26,7 +26,7 @@ from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
 from albert.settings.fields import DEVICE
 from albert.settings.run_settings import RunSettings
-from albert.training.output_folder import part_settings
+from albert.training.output_folder import split_settings
 from albert.training.task import Task
 
 # The last line of the report: all is well, or something is not.
@@ -46,15 +46,15 @@ def main(asked: Asked) -> None:
     connect(report, checked)
     plan = describe_graph(report, checked, settings) if checked and report.ok else None
     # All of them take part in it, or none.
-    if settings.estimate and all(collectives.gather_json(report.ok)) and checked:
+    if settings.estimate and all(collectives.all_gather_objects(report.ok)) and checked:
         measured = measure(checked, features_alone=bool(settings.device_memory))
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
-    by_rank = [[Row(*row) for row in rows] for rows in collectives.gather_json(report.rows)]
+    by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
     verdicts = _OF_A_JOB if has_job else _OF_THE_MACHINE
     ok = print_reports(by_rank, plan if settings.bf16 else None, verdicts, settings.json)
     # The launcher ends all ranks when the first one ends with 1: not before this is printed.
-    collectives.share(None)
+    collectives.broadcast_object(None)
     sys.exit(0 if ok else 1)
 
 
@@ -86,13 +86,13 @@ def asked_workers(settings: CheckSettings) -> Elsewhere | None:
 
 def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:
     """Adds the task's files and its output folder, and returns the task; None if it is no good."""
-    with report.part("model"):
+    with report.section("model"):
         checked = Checked(task_class(settings))
         for item, value in checked.task.describe():
             report.add(item, value)
-        report.go_on("data")
+        report.next_section("data")
         describe_data(report, checked)
-        report.go_on("training")
+        report.next_section("training")
         describe_training(report, checked)
         return checked
     return None
@@ -100,18 +100,18 @@ def describe_input(report: Report, task_class: type[Task], settings: RunSettings
 
 def connect(report: Report, checked: Checked | None) -> None:
     """Loads the device, waits for the other ranks and compares settings, as the job would."""
-    with report.part("job"):
+    with report.section("job"):
         device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
-    if all(collectives.gather_json(report.ok)) and checked:
+    if all(collectives.all_gather_objects(report.ok)) and checked:
         task = checked.task
-        with report.part("job"):
-            for part in task.wanted():
+        with report.section("job"):
+            for part in task.requested_splits():
                 contents = checked.contents(part)
-                collectives.check_alike(part_settings(task, part, contents))
+                collectives.check_equal_on_all_workers(split_settings(task, part, contents))
             if checked.steps:
-                checked.go_on(collectives.share(checked.begun))
-    with report.part("programs"):
+                checked.resume_from(collectives.broadcast_object(checked.begun))
+    with report.section("programs"):
         report.add("Horovod", collectives.description())
 
 
@@ -119,14 +119,14 @@ def describe_graph(
     report: Report, checked: Checked, settings: CheckSettings
 ) -> ConversionPlan | None:
     """Adds the graph of a training step; returns what becomes bfloat16 in it, if that is asked."""
-    with report.part("model"):
+    with report.section("model"):
         step = training_step(checked)
         describe_variables(report, checked, step.op.graph)
-        report.go_on("memory")
+        report.next_section("memory")
         describe_memory(report, checked, step, settings.device_memory)
-        report.go_on("training")
+        report.next_section("training")
         describe_checkpoints(report, checked, step)
-        report.go_on("bfloat16")
+        report.next_section("bfloat16")
         return describe_bf16(report, checked, wanted=settings.bf16)
     return None
 
@@ -146,7 +146,7 @@ def print_reports(
     if not collectives.is_first():
         if collectives.size() == 1:
             # Not connected: what rank 0 finds too, it says; the launcher ends this one then.
-            collectives.let_rank_0_go_first()
+            collectives.wait_for_rank_0()
             for row in by_rank[0]:
                 if not row.ok:
                     print(f"{collectives.label()}: {table_line(row)}", flush=True)

@@ -159,7 +159,7 @@ class CachedFile:
             # Of a process that was killed between writing the header and releasing it.
             remove_abandoned(self.paths[0])
             return found
-        collectives.let_rank_0_go_first()
+        collectives.wait_for_rank_0()
         made = self._made(build, check) or self._made(build, check, again=True)
         assert made is not None, "the second time it is found or made"
         return made

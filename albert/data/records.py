@@ -31,7 +31,7 @@ _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range o
 
 # For functions without conditions on tensors: to look for some takes TensorFlow a tenth of a
 # second at every start.
-as_it_is = tf.autograph.experimental.do_not_convert
+no_autograph = tf.autograph.experimental.do_not_convert
 
 
 def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
@@ -293,7 +293,7 @@ def parsed_batches(
             content += content[-1:] * (batch_size - len(content))
         return np.array(content, object), b""
 
-    @as_it_is
+    @no_autograph
     def read_op(batch: tf.Tensor) -> tf.Tensor:
         types = [tf.string, tf.string]
         content, fault = tf.numpy_function(read, [batch], types, stateful=False)
@@ -303,7 +303,7 @@ def parsed_batches(
         content.set_shape([batch_size if full else None])
         return content
 
-    @as_it_is
+    @no_autograph
     def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:
         features = {
             key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
@@ -314,7 +314,7 @@ def parsed_batches(
     num_batches = count if shuffle_seed is not None else count - start_batch
     batches = tf.data.Dataset.range(rank, num_batches, num_workers)
     if count < end:
-        batches = batches.map(as_it_is(lambda number: number * end // count))
+        batches = batches.map(no_autograph(lambda number: number * end // count))
     parsed = batches.map(read_op).map(
         parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )

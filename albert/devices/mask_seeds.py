@@ -1,6 +1,6 @@
-"""Seeds of dropout masks: functions of the graph's seed, the step, the micro-batch and a place.
+"""Seeds of dropout masks: functions of the graph's seed, the step, the micro-batch and a site.
 
-A place is a name that the model's code gives, such as `bert/encoder/layer_3/inner_group_0/output`.
+A site is a name that the model's code gives, such as `bert/encoder/layer_3/inner_group_0/output`.
 No seed depends on the number or the names of operations: an operation more elsewhere changes no
 mask, and a layer that is built again, to compute it again, draws the same one.
 """
@@ -12,39 +12,39 @@ import itertools
 
 import tensorflow.compat.v1 as tf
 
-# Collections: the places of a graph's dropouts, and the tensor of `moment`.
-PLACES = "dropout_places"
-_MOMENT = "dropout_moment"
+# Collections: the sites of a graph's dropouts, and the tensor of `step_seed`.
+SITES = "dropout_places"
+_STEP_SEED = "dropout_moment"
 # The golden section of 2**31. Its multiples stay as far apart as any number's: no two of the first
 # 10 million steps are as near as 64 micro-batches.
 _STRIDE = 1327217885
 
 
-def number_of(graph_seed: int, place: str | None = None) -> int:
-    """Returns the number of a place in a graph with a seed, from 0 to below 2**31.
+def site_seed(graph_seed: int, site: str | None = None) -> int:
+    """Returns the number of a site in a graph with a seed, from 0 to below 2**31.
 
-    Dropouts with one place draw one mask. Without a place it is the variable scope and the count of
-    the dropouts without a place that were built in that scope before.
+    Dropouts with one site draw one mask. Without a site it is the variable scope and the count of
+    the dropouts without a site that were built in that scope before.
     """
     with tf.init_scope():
-        places = tf.get_collection_ref(PLACES)
-    if place is None:
+        sites = tf.get_collection_ref(SITES)
+    if site is None:
         scope = tf.get_variable_scope().name
         numbered = (f"{scope}/dropout_{count}" for count in itertools.count())
-        place = next(name for name in numbered if name not in places)
-    places.append(place)
-    digest = hashlib.blake2b(f"{graph_seed} {place}".encode(), digest_size=4).digest()
+        site = next(name for name in numbered if name not in sites)
+    sites.append(site)
+    digest = hashlib.blake2b(f"{graph_seed} {site}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "big") % 2**31
 
 
-def moment() -> tf.Tensor:
+def step_seed() -> tf.Tensor:
     """Returns an int32 of the global step and the micro-batch, which a graph computes once."""
-    with tf.init_scope(), tf.name_scope(f"{_MOMENT}/"):
-        if not tf.get_collection(_MOMENT):
+    with tf.init_scope(), tf.name_scope(f"{_STEP_SEED}/"):
+        if not tf.get_collection(_STEP_SEED):
             step = tf.cast(tf.train.get_or_create_global_step(), tf.int64)
             count = step * _STRIDE + tf.cast(_batches_done(), tf.int64)
-            tf.add_to_collection(_MOMENT, tf.cast(tf.math.floormod(count, 2**31), tf.int32))
-        return tf.get_collection(_MOMENT)[0]
+            tf.add_to_collection(_STEP_SEED, tf.cast(tf.math.floormod(count, 2**31), tf.int32))
+        return tf.get_collection(_STEP_SEED)[0]
 
 
 def _batches_done() -> tf.Tensor:

@@ -71,25 +71,25 @@ def gelu_erf(x: tf.Tensor) -> tf.Tensor:
     return 0.5 * x * (1.0 + tf.math.erf(math.sqrt(0.5) * x))
 
 
-def dropout(x: tf.Tensor, rate: float, place: str | None = None) -> tf.Tensor:
+def dropout(x: tf.Tensor, rate: float, site: str | None = None) -> tf.Tensor:
     """Sets elements to 0 with probability `rate` and scales the others by 1 / (1 - rate).
 
     In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the global
-    step, of the micro-batch where a step has several, and of the place alone, so that a resumed run
+    step, of the micro-batch where a step has several, and of the site alone, so that a resumed run
     draws what an uninterrupted one would have drawn. The micro-batch is counted by a local
-    variable. On the HPU the device draws the mask, from seed and place; it does not follow the
+    variable. On the HPU the device draws the mask, from seed and site; it does not follow the
     step.
 
     Args:
       x: float, of any shape.
       rate: from 0 to below 1.
-      place: a name of the model's; without, see `mask_seeds.number_of`.
+      site: a name of the model's; without, see `mask_seeds.site_seed`.
     """
     graph_seed, _ = tf.get_seed(None)
-    number = None if graph_seed is None else mask_seeds.number_of(graph_seed, place)
+    number = None if graph_seed is None else mask_seeds.site_seed(graph_seed, site)
     if device.is_hpu():
         return habana.dropout(x, rate, graph_seed or 0, number or 0)
     if number is None:
         return tf.nn.dropout(x, rate=rate)
-    seed = tf.stack([number, mask_seeds.moment()])
+    seed = tf.stack([number, mask_seeds.step_seed()])
     return tf.nn.experimental.stateless_dropout(x, rate=rate, seed=seed)

@@ -28,7 +28,7 @@ from albert.distributed.launcher import (  # noqa: F401  What asks for the worke
     Worker,
     is_first,
     label,
-    let_rank_0_go_first,
+    wait_for_rank_0,
 )
 
 # Each worker's communication asks the others' every millisecond and spins until they answer, which
@@ -141,7 +141,7 @@ def size() -> int:
 
 
 @contextlib.contextmanager
-def as_if(workers: int) -> Iterator[None]:
+def simulated_workers(workers: int) -> Iterator[None]:
     """Lets `size` be another in the block, to plan a job that is not this one."""
     global _worker
     actual = _worker
@@ -157,7 +157,7 @@ def is_chief() -> bool:
     return rank() == 0
 
 
-def is_habanas() -> bool:
+def is_habana_horovod() -> bool:
     """Tells whether the Horovod of this environment is Habana's."""
     try:
         importlib.metadata.version("habana-horovod")
@@ -166,7 +166,7 @@ def is_habanas() -> bool:
     return True
 
 
-def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
+def all_reduce_mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
     """Returns the means of dense float32 tensors over the workers.
 
     The tensors are joined to few long vectors, in their order: one vector is sent faster than many
@@ -184,12 +184,12 @@ def mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf
     name = f"{tensors[0].op.name}_and_{len(tensors) - 1}".replace("/", "_")
     results = []
     with tf.name_scope("mean_over_workers"):
-        for number, group in enumerate(groups(tensors)):
-            results += _mean_of_group(group, dtype, f"{name}_{number}")
+        for number, group in enumerate(fusion_buckets(tensors)):
+            results += _all_reduce_bucket(group, dtype, f"{name}_{number}")
     return results
 
 
-def total(tensor: tf.Tensor) -> tf.Tensor:
+def all_reduce_sum(tensor: tf.Tensor) -> tf.Tensor:
     """Returns the sum over the workers of a small tensor, which stays on the host."""
     if size() == 1:
         return tensor
@@ -197,14 +197,14 @@ def total(tensor: tf.Tensor) -> tf.Tensor:
         return _horovod.allreduce(tensor, op=_horovod.Sum, name=f"total_{tensor.op.name}")
 
 
-def share_of_mean(
+def reduce_scatter_mean(
     tensors: Sequence[tf.Tensor], name: str, dtype: tf.DType | None = None
 ) -> tf.Tensor:
-    """Returns this worker's share of the mean over the workers of float32 tensors.
+    """Returns this worker's shard of the mean over the workers of float32 tensors.
 
     They are joined to a vector, with zeros up to a multiple of the number N of workers, of which
-    worker r gets the r-th of N shares, from 0. Half of what `mean` sends is sent; `whole`, which
-    gives the vector from its shares, sends as much. A vector of a large tensor is sent in parts.
+    worker r gets the r-th of N shards, from 0. That sends half of what `all_reduce_mean` sends;
+    `all_gather`, which restores the vector, sends as much. A large tensor is sent in parts.
 
     Args:
       tensors: of known shapes, the same on every worker.
@@ -213,47 +213,47 @@ def share_of_mean(
     """
     with tf.name_scope("mean_over_workers"):
         length = sum(tensor.shape.num_elements() for tensor in tensors)
-        share = -(-length // size())
-        vector = joined(tensors, share * size())
+        shard = -(-length // size())
+        vector = flatten_and_concat(tensors, shard * size())
         if dtype:
             vector = tf.cast(vector, dtype)
         most = _VECTOR_BYTES // (vector.dtype.size * size())
-        widths = [min(most, share - start) for start in range(0, share, most)]
-        parts = tf.split(tf.reshape(vector, [size(), share]), widths, axis=1)
+        widths = [min(most, shard - start) for start in range(0, shard, most)]
+        parts = tf.split(tf.reshape(vector, [size(), shard]), widths, axis=1)
         # Not their average: Habana's Horovod would not divide on the card.
         sums = [
             _horovod.reducescatter(part, op=_horovod.Sum, name=f"{name}/{number}")
             for number, part in enumerate(parts)
         ]
-        sums = tf.reshape(tf.concat(sums, axis=1), [share])
+        sums = tf.reshape(tf.concat(sums, axis=1), [shard])
         return tf.cast(sums, tensors[0].dtype) / size()
 
 
-def joined(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor:
+def flatten_and_concat(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor:
     """Returns the values of tensors one after the other, with zeros up to a length."""
     flat = [tf.reshape(tensor, [tensor.shape.num_elements()]) for tensor in tensors]
     missing = (length or 0) - sum(tensor.shape[0] for tensor in flat)
     return tf.concat([*flat, tf.zeros([missing])] if missing > 0 else flat, axis=0)
 
 
-def whole(share: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns all workers' shares of a vector, one after the other."""
-    vector = _horovod.allgather(share, name=name)
-    vector.set_shape([share.shape[0] * size()])
+def all_gather(shard: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns all workers' shards of a vector, one after the other."""
+    vector = _horovod.allgather(shard, name=name)
+    vector.set_shape([shard.shape[0] * size()])
     return vector
 
 
-def from_rank_0(tensor: tf.Tensor, name: str) -> tf.Tensor:
+def broadcast(tensor: tf.Tensor, name: str) -> tf.Tensor:
     """Broadcasts rank 0's value of a tensor."""
     return _horovod.broadcast(tensor, 0, name=name)
 
 
-def _mean_of_group(
+def _all_reduce_bucket(
     tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
 ) -> list[tf.Tensor]:
     """Returns the means of tensors that are sent as one vector."""
     sizes = [tensor.shape.num_elements() for tensor in tensors]
-    vector = joined(tensors)
+    vector = flatten_and_concat(tensors)
     if dtype:
         vector = tf.cast(vector, dtype)
     vector = tf.cast(_horovod.allreduce(vector, op=_horovod.Average, name=name), tensors[0].dtype)
@@ -261,7 +261,7 @@ def _mean_of_group(
     return [tf.reshape(part, t.shape) for part, t in zip(parts, tensors, strict=True)]
 
 
-def groups(
+def fusion_buckets(
     tensors: Sequence[tf.Tensor], most_bytes: int | None = None
 ) -> Iterable[list[tf.Tensor]]:
     """Yields neighbours that fit into some bytes together, or a single larger tensor.
@@ -300,7 +300,7 @@ def starting_hooks() -> list[tf.train.SessionRunHook]:
     return [_StartAlike()] if size() > 1 else []
 
 
-def share(value: Any) -> Any:
+def broadcast_object(value: Any) -> Any:
     """Returns rank 0's `value`, which JSON can hold, on every worker; the others' is ignored."""
     if size() == 1:
         return value
@@ -313,7 +313,7 @@ def share(value: Any) -> Any:
     return json.loads(content.tobytes())
 
 
-def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
+def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
     """Returns every worker's arrays, by rank; they may differ in length and number.
 
     Args:
@@ -334,21 +334,23 @@ def gather(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarra
     return [[next(all_arrays) for _ in range(count)] for count in counts]
 
 
-def gather_json(value: Any) -> list[Any]:
+def all_gather_objects(value: Any) -> list[Any]:
     """Returns every worker's `value`, which JSON can hold, by rank."""
     if size() == 1:
         return [value]
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    return [json.loads(arrays[0].tobytes()) for arrays in gather([content], np.dtype(np.uint8))]
+    return [
+        json.loads(arrays[0].tobytes()) for arrays in gather_arrays([content], np.dtype(np.uint8))
+    ]
 
 
-def check_alike(facts: dict[str, Any]) -> None:
+def check_equal_on_all_workers(facts: dict[str, Any]) -> None:
     """Checks that all workers have the same facts, which JSON can hold.
 
     Raises:
       UserError: they do not; names the first rank that differs, and in what.
     """
-    (first_host, first), *others = gather_json([socket.gethostname(), facts])
+    (first_host, first), *others = all_gather_objects([socket.gethostname(), facts])
     for rank, (host, found) in enumerate(others, start=1):
         for name in sorted(first.keys() | found.keys()):
             if found.get(name) != first.get(name):

@@ -46,7 +46,9 @@ def _accepted() -> dict[socket.socket, str]:
     peers, secret = dict[socket.socket, str](), secrets.token_hex(8)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
-        collectives.share([[*_own_addresses()], server.getsockname()[1], secret, _name()])
+        collectives.broadcast_object(
+            [[*_own_addresses()], server.getsockname()[1], secret, _name()]
+        )
         try:
             while len(peers) < collectives.size() - 1:
                 connection, _ = server.accept()
@@ -65,7 +67,7 @@ def _accepted() -> dict[socket.socket, str]:
 
 def _connected() -> dict[socket.socket, str]:
     """Returns another rank's connection to rank 0."""
-    addresses, port, secret, name = collectives.share(None)
+    addresses, port, secret, name = collectives.broadcast_object(None)
     for address in addresses:
         try:
             connection = socket.create_connection((address, port), _TO_CONNECT / len(addresses))

@@ -55,7 +55,7 @@ def is_first() -> bool:
     return started.rank == 0
 
 
-def let_rank_0_go_first() -> None:
+def wait_for_rank_0() -> None:
     """Lets a moment pass on the other ranks, before what only one of all should do."""
     if not is_first():
         time.sleep(_HEAD_START)

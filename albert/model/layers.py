@@ -99,8 +99,8 @@ def embedding_postprocessor(
             position_embedding_name, max_position_embeddings, width, initializer_range
         )
         total += positions[:seq_length]
-    place = f"{tf.get_variable_scope().name}/output"
-    return dropout(layer_norm(total), dropout_prob, place=place)
+    site = f"{tf.get_variable_scope().name}/output"
+    return dropout(layer_norm(total), dropout_prob, site=site)
 
 
 def _table(name: str, rows: int, width: int, initializer_range: float) -> tf.Variable:
@@ -197,11 +197,11 @@ def attend(
     value: tf.Tensor,
     bias: tf.Tensor | float,
     dropout_prob: float,
-    place: str | None = None,
+    site: str | None = None,
 ) -> tf.Tensor:
     """Computes scaled dot-product attention of [B, N, F, D] to [B, N, T, D].
 
-    `bias`, of a shape that fits [B, N, F, T], is added to the scores; `place` is of the dropout.
+    `bias`, of a shape that fits [B, N, F, T], is added to the scores; `site` is of the dropout.
     """
     # Scaling the query instead of the scores touches S / D times fewer numbers.
     query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
@@ -209,7 +209,7 @@ def attend(
     with scores.graph.gradient_override_map({"AddV2": _gradient_of_scores()}):
         scores += bias
     probabilities = tf.nn.softmax(scores, name="attention_probs")
-    probabilities = dropout(probabilities, dropout_prob, place=place)
+    probabilities = dropout(probabilities, dropout_prob, site=site)
     return tf.matmul(probabilities, value)
 
 
@@ -261,13 +261,13 @@ def layer_norm_and_dropout(
 
 
 def dropout(
-    input_tensor: tf.Tensor, dropout_prob: float | None, *, place: str | None = None
+    input_tensor: tf.Tensor, dropout_prob: float | None, *, site: str | None = None
 ) -> tf.Tensor:
     """Applies `ops.dropout` to a tensor; returns it unchanged if the probability is 0 or None.
 
-    Every dropout of a model has a place of its own, by which its mask is drawn.
+    Every dropout of a model has a site of its own, by which its mask is drawn.
     """
-    return ops.dropout(input_tensor, dropout_prob, place) if dropout_prob else input_tensor
+    return ops.dropout(input_tensor, dropout_prob, site) if dropout_prob else input_tensor
 
 
 def create_initializer(initializer_range: float = 0.02):

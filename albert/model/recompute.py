@@ -33,7 +33,7 @@ class Recomputation:
         Args:
           layer: builds the same operations whenever it is called, from `state` and from variables
             that it gets by `tf.get_variable`. What else it takes gets no gradient. Dropout in it
-            draws its mask by place, in a graph with a seed.
+            draws its mask by site, in a graph with a seed.
           state: float, the output of the layer before.
 
         Raises:

@@ -45,14 +45,14 @@ class TokenRows(abc.ABC):
         self,
         projections: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
         dropout_prob: float,
-        place: str,
+        site: str,
     ) -> tf.Tensor:
         """Returns each token's attention context within its sequence: [M, N * D].
 
         Args:
           projections: query, key and value, [M, N * D] each.
           dropout_prob: of the probabilities.
-          place: of the dropout.
+          site: of the dropout.
         """
 
 
@@ -75,9 +75,9 @@ class PaddedRows(TokenRows):
     def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.gather(rows, _flat(positions, self._shape))
 
-    def self_attention(self, projections, dropout_prob, place):
+    def self_attention(self, projections, dropout_prob, site):
         query, key, value = (split_heads(x, self._shape, self._num_heads) for x in projections)
-        context = attend(query, key, value, self._bias, dropout_prob, place)
+        context = attend(query, key, value, self._bias, dropout_prob, site)
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
 
@@ -177,7 +177,7 @@ class PackedRows(TokenRows):
         flat = _move(rows * real, self._row_of, self._position_of)
         return tf.reshape(flat, [*self._shape, rows.shape[-1]])
 
-    def self_attention(self, projections, dropout_prob, place):
+    def self_attention(self, projections, dropout_prob, site):
         width = projections[0].shape[-1]
         size, to_groups, to_rows = width // self._num_heads, self._to_groups, self._to_rows
         moved = (_move(tf.reshape(x, [-1, size]), to_groups, to_rows) for x in projections)
@@ -185,7 +185,7 @@ class PackedRows(TokenRows):
         contexts = []
         for number, (group, heads) in enumerate(zip(self._groups, parts, strict=True)):
             query, key, value = (tf.reshape(x, [*group.shape, size]) for x in heads)
-            context = attend(query, key, value, group.bias, dropout_prob, f"{place}/group_{number}")
+            context = attend(query, key, value, group.bias, dropout_prob, f"{site}/group_{number}")
             contexts.append(tf.reshape(context, [-1, size]))
         context = _move(tf.concat(contexts, axis=0), to_rows, to_groups)
         return tf.reshape(context, [-1, width])

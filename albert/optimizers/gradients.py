@@ -8,10 +8,10 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 
-class Facts(NamedTuple):
-    """What is known of a batch besides its gradients; sums or means over batches, scalars.
+class StepMetrics(NamedTuple):
+    """Loss, token count and embedding-row norms of a batch, or their sums or means; scalars.
 
-    They travel as one vector, `tf.stack(facts)`; `Facts(*tf.unstack(vector))` gives them back.
+    They travel as one vector, `tf.stack(metrics)`; `StepMetrics(*tf.unstack(vector))` reads it.
     """
 
     loss: tf.Tensor
@@ -26,14 +26,14 @@ class Gradients(NamedTuple):
     Attributes:
       variables: the variables that have one.
       values: the gradients, dense, in the variables' shapes.
-      of_rows: for each, whether it counts in the norm by `Facts.row_squares`.
-      facts: a vector of `Facts`.
+      of_rows: for each, whether it counts in the norm by `StepMetrics.row_squares`.
+      metrics: a vector of `StepMetrics`.
     """
 
     variables: Sequence[tf.Variable]
     values: Sequence[tf.Tensor]
     of_rows: Sequence[bool]
-    facts: tf.Tensor
+    metrics: tf.Tensor
 
 
 def compute_gradients(
@@ -57,7 +57,7 @@ def compute_gradients(
         variables=[variable for _, variable in pairs],
         values=[_dense(gradient, variable) for gradient, variable in pairs],
         of_rows=of_rows,
-        facts=tf.stack(Facts(loss, tokens, squares)),
+        metrics=tf.stack(StepMetrics(loss, tokens, squares)),
     )
 
 

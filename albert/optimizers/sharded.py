@@ -6,8 +6,8 @@ the others have updated. So the same is computed as if each did all of it. With 
 the gradients of accumulated batches are added up before they are sent; with "gradients", stage 2,
 those of every batch are sent, so that a worker adds up its N-th alone.
 
-Neighbouring variables are cut together: their values one after the other are a vector, with zeros
-at its end up to a multiple of N, of which a worker has one N-th, at the place of its rank. A vector
+Neighbouring variables are cut together: their values one after the other are a bucket, with zeros
+at its end up to a multiple of N, of which a worker has one N-th, at the place of its rank. A bucket
 is sent while the backward pass still computes those of the layers below.
 """
 
@@ -25,7 +25,7 @@ from albert.optimizers.gradients import local_zeros
 NONE, STATE, GRADIENTS = "none", "state", "gradients"
 
 
-class _Piece(NamedTuple):
+class _Shard(NamedTuple):
     """What a worker has of a variable, in elements.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Piece(NamedTuple):
     size: int
 
 
-class _Vector(NamedTuple):
+class _Bucket(NamedTuple):
     """Neighbouring variables one after the other.
 
     Attributes:
@@ -53,21 +53,21 @@ class _Vector(NamedTuple):
     """
 
     variables: list[tf.Variable]
-    pieces: list[_Piece]
+    pieces: list[_Shard]
     share: int
     moments: list[Share]
     name: str
 
     @classmethod
-    def of(cls, number: int, variables: list[tf.Variable], first: int) -> _Vector:
-        """Returns a vector of variables of which the first has this number among all."""
+    def of(cls, number: int, variables: list[tf.Variable], first: int) -> _Bucket:
+        """Returns a bucket of variables of which the first has this number among all."""
         sizes = [variable.shape.num_elements() for variable in variables]
         share = -(-sum(sizes) // collectives.size())
         begin, pieces, place = collectives.rank() * share, [], 0
         for index, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
             start, end = max(begin - place, 0), min(begin + share - place, size)
             if start < end:
-                pieces.append(_Piece(first + index, variable.op.name, start, end - start))
+                pieces.append(_Shard(first + index, variable.op.name, start, end - start))
             place += size
         name = f"sharded_optimizer/{number}"
         moments = [_moment(name, slot, share, variables) for slot in ("adam_m", "adam_v")]
@@ -92,7 +92,7 @@ def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) 
     return Share(local_zeros(f"{name}/{slot}", [share]), contents)
 
 
-class Shares:
+class ShardedOptimizer:
     """Variables, gradients and moments as this worker has its share of them.
 
     Attributes:
@@ -100,48 +100,48 @@ class Shares:
     """
 
     def __init__(self, variables: Sequence[tf.Variable], dtype: tf.DType | None = None):
-        """Shares out variables and makes their moments.
+        """ShardedOptimizer out variables and makes their moments.
 
         Args:
           variables: in the order of their gradients.
           dtype: what gradients are sent as, instead of float32.
         """
         self._dtype = dtype
-        self._vectors, first = [], 0
-        for number, group in enumerate(collectives.groups(variables)):
-            self._vectors.append(_Vector.of(number, group, first))
+        self._buckets, first = [], 0
+        for number, group in enumerate(collectives.fusion_buckets(variables)):
+            self._buckets.append(_Bucket.of(number, group, first))
             first += len(group)
-        self.state = [moment for vector in self._vectors for moment in vector.moments]
+        self.state = [moment for bucket in self._buckets for moment in bucket.moments]
 
     def scatter(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns this worker's shares of the means over the workers, by vector."""
+        """Returns this worker's shares of the means over the workers, by bucket."""
         given, shares = iter(gradients), []
-        for vector in self._vectors:
-            values = [next(given) for _ in vector.variables]
-            name = f"{vector.name}/gradients"
-            shares.append(collectives.share_of_mean(values, name, self._dtype))
+        for bucket in self._buckets:
+            values = [next(given) for _ in bucket.variables]
+            name = f"{bucket.name}/gradients"
+            shares.append(collectives.reduce_scatter_mean(values, name, self._dtype))
         return shares
 
-    def facts_and_squares(
-        self, facts: tf.Tensor, shares: Sequence[tf.Tensor], left_out: Sequence[bool]
+    def all_reduce_metrics_and_norm(
+        self, metrics: tf.Tensor, shares: Sequence[tf.Tensor], left_out: Sequence[bool]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the means of facts over the workers, and the sum of all gradients' squares.
+        """Returns the means of metrics over the workers, and the sum of all gradients' squares.
 
         Args:
-          facts: a vector, of this worker.
+          metrics: a bucket, of this worker.
           shares: from `scatter`.
           left_out: for each variable, whether its gradient does not count.
         """
         squares = [
             2 * tf.nn.l2_loss(value)
-            for vector, share in zip(self._vectors, shares, strict=True)
-            for piece, value in zip(vector.pieces, vector.cut(share), strict=True)
+            for bucket, share in zip(self._buckets, shares, strict=True)
+            for piece, value in zip(bucket.pieces, bucket.cut(share), strict=True)
             if not left_out[piece.number]
         ]
         own = tf.add_n([tf.constant(0.0), *squares]) * collectives.size()
         # Graphs differ from worker to worker: by its name they find it.
-        together = tf.concat([facts, [own]], axis=0, name="facts_and_squares")
-        (means,) = collectives.mean([together])
+        together = tf.concat([metrics, [own]], axis=0, name="all_reduce_metrics_and_norm")
+        (means,) = collectives.all_reduce_mean([together])
         return means[:-1], means[-1]
 
     def apply(
@@ -157,21 +157,21 @@ class Shares:
         """
         updates, weights = [], []
         assignments: list[tf.Operation] = []
-        for vector, share in zip(self._vectors, shares, strict=True):
-            # One vector after the other, as the optimizer does it with variables.
+        for bucket, share in zip(self._buckets, shares, strict=True):
+            # One bucket after the other, as the optimizer does it with variables.
             with tf.control_dependencies(assignments[-1:]):
-                m, v = (moment.variable for moment in vector.moments)
+                m, v = (moment.variable for moment in bucket.moments)
                 next_m, next_v, update = optimizer.next_state(share * factor, m, v, step)
-                own = vector.weights()
-                updates.append(_with_decay(optimizer, vector, own, vector.cut(update)))
+                own = bucket.weights()
+                updates.append(_with_decay(optimizer, bucket, own, bucket.cut(update)))
                 weights.append(own)
             with tf.control_dependencies(updates[-1]):
                 assignments.append(tf.group(m.assign(next_m), v.assign(next_v)))
         rates = self._rates(optimizer, weights, updates)
-        for vector, own, of_vector in zip(self._vectors, weights, updates, strict=True):
-            pairs = zip(vector.pieces, own, of_vector, strict=True)
+        for bucket, own, of_vector in zip(self._buckets, weights, updates, strict=True):
+            pairs = zip(bucket.pieces, own, of_vector, strict=True)
             after = [weight - rates(piece.name) * update for piece, weight, update in pairs]
-            assignments += _gather(vector, after)
+            assignments += _gather(bucket, after)
         return tf.group(*assignments)
 
     def _rates(
@@ -184,40 +184,42 @@ class Shares:
 
         The norms of a variable are those of the workers' pieces together.
         """
-        variables = [variable for vector in self._vectors for variable in vector.variables]
+        variables = [variable for bucket in self._buckets for variable in bucket.variables]
         adapted = [v.op.name for v in variables if optimizer.adapts(v.op.name)]
         if not adapted:
             return lambda name: optimizer.learning_rate
         zero = tf.constant(0.0)
         squares = {name: [zero, zero] for name in adapted}
-        for vector, own, of_vector in zip(self._vectors, weights, updates, strict=True):
-            for piece, *values in zip(vector.pieces, own, of_vector, strict=True):
+        for bucket, own, of_vector in zip(self._buckets, weights, updates, strict=True):
+            for piece, *values in zip(bucket.pieces, own, of_vector, strict=True):
                 if piece.name in squares:
                     squares[piece.name] = [2 * tf.nn.l2_loss(value) for value in values]
-        sums = collectives.total(tf.stack([squares[name] for name in adapted], name="norms"))
+        sums = collectives.all_reduce_sum(
+            tf.stack([squares[name] for name in adapted], name="norms")
+        )
         ratios = tf.unstack(optimizer.trust_ratio(*tf.unstack(tf.sqrt(sums), axis=1)))
         ratios = dict(zip(adapted, ratios, strict=True))
         return lambda name: ratios.get(name, 1.0) * optimizer.learning_rate
 
 
 def _with_decay(
-    optimizer, vector: _Vector, weights: Sequence[tf.Tensor], updates: Sequence[tf.Tensor]
+    optimizer, bucket: _Bucket, weights: Sequence[tf.Tensor], updates: Sequence[tf.Tensor]
 ) -> list[tf.Tensor]:
-    """Returns the updates of a vector's pieces together with the decay of the weights."""
-    decays = [optimizer.decay_of(piece.name) for piece in vector.pieces]
+    """Returns the updates of a bucket's pieces together with the decay of the weights."""
+    decays = [optimizer.decay_of(piece.name) for piece in bucket.pieces]
     return [
         update + decay * weight if decay else update
         for decay, weight, update in zip(decays, weights, updates, strict=True)
     ]
 
 
-def _gather(vector: _Vector, pieces: Sequence[tf.Tensor]) -> list[tf.Operation]:
-    """Returns the ops that give a vector's variables the values that the workers have of them."""
-    own = collectives.joined(pieces, vector.share)
-    values = collectives.whole(own, f"{vector.name}/weights")
-    sizes = [variable.shape.num_elements() for variable in vector.variables]
+def _gather(bucket: _Bucket, pieces: Sequence[tf.Tensor]) -> list[tf.Operation]:
+    """Returns the ops that give a bucket's variables the values that the workers have of them."""
+    own = collectives.flatten_and_concat(pieces, bucket.share)
+    values = collectives.all_gather(own, f"{bucket.name}/weights")
+    sizes = [variable.shape.num_elements() for variable in bucket.variables]
     parts = tf.split(values, [*sizes, values.shape[0] - sum(sizes)])
     return [
         variable.assign(tf.reshape(part, variable.shape))
-        for variable, part in zip(vector.variables, parts, strict=False)
+        for variable, part in zip(bucket.variables, parts, strict=False)
     ]

@@ -33,12 +33,17 @@ from albert.training.hooks import peak_memory_gb
 from albert.training.output_folder import (
     check_output_dir,
     checkpoint_to_use,
-    is_by_oversight_from_scratch,
+    init_checkpoint_forgotten,
     training_settings,
 )
 from albert.training.recorded_model import check_weights
-from albert.training.run import check_labels, wanted_parts
-from albert.training.schedule import as_begun, global_batch_size, kept_in_training, rescaled
+from albert.training.run import check_labels, requested_splits
+from albert.training.schedule import (
+    global_batch_size,
+    kept_in_training,
+    original_batch_settings,
+    rescale_to_current_workers,
+)
 from albert.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
@@ -54,9 +59,9 @@ class Checked:
     Attributes:
       task: the task.
       trained: the task with the flags by which it is trained, if the run in the folder goes on.
-      begun: what that run is shaped by, on rank 0, and on the others once `go_on` has told them.
+      begun: what that run is shaped by, on rank 0, and on the others from `resume_from`.
       contents: of a part, see `Task.contents`; files are read once for it.
-      part: of the data, see `Task.part`; its examples are read once.
+      split: of the data, see `Task.split`; its examples are read once.
       num_examples: to train on.
       steps: of the training and its warmup; None without a training.
       num_weights: of the model, once its graph has been described.
@@ -67,7 +72,7 @@ class Checked:
         self.task = self.trained = task
         self.begun: Mapping[str, Any] = {}
         self.contents = functools.cache(task.contents)
-        self.part = functools.cache(task.part)
+        self.split = functools.cache(task.split)
         self.num_examples = 0
         self.steps: tuple[int, int] | None = None
         self.num_weights = 0
@@ -76,14 +81,14 @@ class Checked:
         """Returns the model, as in training."""
         return self.trained.model_fn(self.steps or (1, 0))
 
-    def go_on(self, begun: Mapping[str, Any]) -> None:
+    def resume_from(self, begun: Mapping[str, Any]) -> None:
         """Looks, from here on, at a training that goes on as the run in rank 0's folder was begun.
 
         Args:
-          begun: what the run is shaped by, see `as_begun`.
+          begun: what the run is shaped by, see `original_batch_settings`.
         """
         self.begun = begun
-        self.trained = self.task.under(rescaled(self.task.settings, begun))
+        self.trained = self.task.under(rescale_to_current_workers(self.task.settings, begun))
         self.steps = self.trained.steps(self.num_examples)
 
     def batch(self, trims: bool) -> dict[str, tf.Tensor]:
@@ -96,19 +101,19 @@ class Checked:
 
 def describe_missing(report: Report, task_class: type[Task], settings: RunSettings) -> None:
     """Adds a row for each thing that the job needs and that is not there, before any is read."""
-    with report.part("job"):
+    with report.section("job"):
         settings.require(*task_class.required)
     for name in task_class.inputs(settings):
         path = getattr(settings, name)
-        with report.part("files"):
+        with report.section("files"):
             # Whether it should be a folder is seen when it is read.
             if path and not os.path.isdir(path):
                 check_readable(path, f"--{name}")
-    with report.part("files"):
+    with report.section("files"):
         if settings.init_checkpoint:
             resolve_checkpoint(settings.init_checkpoint)
     for name in ("output_dir", "export_dir"):
-        with report.part("files"):
+        with report.section("files"):
             if path := getattr(settings, name):
                 check_can_be_written(path, f"--{name}")
 
@@ -130,7 +135,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
     millions = checked.num_weights / 1e6
     report.add("parameters", f"{millions:.2f} million in {len(variables)} variables")
     if not settings.init_checkpoint:
-        warns = checked.steps is not None and is_by_oversight_from_scratch(settings)
+        warns = checked.steps is not None and init_checkpoint_forgotten(settings)
         advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
@@ -148,8 +153,8 @@ def describe_data(report: Report, checked: Checked) -> None:
       UserError: a file cannot be used.
     """
     task = checked.task
-    for name in wanted_parts(task):
-        part = checked.part(name)
+    for name in requested_splits(task):
+        part = checked.split(name)
         for item, value in part.describe():
             report.add(item, value)
         if name == TRAIN:
@@ -175,9 +180,11 @@ def describe_training(report: Report, checked: Checked) -> None:
         return
     if not collectives.is_chief():
         return
-    begun = as_begun(settings, training_settings(checked.task, checked.contents(TRAIN)))
+    begun = original_batch_settings(
+        settings, training_settings(checked.task, checked.contents(TRAIN))
+    )
     check_output_dir(settings, begun)
-    checked.go_on(begun)
+    checked.resume_from(begun)
     num_steps, num_warmup_steps = checked.steps
     size = global_batch_size(checked.trained.settings)
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")

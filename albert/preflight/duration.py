@@ -20,7 +20,7 @@ from albert.preflight.scaling import Link, scale, sent_in_a_step
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.hooks import format_seconds
-from albert.training.run import Run, wanted_parts
+from albert.training.run import Run, requested_splits
 from albert.training.task import DEV, TEST, TRAIN, Task
 
 # Measured are so many batches of a kind, fewer if they take longer than so many seconds.
@@ -84,7 +84,7 @@ class _StopWatch(tf.train.SessionRunHook):
 
     def after_run(self, run_context, run_values) -> None:
         self.seconds.append(time.perf_counter() - self._began)
-        if collectives.share(_is_enough(self.seconds)):
+        if collectives.broadcast_object(_is_enough(self.seconds)):
             run_context.request_stop()
 
 
@@ -105,8 +105,8 @@ def measure(checked: Checked, features_alone: bool = False) -> Measured:
       UserError: as the job would.
     """
     with tempfile.TemporaryDirectory(prefix="check_setup-") as folder, _quiet():
-        wanted = wanted_parts(checked.task)
-        samples = {name: checked.part(name).sample(folder) for name in wanted}
+        wanted = requested_splits(checked.task)
+        samples = {name: checked.split(name).sample(folder) for name in wanted}
         data = {name: data for name, (data, _) in samples.items()}
         paces = {} if features_alone else _paces(checked.trained, data, folder)
     return Measured(sum(seconds for _, seconds in samples.values()), data, paces)
@@ -172,7 +172,7 @@ def describe_duration(
     report: Report, checked: Checked, measured: Measured, on: Elsewhere | None
 ) -> None:
     """Adds rows about how long the job takes here and, if that is asked, on other workers."""
-    with report.part("duration"):
+    with report.section("duration"):
         if measured.paces:
             in_all = _add(report, "", checked.trained.settings, checked.steps, measured)
             value = f"{format_seconds(in_all)} from the beginning, on hosts like this one"
@@ -202,7 +202,7 @@ def _describe_elsewhere(
     each[TRAIN] = scaled.step / count
     paces = {name: Pace(seconds, seconds, 0) for name, seconds in each.items()}
     who = f"{on.workers} worker{'s' * (on.workers > 1)}"
-    with collectives.as_if(on.workers):
+    with collectives.simulated_workers(on.workers):
         steps = checked.task.steps(checked.num_examples)
         in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))
     report.add(

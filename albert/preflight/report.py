@@ -45,28 +45,28 @@ class Report:
 
     def __init__(self):
         self.rows: list[Row] = []
-        self._part = ""
+        self._section = ""
 
     @contextlib.contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Begins a part; an error ends the block and becomes a row of the part that it is in.
+    def section(self, name: str) -> Iterator[None]:
+        """Begins a section; an error ends the block and becomes a row of the section it is in.
 
         What comes after an error in the block cannot be found out, so it is left out.
         """
-        self._part = name
+        self._section = name
         try:
             yield
         except (UserError, OSError) as e:
             for fault in e.faults if isinstance(e, UserError) else [str(e)]:
-                self.rows.append(Row(self._part, "error", " ".join(fault.split()), ok=False))
+                self.rows.append(Row(self._section, "error", " ".join(fault.split()), ok=False))
 
-    def go_on(self, name: str) -> None:
-        """Begins the next part in the same block: it needs what comes before it."""
-        self._part = name
+    def next_section(self, name: str) -> None:
+        """Begins the next section in the same block: it needs what comes before it."""
+        self._section = name
 
     def add(self, item: str, value: object, ok: bool = True, warns: bool = False) -> None:
-        """Adds a row to the part."""
-        self.rows.append(Row(self._part, item, str(value), ok, warns))
+        """Adds a row to the section."""
+        self.rows.append(Row(self._section, item, str(value), ok, warns))
 
     @property
     def ok(self) -> bool:
@@ -76,11 +76,11 @@ class Report:
 
 def describe_environment(report: Report, settings: RunSettings) -> None:
     """Adds rows about what no task is needed for, and checks the flags that all programs have."""
-    with report.part("programs"):
+    with report.section("programs"):
         _describe_programs(report)
-    with report.part("cards"):
+    with report.section("cards"):
         _describe_cards(report)
-    with report.part("job"):
+    with report.section("job"):
         job.start(settings)
         report.add("device", "{} ({})".format(*device.chosen()))
         report.add("workers", collectives.size())

@@ -30,7 +30,6 @@ class PathSettings(Settings):
         os.path.join(os.environ.get("HOME", "."), "tmp"),
         "Folder of checkpoints and results. The same command with the same folder resumes.",
         DATA,
-        Affects.NOTHING,
         basic=True,
         path=True,
     )
@@ -38,7 +37,6 @@ class PathSettings(Settings):
         False,
         "Remove what an earlier run left in --output_dir (feature files stay) and start anew.",
         DATA,
-        Affects.NOTHING,
         basic=True,
     )
     download: bool = setting(
@@ -46,15 +44,9 @@ class PathSettings(Settings):
         "Fetch the model of --init_checkpoint before the job if its folder is not there and "
         "its name is that of a published one, as in albert_base_v2/model.ckpt-best.",
         MODEL,
-        Affects.NOTHING,
     )
     export_dir: str = setting(
-        "",
-        "Write the best model as a SavedModel below this folder.",
-        DATA,
-        Affects.NOTHING,
-        basic=True,
-        path=True,
+        "", "Write the best model as a SavedModel below this folder.", DATA, basic=True, path=True
     )
     albert_config_file: str = setting(
         "",
@@ -188,31 +180,28 @@ class CheckpointSettings(Settings):
     """When a run writes checkpoints and logs, and when it scores them."""
 
     save_checkpoints_steps: int = setting(
-        5000, "Steps between checkpoints.", CHECKPOINTS, Affects.NOTHING, basic=True, lower=1
+        5000, "Steps between checkpoints.", CHECKPOINTS, basic=True, lower=1
     )
     save_checkpoints_minutes: float = setting(
         30.0,
         "Minutes between checkpoints at most; those that --save_checkpoints_steps does not "
         "ask for serve resuming alone and go when there is a newer one. 0 for none.",
         CHECKPOINTS,
-        Affects.NOTHING,
         lower=0.0,
     )
     save_summary_steps: int = setting(
-        1, "Steps between points of the TensorBoard curves.", CHECKPOINTS, Affects.NOTHING, lower=1
+        1, "Steps between points of the TensorBoard curves.", CHECKPOINTS, lower=1
     )
     log_steps: int = setting(
         100,
         "Steps between lines of the log; there is one every 30 s at least.",
         CHECKPOINTS,
-        Affects.NOTHING,
         lower=1,
     )
     evaluate_while_training: bool = setting(
         False,
         "Score each checkpoint as soon as it is written, and not only after the training.",
         CHECKPOINTS,
-        Affects.NOTHING,
     )
     patience: int = setting(
         0,
@@ -233,7 +222,6 @@ class DeviceSettings(Settings):
         "auto",
         "What to compute on; auto takes an HPU (Gaudi) if there is one, else a GPU, else the CPU.",
         DEVICE,
-        Affects.NOTHING,
         basic=True,
         choices=DEVICES,
     )
@@ -242,7 +230,6 @@ class DeviceSettings(Settings):
         "Work together with the other processes that mpirun has started, for instance: mpirun "
         "-np 8 python -m albert squad ... --use_horovod=true",
         DEVICE,
-        Affects.NOTHING,
         basic=True,
     )
     stall_seconds: float = setting(
@@ -250,7 +237,6 @@ class DeviceSettings(Settings):
         "Seconds without an answer after which a worker that hangs or is stopped is named and "
         "the job ends; 0 to wait for ever.",
         DEVICE,
-        Affects.NOTHING,
         lower=0.0,
     )
     allreduce_dtype: str = setting(
@@ -266,7 +252,6 @@ class DeviceSettings(Settings):
         "--train_batch_size, where a step can be of as many examples as it was; "
         "--gradient_accumulation_steps follows from that.",
         DEVICE,
-        Affects.NOTHING,
     )
     shard_optimizer: str = setting(
         "none",
@@ -288,36 +273,23 @@ class DeviceSettings(Settings):
         "With habana-horovod: let TensorFlow place gradients that are averaged together side "
         "by side in memory.",
         DEVICE,
-        Affects.NOTHING,
     )
 
 
 class IgnoredSettings(Settings):
     """Flags of the reference that have no use here, so that its commands work."""
 
-    use_tpu: bool = setting(
-        False, "Must be false: this project does not run on TPU.", WITHOUT_USE, Affects.NOTHING
-    )
-    tpu_name: str | None = setting(
-        None, "Of the reference's TPU support; ignored.", WITHOUT_USE, Affects.NOTHING
-    )
-    tpu_zone: str | None = setting(
-        None, "Of the reference's TPU support; ignored.", WITHOUT_USE, Affects.NOTHING
-    )
-    gcp_project: str | None = setting(
-        None, "Of the reference's TPU support; ignored.", WITHOUT_USE, Affects.NOTHING
-    )
-    master: str | None = setting(
-        None, "Of the reference's TPU support; ignored.", WITHOUT_USE, Affects.NOTHING
-    )
-    num_tpu_cores: int = setting(
-        8, "Of the reference's TPU support; ignored.", WITHOUT_USE, Affects.NOTHING
-    )
+    use_tpu: bool = setting(False, "Must be false: this project does not run on TPU.", WITHOUT_USE)
+    tpu_name: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
+    tpu_zone: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
+    gcp_project: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
+    master: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
+    num_tpu_cores: int = setting(8, "Of the reference's TPU support; ignored.", WITHOUT_USE)
     iterations_per_loop: int = setting(
-        1000, "Of the reference's TPU support; ignored.", WITHOUT_USE, Affects.NOTHING
+        1000, "Of the reference's TPU support; ignored.", WITHOUT_USE
     )
     albert_hub_module_handle: str | None = setting(
-        None, "Not supported: give --init_checkpoint instead.", WITHOUT_USE, Affects.NOTHING
+        None, "Not supported: give --init_checkpoint instead.", WITHOUT_USE
     )
 
 
@@ -360,6 +332,5 @@ class KeptCheckpoints(Settings):
         "Checkpoints that stay, the last ones, besides the best one; 0 for all. With "
         "--do_eval all are scored before any goes.",
         CHECKPOINTS,
-        Affects.NOTHING,
         lower=0,
     )

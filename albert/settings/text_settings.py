@@ -66,12 +66,10 @@ class TextSettings(RunSettings):
         len(os.sched_getaffinity(0)),
         "Processes that make features; the files are the same for any number. Default: the cores.",
         FEATURES,
-        Affects.NOTHING,
         lower=1,
     )
     from_scratch: bool | None = setting(
         False,
         "Start from random weights on purpose: no warning that --init_checkpoint is not given.",
         MODEL,
-        Affects.NOTHING,
     )

@@ -95,7 +95,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._global_step = tf.train.get_global_step()
         # How many workers want a checkpoint, and how many to stop.
         self._own_wishes = tf.placeholder(tf.float32, [2], "wishes")
-        self._wishes = collectives.total(self._own_wishes)
+        self._wishes = collectives.all_reduce_sum(self._own_wishes)
 
     def after_create_session(self, session, coord) -> None:
         self._step = session.run(self._global_step)

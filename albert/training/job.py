@@ -98,7 +98,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
     """
     device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
-    collectives.check_alike(facts)
+    collectives.check_equal_on_all_workers(facts)
     heartbeats.start(
         stall_seconds,
         lambda worker: fail(

@@ -56,7 +56,7 @@ def make_estimator(
 
 def _scoped_allocator_config() -> tf.ConfigProto | None:
     """Returns the options of Habana's fork, whose own Horovod they need; None without it."""
-    if not collectives.is_habanas():
+    if not collectives.is_habana_horovod():
         tf.logging.info(
             "--enable_scoped_allocator has no effect with this Horovod, only with "
             "habana-horovod; gradients are sent as one vector anyway"
@@ -152,7 +152,7 @@ def train(
             estimator.train(_timed(input_fn, monitor), hooks=hooks, max_steps=plan.num_steps)
         _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
     except tf.errors.OpError as e:
-        reason = reason_for_people(e, folder, log.step)
+        reason = user_message(e, folder, log.step)
         if reason is None:
             raise
         raise UserError(reason) from e
@@ -191,13 +191,13 @@ def _now() -> tf.Tensor:
 
 def _stop_together(where: str) -> None:
     """Ends all workers if one has got a signal; none of them before all have come here."""
-    noted = [number for number in collectives.gather_json(signals.noted()) if number]
+    noted = [number for number in collectives.all_gather_objects(signals.noted()) if number]
     if noted:
         signals.take_up()
         raise signals.Stopped(noted[0], where, by_all_workers=True)
 
 
-def reason_for_people(error: tf.errors.OpError, folder: str, step: int) -> str | None:
+def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None:
     """Says what TensorFlow's error means for a user, and what to do; None if that is not known.
 
     Args:

@@ -55,7 +55,7 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     }
 
 
-def part_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
+def split_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
     """Returns the settings that must be equal on all workers that use a part, likewise."""
     if part == TRAIN:
         return training_settings(task, contents)
@@ -107,14 +107,14 @@ def checkpoint_to_use(settings: RunSettings) -> str:
     return resolve_checkpoint(found)
 
 
-def is_by_oversight_from_scratch(settings: RunSettings) -> bool:
+def init_checkpoint_forgotten(settings: RunSettings) -> bool:
     """Returns whether weights are random at the beginning though nobody has said that they be."""
     return settings.from_scratch is False and not settings.init_checkpoint
 
 
-def warn_of_random_weights(settings: RunSettings) -> None:
+def warn_if_init_checkpoint_forgotten(settings: RunSettings) -> None:
     """Logs a warning where nobody has said that weights be random at the beginning."""
-    if is_by_oversight_from_scratch(settings):
+    if init_checkpoint_forgotten(settings):
         tf.logging.warning(
             "--init_checkpoint is not given: this run starts from random weights, no pretrained "
             "ones; --from_scratch says that it is to"

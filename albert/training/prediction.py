@@ -105,7 +105,7 @@ class Predictor:
         Raises:
           UserError: the checkpoint does not fit the model.
         """
-        collectives.share(checkpoint)
+        collectives.broadcast_object(checkpoint)
         started = time.perf_counter()
         rows = self._outputs(checkpoint)
         seconds = time.perf_counter() - started
@@ -121,13 +121,13 @@ class Predictor:
 
     def follow(self) -> None:
         """Does this worker's share for every checkpoint that rank 0 names, until it is done."""
-        while (checkpoint := collectives.share(None)) is not None:
+        while (checkpoint := collectives.broadcast_object(None)) is not None:
             self._outputs(checkpoint)
         self.close()
 
     def finish(self) -> None:
         """Lets the other workers go."""
-        collectives.share(None)
+        collectives.broadcast_object(None)
         self.close()
 
     def close(self) -> None:
@@ -181,13 +181,13 @@ class Predictor:
 
     def _merged(self, rows: list[Output]) -> list[Output]:
         """Returns all workers' rows, in the order of the examples."""
-        layout = collectives.share(
+        layout = collectives.broadcast_object(
             [(key, value.dtype.str, value.ndim) for key, value in rows[0].items()] if rows else []
         )
         columns = []
         for key, dtype, dimensions in layout:
             values = [np.ravel(row[key]) for row in rows]
-            by_rank = collectives.gather(values, np.dtype(dtype))
+            by_rank = collectives.gather_arrays(values, np.dtype(dtype))
             ordered = list(self._in_order(by_rank))
             columns.append(ordered if dimensions else [value[0] for value in ordered])
         names = [key for key, _, _ in layout]

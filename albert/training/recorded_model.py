@@ -39,7 +39,7 @@ def check_weights(task: Task) -> None:
       FlagError: they describe another model.
     """
     settings, model = task.settings, task.model()
-    trains = TRAIN in task.wanted()
+    trains = TRAIN in task.requested_splits()
     if not trains:
         model = {**model, **task.identity()}
     if not trains and best_or_newest(settings.output_dir):

@@ -41,14 +41,18 @@ from albert.training.output_folder import (
     bf16_digest,
     check_output_dir,
     checkpoint_to_use,
-    part_settings,
     scoring_settings,
-    warn_of_random_weights,
+    split_settings,
+    warn_if_init_checkpoint_forgotten,
 )
 from albert.training.prediction import Predictor
 from albert.training.recorded_model import check_weights
 from albert.training.run_record import begin_run, clear_litter_of_runs, recorded_settings
-from albert.training.schedule import as_begun, rescaled, training_plan
+from albert.training.schedule import (
+    original_batch_settings,
+    rescale_to_current_workers,
+    training_plan,
+)
 from albert.training.task import DEV, TEST, TRAIN, Task
 
 
@@ -62,7 +66,7 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
     settings.require(*task_class.required)
     fetch_missing(settings)
     of_task = Run(task_class(settings))
-    wanted = wanted_parts(of_task.task)
+    wanted = requested_splits(of_task.task)
     data = {part: of_task.prepare(part) for part in wanted}
     job.connect(of_task.facts, settings.stall_seconds)
     if TRAIN in wanted:
@@ -75,13 +79,13 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
         of_task.export()
 
 
-def wanted_parts(task: Task) -> Sequence[str]:
-    """Returns the parts of the data that the flags ask for, see `Task.wanted`.
+def requested_splits(task: Task) -> Sequence[str]:
+    """Returns the parts of the data that the flags ask for, see `Task.requested_splits`.
 
     Raises:
       FlagError: checkpoints are to be scored while training, and nothing is there to score on.
     """
-    wanted = task.wanted()
+    wanted = task.requested_splits()
     if TRAIN in wanted and DEV not in wanted and _scores_while_training(task.settings):
         raise FlagError("--evaluate_while_training and --patience need data to score on")
     return wanted
@@ -107,7 +111,7 @@ class Run:
         self.facts = {"bf16 configuration": bf16_digest(task)}
         self._settings = settings = task.settings
         self._bf16 = task.bf16_config()
-        self._trains = TRAIN in task.wanted()
+        self._trains = TRAIN in task.requested_splits()
         # What the training is recorded by, once its data is prepared.
         self._recorded: dict[str, Any] = {}
         # Files are read once for it, and not at every checkpoint that is scored.
@@ -142,17 +146,17 @@ class Run:
           FlagError: the folder holds another run than this training.
           UserError: the input is no good, or a file of results is not ours to replace.
         """
-        settings = part_settings(self.task, part, self._contents(part))
+        settings = split_settings(self.task, part, self._contents(part))
         if part == TRAIN:
             self._recorded = settings
             if collectives.is_chief():
-                self._recorded = as_begun(self._settings, settings)
+                self._recorded = original_batch_settings(self._settings, settings)
                 check_output_dir(self._settings, self._recorded)
-                warn_of_random_weights(self._settings)
+                warn_if_init_checkpoint_forgotten(self._settings)
         elif part == TEST and collectives.is_chief():
             check_labels(self.task)
         self.facts |= settings
-        data = self.task.part(part).prepared()
+        data = self.task.split(part).prepared()
         self.facts[f"{part} features"] = data.content
         return data
 
@@ -166,11 +170,13 @@ class Run:
           dev: to score each checkpoint on as soon as it is written, if the flags say so.
           more_hooks: see `loop.train`.
         """
-        self._use(rescaled(self._settings, collectives.share(self._recorded)))
+        self._use(
+            rescale_to_current_workers(self._settings, collectives.broadcast_object(self._recorded))
+        )
         settings = self._settings
         steps = self.task.steps(data.num_examples)
         plan = training_plan(settings, steps[0])
-        done = collectives.share(self._begin() if collectives.is_chief() else None)
+        done = collectives.broadcast_object(self._begin() if collectives.is_chief() else None)
         if done >= plan.num_steps:
             tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
             return
@@ -179,7 +185,9 @@ class Run:
             predictor = self.predictor(dev)
             after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
             # What was not scored before the run was stopped, and whether it was to end there.
-            has_results = collectives.share(collectives.is_chief() and self._has_results())
+            has_results = collectives.broadcast_object(
+                collectives.is_chief() and self._has_results()
+            )
             if has_results and after_checkpoint():
                 return
         tf.logging.info(
@@ -215,7 +223,7 @@ class Run:
         patience = self._settings.patience
         evaluation = self._score_new(data, predictor)
         wants_stop = bool(evaluation and patience and evaluation.since_best() >= patience)
-        wants_stop = collectives.share(wants_stop)
+        wants_stop = collectives.broadcast_object(wants_stop)
         if wants_stop:
             tf.logging.info("No better score in %d checkpoints: the training ends here", patience)
         return wants_stop
@@ -257,7 +265,7 @@ class Run:
             print(line, flush=True)
         # The run's, also if it was resumed; without a training whose weights they are is not known.
         if self._trains:
-            warn_of_random_weights(self._settings)
+            warn_if_init_checkpoint_forgotten(self._settings)
         return evaluation.best
 
     def _score_new(self, data: Data, predictor: Predictor) -> Evaluation | None:

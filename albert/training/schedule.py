@@ -69,7 +69,7 @@ _BATCH, _BATCHES = "train_batch_size", "gradient_accumulation_steps"
 _CUT = (WORKERS, _BATCHES, _BATCH)
 
 
-def as_begun(settings: RunSettings, shaping: dict) -> dict:
+def original_batch_settings(settings: RunSettings, shaping: dict) -> dict:
     """Returns a run's settings with the batch sizes that it was started with in --output_dir.
 
     Without --elastic_resume, or where there is no run, that is what the flags say.
@@ -104,12 +104,12 @@ def _examples(shaping: Mapping[str, Any]) -> int:
     return math.prod(shaping[name] for name in _CUT)
 
 
-def rescaled(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:
+def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:
     """Returns the settings by which these workers go on with a run.
 
     Args:
       settings: the flags.
-      begun: what the run is shaped by, see `as_begun`; nothing if it is no run of the folder.
+      begun: the run's own, see `original_batch_settings`; empty if the folder has no run.
     """
     if not begun:
         return settings

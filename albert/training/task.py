@@ -23,7 +23,7 @@ from albert.training.prediction import Output
 TRAIN, DEV, TEST = "train", "dev", "test"
 
 
-class Part(Protocol):
+class Split(Protocol):
     """A part of a task's data, before it is ready to be read."""
 
     def describe(self) -> Iterator[tuple[str, object]]:
@@ -95,7 +95,7 @@ class Task(abc.ABC):
         return ()
 
     @abc.abstractmethod
-    def wanted(self) -> Sequence[str]:
+    def requested_splits(self) -> Sequence[str]:
         """Returns the parts that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.
 
         Raises:
@@ -103,7 +103,7 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def part(self, name: str) -> Part:
+    def split(self, name: str) -> Split:
         """Returns a part of the data."""
 
     @abc.abstractmethod

@@ -20,8 +20,8 @@ def draw(build, seed=1, step=0):
         return session.run(fetches)
 
 
-def mask(place=None):
-    return ops.dropout(tf.ones(SHAPE), 0.5, place)
+def mask(site=None):
+    return ops.dropout(tf.ones(SHAPE), 0.5, site)
 
 
 def assert_independent(masks):
@@ -33,11 +33,11 @@ def assert_independent(masks):
 
 
 def test_masks_by_place_seed_and_step():
-    """One place has one mask, so that a layer that is built again draws what it drew."""
+    """One site has one mask, so that a layer that is built again draws what it drew."""
     first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")], 1, 10**9)
     np.testing.assert_array_equal(first, again)
-    places = [(seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)]
-    masks = {place: draw(lambda: mask("a"), *place) for place in places}
+    sites = [(seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)]
+    masks = {site: draw(lambda: mask("a"), *site) for site in sites}
     np.testing.assert_array_equal(masks[1, 10**9], first)
     assert_independent([other, *masks.values()])
 
@@ -62,7 +62,7 @@ def test_places_and_their_numbers():
     """By the variable scope where they have no name. Numbers stay: checkpoints outlive versions of
     the program, and a resumed run is to draw what it would."""
     with tf.Graph().as_default():
-        numbers = [mask_seeds.number_of(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
+        numbers = [mask_seeds.site_seed(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
     assert numbers == [1087620361, 967273114, 1508609807]
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
@@ -70,7 +70,7 @@ def test_places_and_their_numbers():
             with tf.variable_scope(scope), tf.name_scope("anything"):
                 mask()
         mask()
-        assert graph.get_collection(mask_seeds.PLACES) == [
+        assert graph.get_collection(mask_seeds.SITES) == [
             *("head/dropout_0", "head/dropout_1", "tail/dropout_0", "/dropout_0")
         ]
 

@@ -77,10 +77,10 @@ class TestEnvironment:
 )
 def test_the_first_difference_is_named(monkeypatch, facts, difference):
     hosts = [[f"host{rank}", found] for rank, found in enumerate(facts)]
-    monkeypatch.setattr(collectives, "gather_json", lambda own: hosts)
+    monkeypatch.setattr(collectives, "all_gather_objects", lambda own: hosts)
     named = difference and pytest.raises(UserError, match=re.escape(difference))
     with named or contextlib.nullcontext():
-        collectives.check_alike(facts[0])
+        collectives.check_equal_on_all_workers(facts[0])
 
 
 def test_alone_everything_is_the_worker_itself(launched):
@@ -89,19 +89,21 @@ def test_alone_everything_is_the_worker_itself(launched):
     assert collectives.is_chief() and collectives.is_first()
     assert collectives.label() == ""
     assert collectives.starting_hooks() == []
-    assert collectives.share({"a": 1}) == {"a": 1}
+    assert collectives.broadcast_object({"a": 1}) == {"a": 1}
     arrays = [np.arange(3)]
-    assert collectives.gather(arrays, np.dtype(int)) == [arrays]
+    assert collectives.gather_arrays(arrays, np.dtype(int)) == [arrays]
     with tf.Graph().as_default():
         tensors = [tf.zeros([2]), tf.zeros([3])]
-        assert collectives.mean(tensors, tf.float16) == tensors
+        assert collectives.all_reduce_mean(tensors, tf.float16) == tensors
         collectives.connect()
 
 
 def test_groups_are_bounded_and_in_order():
     with tf.Graph().as_default():
         tensors = [tf.zeros([n]) for n in (1, 2, 5, 40, 1, 1)]
-        groups = [[t.shape[0] for t in group] for group in collectives.groups(tensors, 4 * 8)]
+        groups = [
+            [t.shape[0] for t in group] for group in collectives.fusion_buckets(tensors, 4 * 8)
+        ]
     assert groups == [[1, 2, 5], [40], [1, 1]]
 
 
@@ -118,7 +120,7 @@ def test_mean_is_a_scope_of_its_own(monkeypatch):
         with tf.Graph().as_default() as graph:
             given = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
             before = len(graph.get_operations())
-            collectives.mean(given), collectives.mean(given[:1])
+            collectives.all_reduce_mean(given), collectives.all_reduce_mean(given[:1])
             found.append(([op.name for op in graph.get_operations()[before:]], sent))
     made, sent = found[0]
     assert {name.split("/")[0] for name in made} == {"mean_over_workers", "mean_over_workers_1"}

@@ -52,7 +52,7 @@ def prepare(monkeypatch) -> Callable[[list[str]], Task]:
         of_task = task_class(settings)
         try:
             preparing = run.Run(of_task)
-            for part in run.wanted_parts(of_task):
+            for part in run.requested_splits(of_task):
                 preparing.prepare(part)
         finally:
             locks.release_held()

@@ -43,7 +43,7 @@ def rows(step, monkeypatch):
         monkeypatch.setattr(collectives, "local_size", lambda: workers)
         monkeypatch.setattr(collectives, "local_rank", lambda: rank)
         report = Report()
-        with report.part("memory"):
+        with report.section("memory"):
             checks.describe_memory(report, JOB, step, device_memory)
         return {row.item: row for row in report.rows}
 

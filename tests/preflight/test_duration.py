@@ -106,7 +106,7 @@ def test_predictions_are_timed_in_the_order_of_the_file():
 
 def test_workers_stop_measuring_together(monkeypatch):
     """As rank 0 says, however long a step takes on this one."""
-    monkeypatch.setattr(collectives, "share", lambda value: False)
+    monkeypatch.setattr(collectives, "broadcast_object", lambda value: False)
     watch, stopped = duration._StopWatch(), []
     context = types.SimpleNamespace(request_stop=lambda: stopped.append(True))
     for _ in range(5):

@@ -37,7 +37,7 @@ def arrays_of(rank: int) -> list[np.ndarray]:
 def means(dtype: tf.DType | None) -> list[np.ndarray]:
     with tf.Graph().as_default(), tf.Session() as session:
         given = [tf.constant(value) for value in values_of(collectives.rank())]
-        return session.run(collectives.mean(given, dtype))
+        return session.run(collectives.all_reduce_mean(given, dtype))
 
 
 def main(folder: pathlib.Path) -> None:
@@ -54,10 +54,10 @@ def main(folder: pathlib.Path) -> None:
     flat = {f"{n}_{i}": v for n, values in results.items() for i, v in enumerate(values)}
     np.savez(folder / f"{rank}.npz", **flat)
     shared = [
-        collectives.share(value if rank == 0 else f"of rank {rank}")
+        collectives.broadcast_object(value if rank == 0 else f"of rank {rank}")
         for value in (None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000)
     ]
-    gathered = collectives.gather(arrays_of(rank), np.dtype(np.float32))
+    gathered = collectives.gather_arrays(arrays_of(rank), np.dtype(np.float32))
     gathered = [[array.tolist() for array in arrays] for arrays in gathered]
     found = {"shared": shared, "gathered": gathered, "spared": spared}
     (folder / f"{rank}.json").write_text(json.dumps(found))

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints import sharded_state
 from albert.checkpoints.sharded_state import ShardedState, whole_bytes
 from albert.distributed import collectives
-from albert.optimizers.sharded import Shares
+from albert.optimizers.sharded import ShardedOptimizer
 
 VARIABLES, ROWS = 8, 1 << 21
 # Of glibc's mallopt: blocks from this size on are the kernel's again as soon as they are freed.
@@ -32,7 +32,9 @@ def measure(folder: pathlib.Path) -> dict[str, int]:
         tf.Graph().as_default(),
         tf.Session() as session,
     ):
-        shares = Shares([tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)])
+        shares = ShardedOptimizer(
+            [tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)]
+        )
         state = ShardedState(str(folder), lambda: shares.state)
         state.begin()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])

@@ -141,7 +141,7 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
         weights, own = train(way, jobs[way.model])
-        found[str(way)] = own._replace(sent=np.mean(collectives.gather_json(own.sent)))
+        found[str(way)] = own._replace(sent=np.mean(collectives.all_gather_objects(own.sent)))
         if collectives.is_chief():
             np.savez(folder / f"{way}.npz", **weights)
     if collectives.is_chief():

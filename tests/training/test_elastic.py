@@ -7,7 +7,7 @@ import pytest
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
-from albert.training.schedule import as_begun, rescaled
+from albert.training.schedule import original_batch_settings, rescale_to_current_workers
 
 BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
 BEGUN["optimizer"] = "adamw"
@@ -32,31 +32,34 @@ def by(workers: int, **changed) -> dict:
 )
 def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
     settings = settings.replaced(train_batch_size=batch)
-    assert as_begun(settings, by(workers, train_batch_size=batch)) == BEGUN
-    with collectives.as_if(workers):
-        found = rescaled(settings, BEGUN)
+    assert original_batch_settings(settings, by(workers, train_batch_size=batch)) == BEGUN
+    with collectives.simulated_workers(workers):
+        found = rescale_to_current_workers(settings, BEGUN)
     assert found.gradient_accumulation_steps == batches
     assert found.learning_rate == 0.5
 
 
 def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
     """Other differences stay."""
-    assert as_begun(settings, by(2, optimizer="lamb")) == {**BEGUN, "optimizer": "lamb"}
-    with collectives.as_if(2):
-        found = rescaled(settings.replaced(scale_learning_rate=True), BEGUN)
+    assert original_batch_settings(settings, by(2, optimizer="lamb")) == {
+        **BEGUN,
+        "optimizer": "lamb",
+    }
+    with collectives.simulated_workers(2):
+        found = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
     assert found.learning_rate * 2 == 0.5 * 4
 
 
 def test_workers_that_cannot(settings):
     with pytest.raises(FlagError) as caught:
-        as_begun(settings, by(5))
+        original_batch_settings(settings, by(5))
     assert str(caught.value) == (
         f"--elastic_resume: the run in {settings.output_dir} has steps of 96 examples, which 5 "
         "workers cannot share out in batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
         "give another --train_batch_size"
     )
     with pytest.raises(FlagError, match="no number of them can"):
-        as_begun(settings, by(1, train_batch_size=7))
+        original_batch_settings(settings, by(1, train_batch_size=7))
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,6 @@ def test_workers_that_cannot(settings):
 )
 def test_what_is_begun_is_as_the_flags_say(settings, change):
     settings = settings.replaced(**change)
-    assert as_begun(settings, by(5)) == by(5)
-    with collectives.as_if(5):
-        assert rescaled(settings, by(5)).gradient_accumulation_steps == 3
+    assert original_batch_settings(settings, by(5)) == by(5)
+    with collectives.simulated_workers(5):
+        assert rescale_to_current_workers(settings, by(5)).gradient_accumulation_steps == 3

@@ -15,7 +15,7 @@ from albert.distributed.collectives import Worker
 from albert.optimization import TrainStep
 from albert.training import hooks, loop
 from albert.training.hooks import StepMonitor
-from albert.training.loop import TrainingPlan, make_estimator, reason_for_people, train
+from albert.training.loop import TrainingPlan, make_estimator, train, user_message
 from tests.helpers.checkpoints import points, write_checkpoint
 
 
@@ -46,7 +46,7 @@ def error_of(make_operation) -> tf.errors.OpError:
     ids=["full disk", "out of memory", "not finite", "a bug"],
 )
 def test_reasons_for_people(fail, reason):
-    found = reason_for_people(error_of(fail), "out", 7)
+    found = user_message(error_of(fail), "out", 7)
     assert found is None if reason is None else re.search(reason, found)
 
 
@@ -64,7 +64,7 @@ def test_a_byte_of_a_checkpoint_that_is_another(tmp_path, is_newest):
         )
     )
     named = re.escape(prefix) if is_newest else "--init_checkpoint"
-    reason = reason_for_people(error, str(tmp_path), 7)
+    reason = user_message(error, str(tmp_path), 7)
     assert re.fullmatch(rf"{named} is damaged \(.*Checksum does not match.*\); .*", reason)
 
 

@@ -103,8 +103,8 @@ def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size,
         return sent
 
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers, 0, workers, "mpirun"))
-    monkeypatch.setattr(collectives, "share", lambda value: value)
-    monkeypatch.setattr(collectives, "gather", gather)
+    monkeypatch.setattr(collectives, "broadcast_object", lambda value: value)
+    monkeypatch.setattr(collectives, "gather_arrays", gather)
     predictor = Predictor(None, None, batch_size, count, order if is_mixed else None)
     monkeypatch.setattr(predictor, "_predict", lambda checkpoint: map(row, shares[0]))
     outputs = predictor.outputs("model.ckpt-5")

@@ -36,12 +36,16 @@ class NoTask(Task):
     """A task of which only the outside is looked at."""
 
     outputs = ("answers.txt",)
-    wanted, prepared, contents = always([TRAIN]), always(DATA), always({"train_file": "abc"})
+    requested_splits, prepared, contents = (
+        always([TRAIN]),
+        always(DATA),
+        always({"train_file": "abc"}),
+    )
     model_fn = always(lambda features, labels, mode, params: None)
     model_inputs, compare = always({}), always(None)
     score_key, score = always("f1"), always(None)
 
-    def part(self, name):
+    def split(self, name):
         return self
 
     def steps(self, num_examples):

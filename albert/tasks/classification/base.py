@@ -75,10 +75,10 @@ class ClassificationTask(TextTask):
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
         return (*super().inputs(settings), "data_dir")
 
-    def part(self, name: str) -> LabelledFeatures:
+    def split(self, name: str) -> LabelledFeatures:
         raise NotImplementedError
 
-    def wanted(self) -> Sequence[str]:
+    def requested_splits(self) -> Sequence[str]:
         return [part for part, flag in _DO.items() if getattr(self.settings, flag)]
 
     def contents(self, part: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tens
     bias = tf.get_variable("output_bias", [num_scores], initializer=tf.zeros_initializer())
     with tf.variable_scope("loss"):
         if dropout:
-            pooled = modeling.dropout(pooled, dropout, place="classifier")
+            pooled = modeling.dropout(pooled, dropout, site="classifier")
         return tf.nn.bias_add(tf.matmul(pooled, weights, transpose_b=True), bias)
 
 

@@ -27,12 +27,12 @@ class ClassificationSettings(KeptCheckpoints, TextSettings):
         basic=True,
         path=True,
     )
-    do_train: bool = setting(False, "Train on the training set.", DATA, Affects.NOTHING, basic=True)
+    do_train: bool = setting(False, "Train on the training set.", DATA, basic=True)
     do_eval: bool = setting(
-        False, "Score every checkpoint on the development set.", DATA, Affects.NOTHING, basic=True
+        False, "Score every checkpoint on the development set.", DATA, basic=True
     )
     do_predict: bool = setting(
-        False, "Label the test set with the best checkpoint.", DATA, Affects.NOTHING, basic=True
+        False, "Label the test set with the best checkpoint.", DATA, basic=True
     )
     warmup_step: int = setting(
         0,

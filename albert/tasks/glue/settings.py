@@ -36,7 +36,6 @@ class GlueSettings(ClassificationSettings):
         "Folder of the features of training and development: read if made from the same "
         "input, else written. Default: --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     input_file: str | None = setting(
@@ -44,12 +43,8 @@ class GlueSettings(ClassificationSettings):
         "Folder with a ready train.tf_record, which takes the place of the training features "
         "in --cached_dir; where it has none, they are used.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     threshold_to_export: float = setting(
-        float("nan"),
-        "Number that the exported model gives as `threshold`.",
-        ANSWERS,
-        Affects.NOTHING,
+        float("nan"), "Number that the exported model gives as `threshold`.", ANSWERS
     )

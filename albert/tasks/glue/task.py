@@ -49,7 +49,7 @@ class GlueTask(ClassificationTask):
         others = {} if name in (CUSTOM, *_OF_MNLI) else {"task_name": name}
         return {**super().identity(), **others}
 
-    def part(self, name: str) -> GlueFeatures:
+    def split(self, name: str) -> GlueFeatures:
         settings = self.settings
         return GlueFeatures(
             self.processor,

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.data.cached_file import is_intact
-from albert.data.records import as_it_is, fault
+from albert.data.records import fault, no_autograph
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.distributed import collectives
 from albert.tasks.pretraining.masking import Masker
@@ -132,7 +132,7 @@ def drawing_masks(
     """
 
     def draw(batches: tf.data.Dataset, first: int, stride: int) -> tf.data.Dataset:
-        @as_it_is
+        @no_autograph
         def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             names = (*SEQUENCE_KEYS, "token_boundary")
             outputs = tf.numpy_function(

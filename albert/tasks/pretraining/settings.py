@@ -46,10 +46,8 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         basic=True,
         path=True,
     )
-    do_train: bool = setting(True, "Train on --input_file.", DATA, Affects.NOTHING, basic=True)
-    do_eval: bool = setting(
-        False, "Score every checkpoint on --eval_file.", DATA, Affects.NOTHING, basic=True
-    )
+    do_train: bool = setting(True, "Train on --input_file.", DATA, basic=True)
+    do_eval: bool = setting(False, "Score every checkpoint on --eval_file.", DATA, basic=True)
     max_seq_length: int = setting(
         512,
         "Tokens of a sequence, as in the records.",

@@ -62,7 +62,7 @@ class ShardPlan(NamedTuple):
 def plan_shards(
     files: Sequence[str], outputs: Sequence[str], dupe_factor: int, one_of_each_file: bool
 ) -> ShardPlan:
-    """Shares text files out to shards.
+    """ShardedOptimizer text files out to shards.
 
     Where the text has less blocks of the usual size than there are shards, they are smaller.
 

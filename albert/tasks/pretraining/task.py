@@ -54,7 +54,7 @@ class PretrainingTask(EncoderTask):
             )
         self._options = record_options(settings, self.config)
 
-    def wanted(self) -> Sequence[str]:
+    def requested_splits(self) -> Sequence[str]:
         do = {TRAIN: self.settings.do_train, DEV: self.settings.do_eval}
         return [part for part, is_wanted in do.items() if is_wanted]
 
@@ -64,7 +64,7 @@ class PretrainingTask(EncoderTask):
             return record_files(self.settings.eval_file, "eval_file")
         return record_files(self.settings.input_file, "input_file")
 
-    def part(self, name: str) -> RecordPart:
+    def split(self, name: str) -> RecordPart:
         settings, files = self.settings, self.files(name)
         if name == TRAIN:
             return RecordPart("training", files, self._options)

@@ -24,30 +24,25 @@ class RaceSettings(ClassificationSettings):
     keep_checkpoint_max: int = redefined(
         ClassificationSettings, "keep_checkpoint_max", 5, aliases=("num_keep_checkpoint",)
     )
-    task_name: str = setting(
-        "race", "The only one.", DATA, Affects.NOTHING, basic=True, choices=("race", "RACE")
-    )
+    task_name: str = setting("race", "The only one.", DATA, basic=True, choices=("race", "RACE"))
     high_only: bool = setting(False, "Only high schools.", DATA, Affects.FEATURES)
     middle_only: bool = setting(False, "Only middle schools.", DATA, Affects.FEATURES)
     train_file: str | None = setting(
         None,
         "Features of RACE/train, read or made. Default: train.tf_record in --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     eval_file: str | None = setting(
         None,
         "Features of RACE/dev, read or made. Default: dev.tf_record in --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     predict_file: str | None = setting(
         None,
         "Features of RACE/test, read or made. Default: test.tf_record in --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     max_qa_length: int = setting(

@@ -43,7 +43,7 @@ class RaceTask(ClassificationTask):
         processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
         super().__init__(settings, processor, settings.dropout_prob)
 
-    def part(self, name: str) -> LabelledFeatures:
+    def split(self, name: str) -> LabelledFeatures:
         settings, processor = self.settings, self.processor
         lengths = settings.max_seq_length, settings.max_qa_length
         own = os.path.join(settings.output_dir, f"{name}.tf_record")

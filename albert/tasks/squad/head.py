@@ -219,7 +219,7 @@ def _no_answer_logits(
         hidden = modeling.dense(both, states.shape[-1], options.initializer_range, name="dense_0")
         hidden = tf.tanh(hidden)
         if is_training:
-            hidden = modeling.dropout(hidden, options.dropout, place="answer_class")
+            hidden = modeling.dropout(hidden, options.dropout, site="answer_class")
         with tf.variable_scope("dense_1"):
             kernel = tf.get_variable(
                 "kernel",

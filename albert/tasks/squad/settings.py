@@ -9,13 +9,9 @@ from albert.settings.text_settings import TextSettings
 class SquadSettings(TextSettings):
     """What both versions of SQuAD are set by."""
 
-    do_train: bool = setting(True, "Train on --train_file.", DATA, Affects.NOTHING, basic=True)
+    do_train: bool = setting(True, "Train on --train_file.", DATA, basic=True)
     do_predict: bool = setting(
-        True,
-        "Answer --predict_file with every checkpoint and score it.",
-        DATA,
-        Affects.NOTHING,
-        basic=True,
+        True, "Answer --predict_file with every checkpoint and score it.", DATA, basic=True
     )
     train_file: str = setting(
         "",
@@ -38,14 +34,12 @@ class SquadSettings(TextSettings):
         "Training features: read if made from the same input, else written. Default: "
         "train.tf_record in --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     predict_feature_file: str | None = setting(
         None,
         "Prediction features, likewise. Default: eval.tf_record in --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     predict_feature_left_file: str | None = setting(
@@ -53,7 +47,6 @@ class SquadSettings(TextSettings):
         "What prediction needs besides its features, likewise. Default: eval_left.npz in "
         "--output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     input_file: str | None = setting(
@@ -61,7 +54,6 @@ class SquadSettings(TextSettings):
         "Folder with a ready train.tf_record, which takes the place of --train_feature_file; "
         "where it has none, one is made in --output_dir.",
         FEATURES,
-        Affects.NOTHING,
         path=True,
     )
     trim_batches: bool = setting(

@@ -93,10 +93,10 @@ class SquadTask(TextTask):
     def check_files(self, settings: SquadSettings) -> None:
         """Raises a `UserError` if a file that is to be used is for another program."""
 
-    def wanted(self) -> Sequence[str]:
+    def requested_splits(self) -> Sequence[str]:
         return self._wanted
 
-    def part(self, name: str) -> SquadFeatures:
+    def split(self, name: str) -> SquadFeatures:
         settings = self.settings
         options = FeatureOptions(
             settings.max_seq_length, settings.doc_stride, settings.max_query_length
@@ -226,7 +226,7 @@ class SquadV1Task(SquadTask):
 
     def check_files(self, settings: SquadSettings) -> None:
         for part, name in ((TRAIN, "train_file"), (DEV, "predict_file")):
-            if part in self.wanted():
+            if part in self.requested_splits():
                 check_all_answerable(getattr(settings, name), f"--{name}")
 
     def head(self) -> Head:

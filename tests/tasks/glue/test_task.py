@@ -38,7 +38,7 @@ def model_of(task, steps, mode):
         ids = tf.constant([[5, 6, 7], [8, 9, 10]])
         features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
         features["label_ids"] = tf.constant([0, 1])
-        return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(mask_seeds.PLACES)
+        return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(mask_seeds.SITES)
 
 
 def test_numbers_in_a_submission_are_within_the_tasks_limits(make, tmp_path):

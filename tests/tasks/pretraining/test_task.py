@@ -60,19 +60,19 @@ class TestParts:
         paths = {"train": files["masked"], "other": other}
         for look in (lambda part: part.prepared(), lambda part: dict(part.describe())):
             with mock.patch.object(task_module, "check_files", wraps=check_files) as check:
-                list(map(look, map(task.part, task.wanted())))
+                list(map(look, map(task.split, task.requested_splits())))
             looked_at = [call.args[0] for call in check.call_args_list]
             assert looked_at == [[paths[name]] for name in expected]
 
     def test_what_is_scored_is_cut_to_max_eval_steps(self, make):
         flags = ("--do_eval", "--eval_batch_size=8")
         task = make(*flags, "--max_eval_steps=2")
-        train, dev = (task.part(name).prepared() for name in ("train", "dev"))
+        train, dev = (task.split(name).prepared() for name in ("train", "dev"))
         count = train.num_records
         assert count > 16 and train.num_examples == dev.num_examples == count
         assert train.max_batches is None
         assert (dev.num_records, dev.max_batches) == (16, 2)
-        assert make(*flags, "--max_eval_steps=1000").part("dev").prepared().num_records == count
+        assert make(*flags, "--max_eval_steps=1000").split("dev").prepared().num_records == count
 
     def test_trained_on_and_scored_on(self, make, files, other, log):
         """The scores are not of text that the model has not seen."""
@@ -80,7 +80,7 @@ class TestParts:
             ("", []),
             (f",{files['masked']}", [f"trained on and scored on: {files['masked']}"]),
         ):
-            make("--do_eval", f"--eval_file={other}{more}").part("dev").prepared()
+            make("--do_eval", f"--eval_file={other}{more}").split("dev").prepared()
             assert log(logging.WARNING) == warnings
 
 

@@ -59,7 +59,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     for seed in (1, 77):
         own = (f"--output_dir={tmp_path / str(seed)}", "--train_batch_size=8", "--train_steps=9")
         task = make(f"--seed={seed}", *own, "--gradient_accumulation_steps=2", *flags)
-        data = task.part(TRAIN).prepared()
+        data = task.split(TRAIN).prepared()
         Run(task).train(data, None)
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
@@ -95,7 +95,7 @@ def test_batches_of_predictions_have_the_lengths_of_the_buckets(make):
     lengths = {}
     for flags in ((), ("--length_buckets=56,64",)):
         task = make("--doc_stride=41", "--predict_batch_size=1", *flags)
-        data = task.part(DEV).prepared()
+        data = task.split(DEV).prepared()
         predictor = Run(task).predictor(data)
         locks.release_held()
         with tf.Graph().as_default(), tf.Session() as session:
@@ -117,7 +117,7 @@ def test_initial_weights_are_those_of_the_seed(make):
                 for name, spec in task.model_inputs().items()
             }
             task.model_fn((10, 1))(features, None, mode, {})
-            assert bool(tf.get_collection(mask_seeds.PLACES)) == (mode == "train")
+            assert bool(tf.get_collection(mask_seeds.SITES)) == (mode == "train")
             session.run(tf.global_variables_initializer())
             return session.run({v.name: v for v in tf.trainable_variables()})
 
@@ -134,19 +134,21 @@ def test_initial_weights_are_those_of_the_seed(make):
 @pytest.mark.parametrize("flag", ["", "--trim_batches=false", "--mask_padding_in_loss=false"])
 def test_batches_are_cut_where_the_loss_does_not_see_it(make, flag):
     task = make(*filter(None, [flag]))
-    assert task.trims == task.part(TRAIN).trims == task.part(DEV).trims == (not flag)
+    assert task.trims == task.split(TRAIN).trims == task.split(DEV).trims == (not flag)
 
 
 def test_parts(make, tmp_path):
     task = make("--predict_feature_left_file=left")
-    assert task.wanted() == [TRAIN, DEV]
-    assert make("--train_file=").wanted() == [DEV] and make("--predict_file=").wanted() == [TRAIN]
-    assert task.part(TRAIN).cached.paths == [f"{tmp_path}/out/train.tf_record"]
-    assert task.part(DEV).cached.paths == [f"{tmp_path}/out/eval.tf_record", "left"]
+    assert task.requested_splits() == [TRAIN, DEV]
+    assert make("--train_file=").requested_splits() == [DEV] and make(
+        "--predict_file="
+    ).requested_splits() == [TRAIN]
+    assert task.split(TRAIN).cached.paths == [f"{tmp_path}/out/train.tf_record"]
+    assert task.split(DEV).cached.paths == [f"{tmp_path}/out/eval.tf_record", "left"]
     (tmp_path / "train.tf_record").touch()
-    ready = make(f"--input_file={tmp_path}").part(TRAIN)
+    ready = make(f"--input_file={tmp_path}").split(TRAIN)
     assert ready.cached.paths == [f"{tmp_path}/train.tf_record"]
-    assert task.model_inputs() == task.part(TRAIN).spec
+    assert task.model_inputs() == task.split(TRAIN).spec
 
 
 @pytest.mark.parametrize(
