@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -18,13 +17,14 @@ from typing import Any, NamedTuple
 from albert.checkpoints.checkpoint_files import best_or_newest, resolve_checkpoint
 from albert.core import locks, signals
 from albert.core.errors import UserError
+from albert.core.files import read_json
 from albert.core.log import shown_log
 from albert.download.download_pretrained_model import archive_address, download_model
 from albert.download.published import MODELS
 from albert.inference import Model, load_model
 from albert.inference.display import table
 from albert.inference.embedding import Embedder
-from albert.inference.folders import put_together
+from albert.inference.folders import assemble_folder
 from albert.report import PAGE
 from albert.report.page import read_page
 from albert.settings.fields import Affects
@@ -68,21 +68,24 @@ class Result(NamedTuple):
 
     Attributes:
       task: its name, as `train` takes it.
-      output_dir: the folder with checkpoints, scores and the page of predictions.
+      output_dir: the folder with scores and the page of predictions; after a training it has the
+        checkpoints, too.
       scores: of the best checkpoint on the data to score on, by name; empty without such data.
       predictions: what the best checkpoint says there, by the example's id: the text of an answer,
         a label, or a number.
+      model: the folder of the run that trained the model.
     """
 
     task: str
     output_dir: str
     scores: dict[str, float]
     predictions: dict[str, str | float]
+    model: str
 
     def load(self) -> Model:
         """Loads the best checkpoint, see `load`."""
         with shown_log(verbose=False):
-            return load_model(self.output_dir)
+            return load_model(self.model)
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
@@ -116,7 +119,7 @@ def load(model: AnyPath | Result) -> Model | Embedder:
         tokenizer = FullTokenizer(files.get("vocab_file"), True, files.get("spm_model_file"))
         checkpoint = resolve_checkpoint(files["init_checkpoint"])
         config = files["albert_config_file"]
-        folder = put_together(path, {}, checkpoint, config, tokenizer)
+        folder = assemble_folder(path, {}, checkpoint, config, tokenizer)
         longest = {"max_seq_length": folder.config.max_position_embeddings}
         return Embedder(folder._replace(description=longest), layers=[-1], pooled=True)
 
@@ -207,10 +210,10 @@ def evaluate(
     values |= {name: value for name, value in done.items() if name in flags}
     values |= settings
     if output_dir is not None:
-        return train(task, output_dir, verbose=verbose, **values)
+        return train(task, output_dir, verbose=verbose, **values)._replace(model=folder)
     with tempfile.TemporaryDirectory() as temporary:
         result = train(task, temporary, verbose=verbose, **values)
-    return result._replace(output_dir=folder)
+    return result._replace(output_dir=folder, model=folder)
 
 
 @contextlib.contextmanager
@@ -233,9 +236,8 @@ def _result(task: str, output_dir: str) -> Result:
     scores, predictions = {}, {}
     path = os.path.join(output_dir, "eval_results.json")
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        scores = {name: value for name, value in found.items() if isinstance(value, float)}
+        found = read_json(path, "the scores").items()
+        scores = {name: value for name, value in found if isinstance(value, float)}
     page = os.path.join(output_dir, PAGE)
     if os.path.exists(page):
         view = read_page(page)
@@ -243,22 +245,18 @@ def _result(task: str, output_dir: str) -> Result:
         for sample in view["samples"]:
             answer = sample["answer"]
             predictions[sample["id"]] = labels[answer] if labels else answer
-    return Result(task, output_dir, scores, predictions)
+    return Result(task, output_dir, scores, predictions, output_dir)
 
 
 def _path_of(model: AnyPath | Result) -> str:
-    return model.output_dir if isinstance(model, Result) else os.fspath(model)
+    return model.model if isinstance(model, Result) else os.fspath(model)
 
 
 def _trained_files(folder: str) -> dict[str, str]:
     """Returns the files of a run's model, by setting; none if the folder is not that of a run."""
     checkpoint, assets = best_or_newest(folder), os.path.join(folder, FOLDER)
-    names = (
-        ("albert_config_file", CONFIG),
-        ("spm_model_file", SPM_MODEL),
-        ("vocab_file", VOCABULARY),
-    )
-    paths = {setting: os.path.join(assets, name) for setting, name in names}
+    names = {"albert_config_file": CONFIG, "spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
+    paths = {setting: os.path.join(assets, name) for setting, name in names.items()}
     found = {setting: path for setting, path in paths.items() if os.path.exists(path)}
     return {**found, "init_checkpoint": checkpoint} if checkpoint and found else {}
 
@@ -273,8 +271,7 @@ def _pretrained(model: str) -> dict[str, str]:
     if not os.path.isdir(path):
         if model not in MODELS:
             raise UserError(f"{model} is no folder, and no published model has that name")
-        default = os.path.join(os.path.expanduser("~"), ".cache", "albert-tensorflow")
-        cache = Path(os.environ.get(_CACHE) or default)
+        cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tensorflow").expanduser()
         cache.mkdir(parents=True, exist_ok=True)
         download_model(archive_address(None, model), cache / model)
         path = str(cache / model)

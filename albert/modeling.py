@@ -97,7 +97,7 @@ class Encoder:
         config.validate()
         hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
         attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
-        building = _Building(
+        building = _BuildOptions(
             config,
             hidden_dropout,
             attention_dropout,
@@ -248,12 +248,12 @@ def transformer_model(
     config.validate()
     if attention_mask is None:
         attention_mask = tf.ones([batch_size, seq_length], tf.int32)
-    building = _Building(config, hidden_dropout_prob, attention_probs_dropout_prob, use_einsum)
+    building = _BuildOptions(config, hidden_dropout_prob, attention_probs_dropout_prob, use_einsum)
     states = _encode(input_tensor, attention_mask, building)
     return states if do_return_all_layers else states[-1]
 
 
-class _Building(NamedTuple):
+class _BuildOptions(NamedTuple):
     """How an encoder is built: its configuration, and what is not in it."""
 
     config: EncoderConfig
@@ -317,7 +317,7 @@ def _scope(name: str | None, number: int = 0, **options) -> contextlib.AbstractC
 def _encode(
     embeddings: tf.Tensor,
     input_mask: tf.Tensor,
-    building: _Building,
+    building: _BuildOptions,
     positions: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
     """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block.
@@ -369,7 +369,7 @@ def _encode(
 def _block(
     state: tf.Tensor,
     tokens: TokenRows,
-    building: _Building,
+    building: _BuildOptions,
     site: str,
     positions: tf.Tensor | None,
 ) -> tf.Tensor:
@@ -392,7 +392,10 @@ def _block(
                 f"{site}/attention_probabilities",
             )
         if positions is not None:
-            context, state = tokens.at(positions, context), tokens.at(positions, state)
+            context, state = (
+                tokens.gather_at(positions, context),
+                tokens.gather_at(positions, state),
+            )
         with tf.variable_scope("output"):
             attention = layer(context, config.hidden_size)
             attention = dropout(attention, hidden_dropout, site=f"{site}/attention_output")

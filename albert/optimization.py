@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.sharded_state import Share
+from albert.checkpoints.sharded_state import StateShard
 from albert.core.errors import NOT_FINITE
-from albert.devices import mask_seeds
+from albert.devices import ops
 from albert.distributed import collectives
 from albert.optimizers.gradients import (
     Gradients,
@@ -71,7 +71,7 @@ class TrainStep(NamedTuple):
     loss: tf.Tensor
     learning_rate: tf.Tensor
     tokens: tf.Tensor
-    sharded: Sequence[Share] = ()
+    sharded: Sequence[StateShard] = ()
 
 
 def create_optimizer(
@@ -235,7 +235,7 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
         local_zeros(f"accumulated/{number}", value.shape, value.dtype)
         for number, value in enumerate(values)
     ]
-    count = mask_seeds.micro_batch()
+    count = ops.micro_batch()
     # Means, not sums to be divided at the end: that would take memory for both.
     added = [total.assign_add(value / runs) for total, value in zip(sums, values, strict=True)]
     with tf.control_dependencies(added):

@@ -27,7 +27,7 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.optimization import OptimizerOptions
 from albert.preflight.available_memory import host_memory
-from albert.preflight.step_memory import estimate_memory, format_bytes, on_the_cpu
+from albert.preflight.step_memory import cpu_memory, estimate_memory, format_bytes
 from albert.tasks.squad.head import make_v1_head
 from albert.training.hooks import peak_memory_gb
 from albert.training.model_fn import ModelOptions, make_model_fn
@@ -107,7 +107,7 @@ def train(flags: argparse.Namespace) -> dict:
     with tf.Graph().as_default():
         step, feed = make_step(flags, bool(flags.checkpointing), flags.batch_size)
         parts = estimate_memory(step)
-        estimate = int(peak_memory_gb() * 1e9) + on_the_cpu(parts)
+        estimate = int(peak_memory_gb() * 1e9) + cpu_memory(parts)
         found = {"estimate": estimate, "peak": None}
         there = host_memory()
         if there and estimate > there.size:

@@ -17,7 +17,7 @@ import resource
 import tempfile
 import time
 
-from albert.core import locations
+from albert.core import files
 from benchmarks.parts.harness import give, new_parser, output_of, run_again
 from benchmarks.parts.plain_pretraining_data import (
     MASKED_LM_PROB,
@@ -45,7 +45,7 @@ def main() -> None:
         sample = os.path.join(folder, "sample.txt")
         names = {"input_file": sample, "model_prefix": prefix, "vocab_size": VOCAB_SIZE}
         options = [f"--{name}={value}" for name, value in names.items()]
-        output_of(locations.command("sentencepiece", *options))
+        output_of(files.command("sentencepiece", *options))
         place = f"--folder={folder}"
         results = {way: run_again("pretraining_data", f"--way={way}", place) for way in WAYS}
     print_table(results)

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-from albert.devices import cpu
-from albert.preflight.scaling import Link, scale, sent_in_a_step
+from albert.devices import host
+from albert.preflight.scaling import Link, scale, step_traffic
 from benchmarks.parts.harness import give, mpirun, new_parser, run_again
 
 _BOUND = ()
@@ -46,7 +46,7 @@ JOBS = {
 }
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """Seconds of a step and of its communication, and the bytes of the gradients."""
 
     step: float
@@ -84,11 +84,11 @@ def parse_flags() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_job(job: Job) -> Measured:
+def run_job(job: Job) -> Measurement:
     """Returns what rank 0 of a job has measured."""
-    all_cores = dict.fromkeys(cpu.VARIABLES, str(os.cpu_count())) if job.crowded else {}
+    all_cores = dict.fromkeys(host.VARIABLES, str(os.cpu_count())) if job.crowded else {}
     launcher = mpirun(job.size, *job.placing)
-    return Measured(*run_again("scaling", "--worker", launcher=launcher, environment=all_cores))
+    return Measurement(*run_again("scaling", "--worker", launcher=launcher, environment=all_cores))
 
 
 def work(flags: argparse.Namespace) -> None:
@@ -104,7 +104,7 @@ def work(flags: argparse.Namespace) -> None:
     from benchmarks.parts.step import make_batch, training_step
 
     collectives.start(use_horovod=True)
-    cpu.limit()
+    host.limit_threads()
     collectives.connect()
     config = modeling.AlbertConfig.from_json_file(flags.config)
     batch = make_batch(config, flags.batch_size, flags.seq_length)
@@ -126,7 +126,7 @@ def work(flags: argparse.Namespace) -> None:
             feed = dict(zip(gradients, values, strict=True))
             seconds = median_seconds(lambda: session.run(means, feed), 20)
     if collectives.is_chief():
-        give(Measured(step_seconds, seconds, sum(value.nbytes for value in values)))
+        give(Measurement(step_seconds, seconds, sum(value.nbytes for value in values)))
 
 
 def parameter_shapes(config) -> list[list[int]]:
@@ -150,7 +150,7 @@ def median_seconds(call, times: int) -> float:
     return statistics.median(seconds[2:])
 
 
-def print_measured(best: dict[str, Measured], batch_size: int) -> None:
+def print_measured(best: dict[str, Measurement], batch_size: int) -> None:
     """Prints the table of the jobs."""
     one = next(iter(best.values()))
     print(f"{'':<22}{'s a step':>12}{'examples/s':>12}{'efficiency':>12}{'all-reduce':>14}")
@@ -163,12 +163,12 @@ def print_measured(best: dict[str, Measured], batch_size: int) -> None:
         )
 
 
-def print_model(one: Measured, flags: argparse.Namespace) -> None:
+def print_model(one: Measurement, flags: argparse.Namespace) -> None:
     """Prints what one worker's step and a link give for more workers."""
     link = Link(flags.gbit, flags.microseconds)
     print(f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients, ring all-reduce, {link}")
     for size in (2, 8, 64):
-        scaled = scale(one.step, sent_in_a_step(one.gradient_bytes // 4, size), link)
+        scaled = scale(one.step, step_traffic(one.gradient_bytes // 4, size), link)
         print(
             f"{size:>4} workers: all-reduce {1e3 * scaled.allreduce:.1f} ms, efficiency "
             f"{scaled.efficiency:.3f}, {size * flags.batch_size / scaled.step:.1f} examples/s"

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.core import locations
+from albert.core import files
 from albert.inference import load_model
 from benchmarks.ask import QUESTION, text_of, write_model
 from benchmarks.parts.harness import new_parser
@@ -38,7 +38,7 @@ ENOUGH = 8
 MOST_TOGETHER = 8
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """What came of a number of clients.
 
     Attributes:
@@ -85,7 +85,7 @@ def served(folder: str) -> Iterator[int]:
     """Serves a model; yields the port."""
     # A slow machine gets the time that it needs.
     limits = [f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600"]
-    command = locations.command("serve", folder, "--port=0", *limits)
+    command = files.command("serve", folder, "--port=0", *limits)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         lines = iter(process.stderr)
         port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)
@@ -102,8 +102,8 @@ def measure(
 ) -> bool:
     """Measures texts of a length, prints their rows, and tells whether the promises hold."""
     text = text_of(model.folder, length)
-    alone: list[Measured] = []
-    by_clients: dict[int, list[Measured]] = {count: [] for count in clients}
+    alone: list[Measurement] = []
+    by_clients: dict[int, list[Measurement]] = {count: [] for count in clients}
     # The first use of a batch's shape is slow.
     asked_by(max(clients), port, text, flags.seconds)
     for _ in range(flags.rounds):
@@ -121,19 +121,19 @@ def measure(
     return holds
 
 
-def timed(ask: Callable[[int], object], seconds: float) -> Measured:
+def timed(ask: Callable[[int], object], seconds: float) -> Measurement:
     """Asks again and again; of two uses at a time the numbers must differ."""
     start, each = time.perf_counter(), []
     while not each or time.perf_counter() - start < seconds:
         begin = time.perf_counter()
         ask(len(each))
         each.append(time.perf_counter() - begin)
-    return Measured(len(each) / (time.perf_counter() - start), each)
+    return Measurement(len(each) / (time.perf_counter() - start), each)
 
 
-def asked_by(count: int, port: int, text: str, seconds: float) -> Measured:
+def asked_by(count: int, port: int, text: str, seconds: float) -> Measurement:
     """Lets a number of clients ask at a time."""
-    results: list[Measured] = []
+    results: list[Measurement] = []
 
     def client(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -147,7 +147,9 @@ def asked_by(count: int, port: int, text: str, seconds: float) -> Measured:
         thread.join()
     if len(results) < count:
         raise RuntimeError("a client has failed")
-    return Measured(sum(one.rate for one in results), [s for one in results for s in one.seconds])
+    return Measurement(
+        sum(one.rate for one in results), [s for one in results for s in one.seconds]
+    )
 
 
 def post(connection: http.client.HTTPConnection, text: str) -> None:
@@ -160,7 +162,7 @@ def post(connection: http.client.HTTPConnection, text: str) -> None:
         raise RuntimeError(f"{response.status}: {content.decode()}")
 
 
-def print_row(name: str, measured: list[Measured], times: float, bound: float = 0.0) -> float:
+def print_row(name: str, measured: list[Measurement], times: float, bound: float = 0.0) -> float:
     """Prints a row; returns the 99th percentile in seconds."""
     rate = statistics.median(one.rate for one in measured)
     seconds = [second for one in measured for second in one.seconds]

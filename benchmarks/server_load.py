@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.core import locations
+from albert.core import files
 from benchmarks.ask import QUESTION, write_model
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -83,10 +83,10 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def served(model: str, files: int) -> Iterator[Server]:
+def served(model: str, max_files: int) -> Iterator[Server]:
     """Serves a model with so many files; yields the server."""
-    command = [*locations.command("serve"), model, "--port=0", "--max_bytes=4000000"]
-    command = ["bash", "-c", f'ulimit -n {files}; exec "$@"', "bash", *command]
+    command = [*files.command("serve"), model, "--port=0", "--max_bytes=4000000"]
+    command = ["bash", "-c", f'ulimit -n {max_files}; exec "$@"', "bash", *command]
     environment = {k: v for k, v in os.environ.items() if k != "ALBERT_TOKEN"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         lines = iter(process.stderr)

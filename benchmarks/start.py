@@ -74,7 +74,7 @@ def prepare(folder: str, flags: argparse.Namespace) -> list[str]:
     os.makedirs(model)
     write_model(model, flags.config)
     folder_of_model = open_folder(model)
-    longest = folder_of_model.says("max_seq_length")
+    longest = folder_of_model.value("max_seq_length")
     questions = {}
     for part, count in (("train", _BATCH * flags.steps), ("predict", 1)):
         questions[part] = os.path.join(folder, f"{part}.json")
@@ -105,7 +105,7 @@ def finished(folder: str, job: list[str]) -> list[str]:
 
 def made_up_questions(folder: ModelFolder, count: int) -> dict:
     """Returns answerable questions in the form of SQuAD 1.1, each with one window of any length."""
-    draw, longest = random.Random(0), folder.says("max_seq_length")
+    draw, longest = random.Random(0), folder.value("max_seq_length")
     texts = [text_of(folder, draw.randint(longest // 3, longest)) for _ in range(count)]
     paragraphs = [
         {

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.devices import cpu
+from albert.devices import host
 from benchmarks.features import DOC_STRIDE, MAX_QUERY_LENGTH, MAX_SEQ_LENGTH
 from benchmarks.parts.harness import DATA, ROOT, new_parser
 
@@ -72,7 +72,7 @@ ROWS = {
 MOST_APART = 1e-3
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """What a program has done in a row: of its turns, and in all."""
 
     seconds: list[float]
@@ -87,7 +87,7 @@ def main() -> int:
     names = flags.rows.split(",") if flags.rows else list(ROWS)
     if unknown := set(names) - set(ROWS):
         sys.exit(f"bench-train: error: no row is {', '.join(unknown)}; there are {', '.join(ROWS)}")
-    has_bfloat16, why = cpu.find().bfloat16()
+    has_bfloat16, why = host.find_processor().bfloat16()
     if not has_bfloat16:
         print(f"without the rows in bfloat16: {why or 'the instructions are not known'}")
         names = [name for name in names if ROWS[name].dtype == "float32"]
@@ -226,7 +226,7 @@ class Program:
 
 def take_turns(
     row: Row, model: str, batches: str, flags: argparse.Namespace
-) -> dict[str, Measured]:
+) -> dict[str, Measurement]:
     """Returns what the programs have done, the first turns left out but for their losses."""
     programs = {name: Program(name, row, model, batches, flags.matrix_size) for name in PROGRAMS}
     try:
@@ -238,7 +238,7 @@ def take_turns(
         for program in programs.values():
             program.close()
     return {
-        name: Measured(
+        name: Measurement(
             [turn["seconds"] for turn in of_program[1:]],
             [loss for turn in of_program for loss in turn["losses"]],
             max(turn["matrix_peak"] for turn in of_program),
@@ -255,7 +255,7 @@ HEADER = (
 
 
 def print_row(
-    name: str, row: Row, measured: Mapping[str, Measured], examples: int, tokens: int
+    name: str, row: Row, measured: Mapping[str, Measurement], examples: int, tokens: int
 ) -> None:
     """Prints what the programs have done; a ratio is the median of those of the turns."""
     peak = max(of.matrix_peak for of in measured.values())

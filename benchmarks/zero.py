@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-from albert.preflight.scaling import Link, scale, sent_in_a_step
+from albert.preflight.scaling import Link, scale, step_traffic
 from benchmarks.parts.harness import ROOT, give, mpirun, new_parser, run_again
 
 _MODELS = ("albert_xlarge_v2", "bert_base_uncased")
@@ -156,7 +156,7 @@ def print_table() -> None:
         for workers in (2, 8, 64):
             found = []
             for way, batches in _COLUMNS:
-                sent = sent_in_a_step(values, workers, shard=way, batches=batches)
+                sent = step_traffic(values, workers, shard=way, batches=batches)
                 kept = kept_bytes(values, workers, way, batches)
                 seconds = scale(0.0, sent, link).allreduce
                 found.append(f"{kept / 1e9:.2f} GB, {1e3 * seconds:.0f} ms")

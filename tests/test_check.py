@@ -59,7 +59,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
         >= {
             "TensorFlow": tf.__version__,
             "device": "cpu (no Gaudi card, no GPU found)",
-            "HPU": habana.why_not(),
+            "HPU": habana.why_unavailable(),
             # All but the optimizer's of the checkpoint fit: 25 of the encoder, 2 of the head.
             "variables taken": "27",
             "variables that are new": "none",

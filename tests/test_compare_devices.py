@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from albert.commands.compare_devices import Difference, report
+from albert.commands.compare_devices import DeviceDifference, report
 from albert.core.errors import UserError
 from tests.helpers.running import albert, run
 
@@ -32,7 +32,7 @@ def test_what_differs_is_found():
 
 def test_what_is_no_number_is_a_difference(capsys):
     with pytest.raises(UserError, match="the greatest value: losses$"):
-        report([Difference("GELU", 0.001), Difference("losses", float("nan"))], 0.01)
+        report([DeviceDifference("GELU", 0.001), DeviceDifference("losses", float("nan"))], 0.01)
     assert "FAILS losses" in capsys.readouterr().out
-    report([Difference("GELU", 0.001)], 0.01)
+    report([DeviceDifference("GELU", 0.001)], 0.01)
     assert "the devices agree" in capsys.readouterr().out

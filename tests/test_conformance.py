@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.convert.convert import Options, to_transformers
+from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.inference import Model, load_model
 from albert.report.page import read_page
@@ -455,7 +455,7 @@ class TestMrpc(Glue):
         names = weights(whole, "model.ckpt-best")
         assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= set(names)
         assert not [name for name in names if "group_" in name]
-        to_transformers(str(whole), str(tmp_path / "there"), Options())
+        to_transformers(str(whole), str(tmp_path / "there"), ConversionOptions())
         assert list(read(tmp_path / "there/config.json")["id2label"].values()) == self.labels
 
 
@@ -487,7 +487,7 @@ class TestStsB(Glue):
         pairs = np.array([(s["truth"], s["answer"]) for s in view["samples"]])
         mse = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
         assert view["kind"] == "numbers" and mse == pytest.approx(best["MSE"], abs=1e-3)
-        to_transformers(str(done), str(folder / "there"), Options())
+        to_transformers(str(done), str(folder / "there"), ConversionOptions())
         config = read(folder / "there/config.json")
         assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
 

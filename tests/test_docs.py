@@ -13,7 +13,7 @@ import sys
 
 import albert as package
 from albert import api
-from albert.cli.commands import COMMANDS
+from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
 from albert.tasks.squad.examples import load_squad, read_examples
 from tests.helpers.forking import ROOT

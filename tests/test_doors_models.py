@@ -17,7 +17,7 @@ from albert.core import estimators
 from albert.data.order import shuffled_numbers
 from albert.data.sequences import TokenSequence
 from albert.data.tf_example import serialize
-from albert.devices import mask_seeds
+from albert.devices import ops
 from albert.optimization import OptimizerOptions
 from albert.reference_api import common, glue_models
 from albert.tasks.glue.features import Feature
@@ -281,7 +281,7 @@ def test_a_classifier_without_labels_has_no_loss():
         with tf.Graph().as_default():
             tf.set_random_seed(5)
             loss, losses, *others = create_classifier(is_training, None, **options)
-            assert tf.get_collection(mask_seeds.SITES) == places
+            assert tf.get_collection(ops.SITES) == places
         assert loss is None and losses is None
         assert [value.shape.as_list() for value in others] == [[3, 2], [3, 2], [3]]
 

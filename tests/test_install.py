@@ -137,7 +137,7 @@ def test_the_wheel_holds_the_package_and_its_files_and_no_tests(wheel):
 def test_files_of_the_package_are_found_in_a_clone_and_in_a_wheel(wheel, tmp_path):
     """From any folder; an editable installation is a clone that is on Python's path."""
     wheel.extractall(tmp_path / "wheel")
-    text = "from albert.core import locations; print(locations.resource('bf16_config/albert.json'))"
+    text = "from albert.core import files; print(files.resource('bf16_config/albert.json'))"
     for place, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):
         environment = {**os.environ, "PYTHONPATH": str(place)}
         found = subprocess.run(

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.core.errors import UserError
-from albert.devices import mask_seeds
+from albert.devices import ops
 from tests.helpers.encoders import (
     NUMPY_ACTIVATIONS,
     albert,
@@ -172,7 +172,7 @@ def test_dropouts_have_places_of_their_own_which_a_model_that_is_built_again_has
             with tf.variable_scope("", reuse=reuse), tf.name_scope("copy"):
                 model = modeling.AlbertModel(config, True, ids, scope="bert")
             outputs.append(model.get_sequence_output())
-            places.append(tf.get_collection(mask_seeds.SITES))
+            places.append(tf.get_collection(ops.SITES))
             modeling.dropout(tf.random.normal([3]), 0.1)
         session.run(tf.global_variables_initializer())
         first, second = session.run(outputs)

@@ -170,7 +170,7 @@ def test_a_run_in_the_folder_is_neither_changed_nor_lost(
 
 
 def test_a_run_waits_for_the_one_that_has_its_folder(squad_dir, tmp_path):
-    locks.hold(str(tmp_path / "run"), "--output_dir")
+    locks.hold_until_exit(str(tmp_path / "run"), "--output_dir")
     command = squad_command(squad_dir, tmp_path, "--do_train=false", "--preprocess_workers=2")
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:

@@ -46,7 +46,7 @@ def starts(monkeypatch, exported):
         (["--max_seconds=nan"], "--max_seconds must be positive"),
         (["--max_batch=0"], "--max_batch must be positive"),
         (["--allowed_hosts=a.example,b:80"], "--allowed_hosts has 'b:80', which is no name of a"),
-        (["--hosts=a"], "unrecognized arguments: --hosts=a: did you mean --host? See --help"),
+        (["--hosts=a"], "unrecognized arguments: --hosts=a; did you mean --host? See --help"),
         (["--host=0.0.0.0", "--port=0"], "--host 0.0.0.0 is open to other machines: set ALBERT_T"),
     ],
 )

@@ -8,7 +8,6 @@ lists of this project.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import hashlib
 import json
@@ -22,14 +21,14 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError
-from albert.core.json_text import read_json
-from albert.core.locations import found, resource
+from albert.core.errors import UserError, see_help
+from albert.core.files import found, read_json, resource
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
 _FOLDER = pathlib.Path(resource("bf16_config"))
 SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.json")
+_PAGE = "docs/bfloat16.md"
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
 # Seconds of computing; those of this project take hundredths of one.
@@ -202,7 +201,7 @@ def from_dict(content: Any, source: str) -> Bf16Config:
         raise UserError(f"{source}: must be a JSON object with the keys {', '.join(_keys())}")
     for key in content:
         if key not in _keys():
-            raise UserError(f"{source}: unknown key {key!r}{_nearest(key, _keys())}")
+            raise UserError(f"{source}: unknown key {key!r}{see_help(key, _keys(), _PAGE)}")
     lists = {key: _op_types(content.get(key, []), key, source) for key in LISTS}
     for first, second in ((0, 1), (0, 2), (1, 2)):
         for op in sorted(lists[LISTS[first]] & lists[LISTS[second]]):
@@ -252,7 +251,7 @@ def _warn_of_unknown(ops: Iterable[str], source: str) -> None:
     for op in sorted(ops):
         if op not in known and not _is_registered(op):
             tf.logging.warning(
-                "%s: TensorFlow has no op type %r%s", source, op, _nearest(op, known)
+                "%s: TensorFlow has no op type %r%s", source, op, see_help(op, known, _PAGE)
             )
 
 
@@ -268,9 +267,3 @@ def _is_registered(op: str) -> bool:
             # It misses its inputs.
             return True
     return True
-
-
-def _nearest(word: str, words: Iterable[str]) -> str:
-    """Returns a hint at the most similar of the words, "" if none is."""
-    matches = difflib.get_close_matches(word, list(words), n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -109,7 +109,7 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
         return estimators.EstimatorSpec(
             mode,
             **fields,
-            training_hooks=[estimators.Carrier(parts) for parts in carried],
+            training_hooks=[estimators.GraphParts(parts) for parts in carried],
             export_outputs=_counterparts_of_exports(spec, target, names),
         )
 
@@ -154,7 +154,7 @@ def plan_model(
 def _check(spec: estimators.EstimatorSpec) -> None:
     """Raises a `ValueError` if a part of a specification would be lost."""
     for field in _HOOKS:
-        if not all(isinstance(hook, estimators.Carrier) for hook in getattr(spec, field)):
+        if not all(isinstance(hook, estimators.GraphParts) for hook in getattr(spec, field)):
             raise ValueError(f"a model_fn with {field} cannot be converted to bfloat16")
     # One that says nothing is always there.
     if any(value is not None for value in vars(spec.scaffold).values()):

@@ -266,7 +266,7 @@ def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set
     return reached
 
 
-class Border(NamedTuple):
+class TypeBoundary(NamedTuple):
     """An input whose type differs from that of the tensor it takes.
 
     Attributes:
@@ -282,7 +282,7 @@ class Border(NamedTuple):
     dtype: tf.DType
 
 
-def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[Border]:
+def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[TypeBoundary]:
     """Yields the places where casts are needed.
 
     Args:
@@ -295,11 +295,11 @@ def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[Bo
             given = source is not None and _is_output(body, source, converted)
             if wanted != given:
                 dtype = tf.bfloat16 if wanted else tf.float32
-                yield Border(name, place, body.first_read(tensor), dtype)
+                yield TypeBoundary(name, place, body.first_read(tensor), dtype)
     for name, tensor in sorted(body.results.items()):
         source = body.source(tensor)
         if source and _is_output(body, source, converted):
-            yield Border("", name, tensor, tf.float32)
+            yield TypeBoundary("", name, tensor, tf.float32)
 
 
 def _typed_inputs(

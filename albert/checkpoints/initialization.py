@@ -65,7 +65,7 @@ def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | No
     return next((c for c in candidates if c in in_checkpoint), None)
 
 
-class Initialized(NamedTuple):
+class Initialization(NamedTuple):
     """What was taken from a checkpoint, by variable name.
 
     Attributes:
@@ -93,7 +93,7 @@ class Initialized(NamedTuple):
 
 def initialize_from_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
-) -> Initialized:
+) -> Initialization:
     """Makes the variables start from a checkpoint's values; optimizer slots are not among them.
 
     Args:
@@ -119,7 +119,7 @@ def initialize_from_checkpoint(
 
 def compare_with_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
-) -> tuple[Initialized, list[dict[str, str]]]:
+) -> tuple[Initialization, list[dict[str, str]]]:
     """Returns the variables that `initialize_from_checkpoint` would take, and maps of their names.
 
     Takes the same arguments and raises the same errors.
@@ -151,7 +151,7 @@ def compare_with_checkpoint(
         )
     check_finite(checkpoint, reader, [source for source, _ in pairs])
     known = {source for source, _ in pairs} | optimizer_slots(shapes)
-    found = Initialized(
+    found = Initialization(
         checkpoint,
         taken=[name for _, name in pairs],
         new=[name for name in wanted if name not in initialized],

@@ -24,7 +24,7 @@ from albert.distributed import collectives
 _RUN_BYTES = 64 << 20
 
 
-class Share(NamedTuple):
+class StateShard(NamedTuple):
     """What this worker has of some state.
 
     Attributes:
@@ -37,7 +37,7 @@ class Share(NamedTuple):
     contents: list[tuple[str, list[int]]]
 
 
-def whole_bytes(shares: Sequence[Share]) -> int:
+def whole_bytes(shares: Sequence[StateShard]) -> int:
     """Returns the bytes of a checkpoint that the shards of all workers take together."""
     return sum(
         share.variable.dtype.size * math.prod(shape)
@@ -49,7 +49,7 @@ def whole_bytes(shares: Sequence[Share]) -> int:
 class _Vectors:
     """The operations on some shares and those of the other workers, which are run together."""
 
-    def __init__(self, first: int, shares: Sequence[Share]):
+    def __init__(self, first: int, shares: Sequence[StateShard]):
         """Builds them; `first` is the number of the first share among all."""
         self.contents = [content for share in shares for content in share.contents]
         self._prefix = tf.placeholder(tf.string, [])
@@ -106,7 +106,7 @@ class ShardedState(tf.train.SessionRunHook):
     All workers have it. There may be no shares, and then it does nothing.
     """
 
-    def __init__(self, folder: str, shares: Callable[[], Sequence[Share]]):
+    def __init__(self, folder: str, shares: Callable[[], Sequence[StateShard]]):
         """Sets up, before there is a graph.
 
         Args:

@@ -20,11 +20,10 @@ import safetensors
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
+from albert.checkpoints.configurations import check_sizes, config_from_theirs, is_theirs
 from albert.checkpoints.finite import check_finite
-from albert.checkpoints.model_sizes import check_sizes
 from albert.core.errors import UserError
-from albert.core.files import sha256_of
-from albert.core.json_text import read_json
+from albert.core.files import read_json, sha256_of
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 # Where the step of a training stands among the metadata of `WEIGHTS`.
@@ -84,10 +83,10 @@ class TransformersFolder:
         """
         self.path = path
         theirs = read_json(os.path.join(path, CONFIG), "the configuration")
-        if not isinstance(theirs, dict) or not names.is_theirs(theirs):
+        if not isinstance(theirs, dict) or not is_theirs(theirs):
             raise UserError(f"{path}/{CONFIG} is no configuration of transformers: no model_type")
         try:
-            self.config, self.family = names.config_from_theirs(theirs), theirs["model_type"]
+            self.config, self.family = config_from_theirs(theirs), theirs["model_type"]
             # Its sizes say how many variables there are.
             check_sizes(self.config)
             pairs = names.pairs_of(self.family, self.config)

@@ -11,27 +11,13 @@ from typing import NamedTuple
 
 from albert.core.errors import UserError
 
-FAMILIES = ("albert", "bert")
 # Parts of a model beside its encoder, by what they are called in messages.
 POOLER, MASKED_TOKENS, NEXT_SENTENCE = "pooler", "masked tokens", "next sentence"
 SQUAD_V1, SQUAD_V2, CLASSIFIER = "SQuAD 1.1", "SQuAD 2.0", "classification"
 ENCODER = "encoder"
-# `gelu` is the tanh form in Google's code, and the erf form in `transformers`.
-_ACTIVATIONS = {
-    "gelu": "gelu_new",
-    "gelu_erf": "gelu",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
-_OTHER_NAMES = {"gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu_erf"}
-# What `transformers` can build otherwise, and this project cannot.
-_FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute", "is_decoder": False}
-# Of what `transformers` writes, what says nothing of the model.
-_NOT_OURS = {*_FIXED, "architectures", "dtype", "model_type", "torch_dtype", "transformers_version"}
 
 
-class Pair(NamedTuple):
+class VariablePair(NamedTuple):
     """A variable here and there.
 
     Attributes:
@@ -53,7 +39,7 @@ class Pair(NamedTuple):
         return known
 
 
-def pairs_of(family: str, config: Mapping) -> dict[str, list[Pair]]:
+def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
     """Returns the variables of each part that a model of this configuration may have."""
     hidden, words = config["hidden_size"], config["vocab_size"]
     is_albert = family == "albert"
@@ -70,7 +56,7 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[Pair]]:
         MASKED_TOKENS: [
             *_dense("cls/predictions/transform/dense", f"{transform}.dense", hidden, width),
             *_norm("cls/predictions/transform/LayerNorm", f"{transform}.LayerNorm", width),
-            Pair("cls/predictions/output_bias", f"{theirs}predictions.bias", (words,)),
+            VariablePair("cls/predictions/output_bias", f"{theirs}predictions.bias", (words,)),
         ],
         NEXT_SENTENCE: _scores("cls/seq_relationship/", order, 2, hidden),
         SQUAD_V1: _scores("cls/squad/", "qa_outputs", 2, hidden),
@@ -86,7 +72,7 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[Pair]]:
     }
 
 
-def mapping_in(config: Mapping) -> list[Pair]:
+def mapping_in(config: Mapping) -> list[VariablePair]:
     """Returns the layer from ALBERT's embeddings to its encoder, None of ours if they are as wide.
 
     There it is always.
@@ -96,7 +82,7 @@ def mapping_in(config: Mapping) -> list[Pair]:
     return _dense(f"bert/{name}", theirs, config["embedding_size"], config["hidden_size"])
 
 
-def _embeddings(family: str, config: Mapping, width: int) -> Iterator[Pair]:
+def _embeddings(family: str, config: Mapping, width: int) -> Iterator[VariablePair]:
     rows = {
         "word": config["vocab_size"],
         "position": config["max_position_embeddings"],
@@ -105,11 +91,11 @@ def _embeddings(family: str, config: Mapping, width: int) -> Iterator[Pair]:
     for kind, count in rows.items():
         name = f"embeddings.{kind}_embeddings"
         ours = f"bert/{name.replace('.', '/')}"
-        yield Pair(ours, f"{family}.{name}.weight", (count, width))
+        yield VariablePair(ours, f"{family}.{name}.weight", (count, width))
     yield from _norm("bert/embeddings/LayerNorm", f"{family}.embeddings.LayerNorm", width)
 
 
-def _albert_layers(config: Mapping) -> Iterator[Pair]:
+def _albert_layers(config: Mapping) -> Iterator[VariablePair]:
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     if config["embedding_size"] != hidden:
         yield from mapping_in(config)
@@ -130,7 +116,7 @@ def _albert_layers(config: Mapping) -> Iterator[Pair]:
             yield from _norm(f"{ours}/LayerNorm_1", f"{theirs}.full_layer_layer_norm", hidden)
 
 
-def _bert_layers(config: Mapping) -> Iterator[Pair]:
+def _bert_layers(config: Mapping) -> Iterator[VariablePair]:
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     for layer in range(config["num_hidden_layers"]):
         ours, theirs = f"bert/encoder/layer_{layer}/", f"bert.encoder.layer.{layer}."
@@ -144,29 +130,32 @@ def _bert_layers(config: Mapping) -> Iterator[Pair]:
             yield from _norm(ours + name, theirs + name.replace("/", "."), hidden)
 
 
-def _dense(ours: str, theirs: str, inputs: int, outputs: int) -> list[Pair]:
+def _dense(ours: str, theirs: str, inputs: int, outputs: int) -> list[VariablePair]:
     return [
-        Pair(f"{ours}/kernel", f"{theirs}.weight", (inputs, outputs), is_transposed=True),
-        Pair(f"{ours}/bias", f"{theirs}.bias", (outputs,)),
+        VariablePair(f"{ours}/kernel", f"{theirs}.weight", (inputs, outputs), is_transposed=True),
+        VariablePair(f"{ours}/bias", f"{theirs}.bias", (outputs,)),
     ]
 
 
-def _norm(ours: str, theirs: str, width: int) -> list[Pair]:
+def _norm(ours: str, theirs: str, width: int) -> list[VariablePair]:
     return [
-        Pair(f"{ours}/gamma", f"{theirs}.weight", (width,)),
-        Pair(f"{ours}/beta", f"{theirs}.bias", (width,)),
+        VariablePair(f"{ours}/gamma", f"{theirs}.weight", (width,)),
+        VariablePair(f"{ours}/beta", f"{theirs}.bias", (width,)),
     ]
 
 
-def _scores(ours: str, theirs: str, count: int | None, width: int) -> list[Pair]:
+def _scores(ours: str, theirs: str, count: int | None, width: int) -> list[VariablePair]:
     return [
-        Pair(f"{ours}output_weights", f"{theirs}.weight", (count, width)),
-        Pair(f"{ours}output_bias", f"{theirs}.bias", (count,)),
+        VariablePair(f"{ours}output_weights", f"{theirs}.weight", (count, width)),
+        VariablePair(f"{ours}output_bias", f"{theirs}.bias", (count,)),
     ]
 
 
 def parts_in(
-    pairs: Mapping[str, list[Pair]], shapes: Mapping[str, Sequence[int]], where: str, theirs: bool
+    pairs: Mapping[str, list[VariablePair]],
+    shapes: Mapping[str, Sequence[int]],
+    where: str,
+    theirs: bool,
 ) -> list[str]:
     """Returns the parts of a model that are there, each of them whole.
 
@@ -210,40 +199,3 @@ def listed(found: Iterable[str]) -> str:
     found = sorted(found)
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return f"{', '.join(found[:3])}{more} {'is' if len(found) == 1 else 'are'}"
-
-
-def is_theirs(config: Mapping) -> bool:
-    """Returns whether a configuration is one of `transformers`."""
-    return "model_type" in config
-
-
-def config_from_theirs(config: Mapping) -> dict:
-    """Returns the configuration here of one of `transformers`.
-
-    Raises:
-      UserError: it is of another family, or of a model that is not built here.
-    """
-    family = config["model_type"]
-    if family not in FAMILIES:
-        raise UserError(f"model_type {family!r} is another family than {' and '.join(FAMILIES)}")
-    for name, value in _FIXED.items():
-        if config.get(name, value) != value:
-            raise UserError(f"{name} is {config[name]!r}; here it is always {value!r}")
-    found = {name: value for name, value in config.items() if name not in _NOT_OURS}
-    activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
-    ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
-    if not isinstance(activation, str) or activation not in ours:
-        raise UserError(f"hidden_act {activation!r} is not there here; known: {', '.join(ours)}")
-    return found | {"hidden_act": ours[activation]}
-
-
-def config_to_theirs(family: str, config: Mapping) -> dict:
-    """Returns the configuration of `transformers` of one of a family here."""
-    activation = (config.get("hidden_act") or "linear").lower()
-    unused = {"down_scale_factor"}
-    return {
-        "model_type": family,
-        **{name: value for name, value in config.items() if name not in unused},
-        "hidden_act": _ACTIVATIONS[activation],
-        "layer_norm_eps": _FIXED["layer_norm_eps"],
-    }

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
 
-WORK = Work("albert.commands.ask")
+ENTRY_POINT = EntryPoint("albert.commands.ask")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

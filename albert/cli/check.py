@@ -17,13 +17,13 @@ import os
 from typing import NamedTuple
 
 from albert.cli import command_line
-from albert.cli.commands import Work, module_of, nearest
+from albert.cli.main import EntryPoint, module_of
 from albert.cli.training import Job, TaskProgram
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, see_help
 from albert.preflight import GBIT
 from albert.settings.fields import LARGEST_BATCH, Settings, setting
 
-WORK = Work("albert.commands.check")
+ENTRY_POINT = EntryPoint("albert.commands.check")
 WORDS = ("squad", "classify", "race", "pretrain")
 _PROGRAMS = {
     "run_squad_v1.py": ("squad", "1.1"),
@@ -77,7 +77,7 @@ class CheckSettings(Settings):
     json: bool = setting(False, "Print JSON for programs instead of a table.")
 
 
-class Asked(NamedTuple):
+class CheckRequest(NamedTuple):
     """What a command line asks for.
 
     Attributes:
@@ -91,7 +91,7 @@ class Asked(NamedTuple):
     settings: CheckSettings
 
 
-def parse(argv: list[str]) -> Asked:
+def parse(argv: list[str]) -> CheckRequest:
     """Parses a command line.
 
     Raises:
@@ -103,7 +103,7 @@ def parse(argv: list[str]) -> Asked:
     version = rest.pop(0) if rest and rest[0] in ("1.1", "2.0") else ""
     task = find_task(word, version)
     command_line.parse([program, *rest], __doc__, task.settings, CheckSettings)
-    return Asked(Job.from_flags(task), names_task, CheckSettings.from_flags())
+    return CheckRequest(task.job(), names_task, CheckSettings.from_flags())
 
 
 def find_task(word: str, version: str = "") -> TaskProgram:
@@ -123,6 +123,6 @@ def find_task(word: str, version: str = "") -> TaskProgram:
     if not is_task or version not in ("", *versions):
         known = ", ".join((*WORDS, *_PROGRAMS))
         wrong = f"{word} {version}".rstrip()
-        advice = nearest(word, WORDS)
-        raise FlagError(f"{wrong} cannot be checked, {known} can{advice} --help")
+        advice = see_help(word, WORDS)
+        raise FlagError(f"{wrong} cannot be checked, {known} can{advice}")
     return versions.get(version) or next(iter(versions.values()))

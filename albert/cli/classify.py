@@ -10,11 +10,11 @@ The same command resumes a run that was stopped, and ends at once if there is no
 
 from __future__ import annotations
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.glue.settings import GlueSettings
 
 _TASK = TaskProgram(__doc__, GlueSettings, "albert.tasks.glue.task", "GlueTask")
 COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
-WORK = Work("albert.commands.train", resumes=True)
+ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from albert.core.errors import NO_UTF8, FlagError, is_utf8
-from albert.core.locations import found
+from albert.core.errors import NO_UTF8, FlagError, is_utf8, see_help
+from albert.core.files import found
 from albert.core.version import VERSION
 from albert.settings.fields import OWN, THEMES, WITHOUT_USE, Flag, Settings
 
@@ -88,7 +88,7 @@ def _of_the_package(word: str) -> str:
     return name + mark + found(path)
 
 
-class _Shown(NamedTuple):
+class _FlagHelp(NamedTuple):
     """A flag as the help has it."""
 
     name: str
@@ -131,22 +131,22 @@ def known_flags(settings: Classes) -> list[str]:
     return [one.name for one in _flags_of(settings) if one.flag.theme != WITHOUT_USE]
 
 
-def _flags_of(settings: Classes) -> Iterator[_Shown]:
+def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:
     for one in settings:
         flags = one.flags()
         for field in dataclasses.fields(one):
             if field.name in flags:
                 kind = str(field.type).removesuffix(" | None")
                 flag = flags[field.name]
-                yield _Shown(field.name, kind, field.default, flag)
+                yield _FlagHelp(field.name, kind, field.default, flag)
                 of_alias = flag._replace(
                     help=f"Alias for --{field.name}.", aliases=(), is_basic=False
                 )
                 for alias in flag.aliases:
-                    yield _Shown(alias, kind, field.default, of_alias)
+                    yield _FlagHelp(alias, kind, field.default, of_alias)
 
 
-def _in_short(shown: _Shown) -> list[str]:
+def _in_short(shown: _FlagHelp) -> list[str]:
     """Returns the first sentence of a flag's help, and the one that says it is required."""
     sentences = re.split(r"(?<=\.) (?=[A-Z])", shown.flag.help)
     said = [sentences[0], *(s for s in sentences[1:] if s.startswith("Required"))]
@@ -157,7 +157,7 @@ def _in_short(shown: _Shown) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="      ")
 
 
-def _explained(shown: _Shown) -> list[str]:
+def _explained(shown: _FlagHelp) -> list[str]:
     name = f"--{'[no]' if shown.kind == 'bool' else ''}{shown.name}"
     also = "".join(f" Also called --{alias}." for alias in shown.flag.aliases)
     text = f"{name}:{_choices(shown.flag)} {shown.flag.help}{also}"
@@ -184,8 +184,5 @@ def _as_text(default: Any) -> str:
 
 def _no_flag(name: str, settings: Classes) -> str:
     """Says that there is no such flag, and which ones are called almost so."""
-    import difflib
-
-    near = difflib.get_close_matches(name, known_flags(settings), cutoff=0.75)
-    advice = f": did you mean {' or '.join(f'--{one}' for one in near)}? See" if near else "; see"
-    return f"--{name} is not a flag{advice} --help"
+    known = [f"--{one}" for one in known_flags(settings)]
+    return f"--{name} is not a flag{see_help(f'--{name}', known)}"

@@ -10,10 +10,10 @@ says. Exit code 1 if a difference is greater than --tolerance.
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.settings.fields import DEVICES, Settings, setting
 
-WORK = Work("albert.commands.compare_devices")
+ENTRY_POINT = EntryPoint("albert.commands.compare_devices")
 
 
 class CompareDevicesSettings(Settings):

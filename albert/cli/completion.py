@@ -12,11 +12,11 @@ import io
 import re
 from collections.abc import Sequence
 
-from albert.cli.commands import COMMANDS, Work, module_of, parse_word
+from albert.cli.main import COMMANDS, EntryPoint, module_of, parse_word
 from albert.core.errors import FlagError
 from albert.settings.fields import WITHOUT_USE
 
-WORK = Work("albert.cli.completion", needs_tensorflow=False)
+ENTRY_POINT = EntryPoint("albert.cli.completion", needs_tensorflow=False)
 WORDS = ("bash", "zsh")
 # Bash's way of completing, which zsh has too once it is asked for.
 _ZSH = """autoload -Uz compinit bashcompinit
@@ -78,7 +78,7 @@ def flags_of(name: str, *before: str) -> list[str]:
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, FlagError):
         asked = module.parse([f"albert {name}", *given, "--helpfull"])
         # It has flags for each word, which it parses when it knows that.
-        importlib.import_module(module.WORK.module).main(asked)
+        importlib.import_module(module.ENTRY_POINT.module).main(asked)
     of_use = text.getvalue().split(f"{WITHOUT_USE}:")[0]
     found = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", of_use)
     return [f"--{flag}" for flag in sorted({*found, *_COMMON})]

@@ -10,10 +10,10 @@ transformers if FROM is of TensorFlow, and the other way round. Optimizers' vari
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.settings.fields import Settings, setting
 
-WORK = Work("albert.commands.convert")
+ENTRY_POINT = EntryPoint("albert.commands.convert")
 
 
 class ConvertSettings(Settings):

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
 
-WORK = Work("albert.demo.demo", needs_tensorflow=False, resumes=True)
+ENTRY_POINT = EntryPoint("albert.demo.demo", needs_tensorflow=False, resumes=True)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

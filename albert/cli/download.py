@@ -11,9 +11,9 @@ it was when the same command is given again.
 
 from __future__ import annotations
 
-from albert.cli.commands import Work, parse_word
+from albert.cli.main import EntryPoint, parse_word
 
-WORK = Work("albert.commands.download", needs_tensorflow=False, resumes=True)
+ENTRY_POINT = EntryPoint("albert.commands.download", needs_tensorflow=False, resumes=True)
 WORDS = ("model", "squad", "race", "glue")
 
 

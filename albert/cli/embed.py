@@ -11,21 +11,18 @@ has made; or a checkpoint, with --albert_config_file and --spm_model_file, or --
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.settings.fields import DATA, FEATURES, LARGEST_BATCH, LONGEST_SEQUENCE, MODEL, setting
 from albert.settings.run_settings import IgnoredSettings
 
-WORK = Work("albert.commands.embed")
+ENTRY_POINT = EntryPoint("albert.commands.embed")
 
 
 class EmbedSettings(IgnoredSettings):
     """Where texts and model are, and what is written."""
 
     input_file: str = setting(
-        "",
-        'Texts, a line each, or two with " ||| " between them. Required.',
-        DATA,
-        path=True,
+        "", 'Texts, a line each, or two with " ||| " between them. Required.', DATA, path=True
     )
     output_file: str = setting(
         "", "Embeddings of the texts, in the same order. Required.", DATA, path=True
@@ -55,18 +52,10 @@ class EmbedSettings(IgnoredSettings):
     vocab_file: str | None = setting(None, "WordPiece vocabulary, likewise.", MODEL, path=True)
     do_lower_case: bool = setting(True, "Lower-case the text, likewise.", MODEL)
     max_seq_length: int = setting(
-        128,
-        "Tokens of a text; the rest is cut off.",
-        FEATURES,
-        lower=5,
-        upper=LONGEST_SEQUENCE,
+        128, "Tokens of a text; the rest is cut off.", FEATURES, lower=5, upper=LONGEST_SEQUENCE
     )
     batch_size: int = setting(
-        32,
-        "Texts that go through the model together.",
-        FEATURES,
-        lower=1,
-        upper=LARGEST_BATCH,
+        32, "Texts that go through the model together.", FEATURES, lower=1, upper=LARGEST_BATCH
     )
 
 

@@ -13,10 +13,10 @@ several the median and the spread of every score.
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.settings.fields import Settings, setting
 
-WORK = Work("albert.commands.evaluate", needs_tensorflow=False)
+ENTRY_POINT = EntryPoint("albert.commands.evaluate", needs_tensorflow=False)
 
 
 class EvaluateSettings(Settings):

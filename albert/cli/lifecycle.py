@@ -15,7 +15,7 @@ from typing import Any
 
 from absl import app, flags
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.core import locks, signals
 from albert.core.errors import NO_UTF8, UserError
 from albert.core.log import LOG, make_handler
@@ -23,7 +23,7 @@ from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
 
 
-def run(work: Work, asked: Any) -> None:
+def run(work: EntryPoint, asked: Any) -> None:
     """Runs a command with what its command line asks for.
 
     Errors of the input or the environment end the program with one line on standard error and exit
@@ -37,7 +37,7 @@ def run(work: Work, asked: Any) -> None:
     app.run(lambda argv: _run_main(work, asked), flags_parser=lambda argv: argv)
 
 
-def _run_main(work: Work, asked: Any) -> None:
+def _run_main(work: EntryPoint, asked: Any) -> None:
     if work.needs_tensorflow:
         _require_temporary_folder()
         # What its import makes stays; to look for garbage in it takes a sixth of the import.

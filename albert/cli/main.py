@@ -1,4 +1,8 @@
-"""The command `albert`: finds the command that is named, and runs it."""
+"""The command `albert`: the list of commands, and how one of them is found and run.
+
+The module of a command, in `albert.cli`, has its help, `parse(argv)`, which returns what the
+command line asks for without importing TensorFlow, and `ENTRY_POINT`, which does it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,88 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from albert.cli.commands import COMMANDS, GROUPS, HELP, module_of, nearest
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, see_help
 from albert.core.version import VERSION
+
+GROUPS = {
+    "train a model": {
+        "squad": "questions on texts: SQuAD 1.1, SQuAD 2.0 or your own",
+        "classify": "labels of texts: GLUE or your own",
+        "race": "questions with four options: RACE",
+        "pretrain": "masked words and the order of sentences",
+    },
+    "use a model": {
+        "ask": "ask it questions on texts, or for the label of a text",
+        "serve": "answer over HTTP",
+        "embed": "write embeddings of texts",
+        "convert": "take its weights from Hugging Face's transformers, or there",
+    },
+    "look at what it does": {
+        "evaluate": "score predictions, compare two systems, sum up runs",
+        "show": "show predictions beside what is true",
+    },
+    "prepare": {
+        "demo": "train, predict and score on a made-up sample",
+        "download": "fetch a model or a dataset",
+        "check": "check a job before a card is booked",
+        "compare-devices": "compare what a card computes with the CPU",
+        "pretraining-data": "make records for pretraining from text",
+        "sentencepiece": "train a SentencePiece model on text",
+        "completion": "complete commands and flags in bash or zsh",
+    },
+}
+HELP = ("-h", "--help", "-help", "--helpfull", "--helpshort", "help")
+COMMANDS = [name for group in GROUPS.values() for name in group]
+
+
+class EntryPoint(NamedTuple):
+    """What a command does once its command line is parsed.
+
+    Attributes:
+      module: has `main(asked)`, which is called with what `parse` has returned.
+      needs_tensorflow: imports TensorFlow before.
+      resumes: whether the same command goes on where this one is stopped by a signal.
+    """
+
+    module: str
+    needs_tensorflow: bool = True
+    resumes: bool = False
+
+
+def module_of(name: str) -> str:
+    """Returns the module of a command."""
+    return f"albert.cli.{name.replace('-', '_')}"
+
+
+def parse_word(
+    argv: list[str], text: str, words: Sequence[str], unlisted: Sequence[str] = ()
+) -> list[str]:
+    """Returns the arguments of a command line whose first one is one of some words.
+
+    Args:
+      argv: the command line.
+      text: the help.
+      words: that the first argument may be.
+      unlisted: others, which no message names.
+
+    Raises:
+      FlagError: it is none of them.
+      SystemExit: help or the version was asked for, and printed.
+    """
+    given = argv[1:] or ["--help"]
+    if given[0] == "--version":
+        print(argv[0], VERSION)
+    elif given[0] in HELP:
+        print(text, end="")
+    elif given[0] not in (*words, *unlisted):
+        advice = see_help(given[0], words)
+        raise FlagError(f"{given[0]!r} is not one of {', '.join(words)}{advice}")
+    else:
+        return given
+    sys.exit(0)
 
 
 def main() -> None:
@@ -31,7 +112,8 @@ def main() -> None:
         sys.argv[0] = "albert"
         from albert.distributed.failure import fail
 
-        fail(f"{name!r} is not a command{nearest(name, [*COMMANDS, 'help'])} albert --help", 2)
+        advice = see_help(name, [*COMMANDS, "help"], "albert --help")
+        fail(f"{name!r} is not a command{advice}", 2)
 
 
 def run_program(name: str, *words: str) -> None:
@@ -52,8 +134,8 @@ def imported_program(name: str, *words: str) -> Callable[[list[str] | None], Non
         from albert.core import signals
 
         del argv
-        signals.install(module.WORK.resumes)
-        importlib.import_module(module.WORK.module).main(asked())
+        signals.install(module.ENTRY_POINT.resumes)
+        importlib.import_module(module.ENTRY_POINT.module).main(asked())
 
     return main
 
@@ -81,7 +163,7 @@ def run(name: str) -> None:
             raise
     from albert.cli import lifecycle
 
-    lifecycle.run(module.WORK, asked)
+    lifecycle.run(module.ENTRY_POINT, asked)
 
 
 def overview() -> str:

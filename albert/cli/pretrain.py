@@ -10,7 +10,7 @@ The same command resumes a run that was stopped, and ends at once if there is no
 
 from __future__ import annotations
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.pretraining.settings import PretrainingSettings
 
@@ -19,4 +19,4 @@ _TASK = TaskProgram(
 )
 COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
-WORK = Work("albert.commands.train", resumes=True)
+ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.settings.fields import LONGEST_SEQUENCE, WITHOUT_USE, Settings, setting
 
 # Defaults of --model_type=bert, as Google's BERT has them.
@@ -28,7 +28,7 @@ OF_BERT = {
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
 
-WORK = Work("albert.commands.pretraining_data", resumes=True)
+ENTRY_POINT = EntryPoint("albert.commands.pretraining_data", resumes=True)
 
 
 class PretrainingDataSettings(Settings):
@@ -101,10 +101,10 @@ class PretrainingDataSettings(Settings):
         "`albert pretrain` then needs twice --max_predictions_per_seq.",
     )
 
-    def of_model(self) -> PretrainingDataSettings:
+    def with_model_defaults(self) -> PretrainingDataSettings:
         """Returns the settings with the defaults of the model's type; what is given stays."""
         changed = OF_BERT if self.model_type == "bert" else {}
-        return self.replaced(**{n: v for n, v in changed.items() if not self.is_given(n)})
+        return self.replaced(**{n: v for n, v in changed.items() if n not in self.given})
 
 
 def define() -> Callable[[], PretrainingDataSettings]:

@@ -9,10 +9,10 @@ does nothing if the model is there and was made from the same text.
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.settings.fields import Settings, setting
 
-WORK = Work("albert.commands.sentencepiece")
+ENTRY_POINT = EntryPoint("albert.commands.sentencepiece")
 
 
 class SentencePieceSettings(Settings):
@@ -25,10 +25,7 @@ class SentencePieceSettings(Settings):
     vocab_size: int = setting(30000, "Number of pieces.", lower=1)
     do_lower_case: bool = setting(True, "Lower-case the text; true for all published ALBERTs.")
     character_coverage: float = setting(
-        0.99995,
-        "Part of the text's characters that are to have a piece.",
-        lower=0.98,
-        upper=1.0,
+        0.99995, "Part of the text's characters that are to have a piece.", lower=0.98, upper=1.0
     )
     input_sentence_size: int = setting(
         10_000_000,

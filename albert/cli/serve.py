@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
 
 _HOSTS = (
@@ -23,7 +23,7 @@ _HOSTS = (
 )
 _NAME = re.compile(r"\*|[\w.-]+|\[[\da-f:]+\]")
 
-WORK = Work("albert.commands.serve")
+ENTRY_POINT = EntryPoint("albert.commands.serve")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -11,12 +11,12 @@ system, a JSON object of question id to answer.
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.report import ONLY, PAGE
 from albert.settings.fields import Settings, setting
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 
-WORK = Work("albert.commands.show", needs_tensorflow=False)
+ENTRY_POINT = EntryPoint("albert.commands.show", needs_tensorflow=False)
 
 
 class ShowSettings(Settings):

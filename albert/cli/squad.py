@@ -12,7 +12,7 @@ Without --train_file it scores the checkpoints of --output_dir, or else --init_c
 
 from __future__ import annotations
 
-from albert.cli.commands import Work
+from albert.cli.main import EntryPoint
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 
@@ -34,4 +34,4 @@ COMMAND = TaskCommand(
 )
 define, parse = COMMAND.define, COMMAND.parse
 WORDS = tuple(COMMAND.versions)
-WORK = Work("albert.commands.train", resumes=True)
+ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

@@ -1,8 +1,7 @@
-"""The parts that the training commands share: a task, its settings, and its versions."""
+"""The part that the training commands share: a task's settings and versions, and its run."""
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,17 +34,16 @@ class TaskProgram(NamedTuple):
         """Imports the task."""
         return getattr(importlib.import_module(self.module), self.name)
 
+    def job(self) -> Job:
+        """Returns the job that the flags describe, which have been parsed."""
+        return Job(self, self.settings.from_flags())
+
 
 class Job(NamedTuple):
     """A task, and what it is set by."""
 
     program: TaskProgram
     settings: RunSettings
-
-    @classmethod
-    def from_flags(cls, program: TaskProgram) -> Job:
-        """Returns the job of a task under the flags, which have been parsed."""
-        return cls(program, program.settings.from_flags())
 
 
 class TaskCommand(NamedTuple):
@@ -62,7 +60,7 @@ class TaskCommand(NamedTuple):
         """Defines the flags of a version; returns what makes a job of them once they are parsed."""
         program = self.version(version)
         program.settings.define_flags()
-        return functools.partial(Job.from_flags, program)
+        return program.job
 
     def version(self, name: str = "") -> TaskProgram:
         """Returns the task of a version; of the first one if none is named."""
@@ -80,4 +78,11 @@ class TaskCommand(NamedTuple):
             known = " or ".join(self.versions)
             raise FlagError(f"{rest[0]!r} is no version; {known} comes before the flags")
         parse([name, *rest], program.text, program.settings)
-        return Job.from_flags(program)
+        return program.job()
+
+
+def main(job: Job) -> None:
+    """Runs a task under its settings."""
+    from albert.training.run import run
+
+    run(job.program.load(), job.settings)

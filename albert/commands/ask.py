@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from albert.cli import require_standard_output
 from albert.core import signals
 from albert.core.errors import NO_UTF8, FlagError, UserError
-from albert.core.json_text import print_json
+from albert.core.files import print_json
 from albert.core.log import LOG
 from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
 
 # What needs TensorFlow is imported where it is used: --help and a mistyped flag do without.
 if TYPE_CHECKING:
-    from albert.inference.classification import Labelled, OptionChooser, TextClassifier
-    from albert.inference.squad import Answered, QuestionAnswerer
+    from albert.inference.classification import LabelPrediction, OptionChooser, TextClassifier
+    from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
 # Of the pieces of a text that the tokenizer does not know: more of them, and answers are guesses.
@@ -118,7 +118,9 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
             _print_answer(question, answered, contexts, args.n_best)
 
 
-def _print_answer(question: str, answered: Answered, contexts: list[Context], n_best: int) -> None:
+def _print_answer(
+    question: str, answered: QuestionAnswer, contexts: list[Context], n_best: int
+) -> None:
     from albert.inference.places import place_of
 
     indent, style = "    ", style_of_output()
@@ -173,7 +175,9 @@ def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Conte
     _print_labelled(chosen, {"question": question, "options": args.option}, args)
 
 
-def _print_labelled(found: Labelled, asked: dict[str, Any], args: argparse.Namespace) -> None:
+def _print_labelled(
+    found: LabelPrediction, asked: dict[str, Any], args: argparse.Namespace
+) -> None:
     if args.json:
         print_json({**asked, **found._asdict()})
     elif found.label is None:

@@ -6,7 +6,7 @@ import json
 import sys
 
 from albert.bf16.rules import ConversionPlan
-from albert.cli.check import Asked, CheckSettings
+from albert.cli.check import CheckRequest, CheckSettings
 from albert.core.errors import FlagError
 from albert.devices import device
 from albert.distributed import collectives
@@ -21,7 +21,7 @@ from albert.preflight.checks import (
     describe_variables,
     training_step,
 )
-from albert.preflight.duration import Elsewhere, describe_duration, measure
+from albert.preflight.duration import RemoteWorkers, describe_duration, measure
 from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
 from albert.settings.fields import DEVICE
@@ -34,11 +34,11 @@ _OF_A_JOB = "the job can run", "the job would fail"
 _OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
 
 
-def main(asked: Asked) -> None:
+def main(asked: CheckRequest) -> None:
     """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
     (program, job), settings, report = asked.job, asked.settings, Report()
-    task_class, has_job = program.load(), asked.names_task or names_a_job(asked)
-    on = asked_workers(settings)
+    task_class, has_job = program.load(), asked.names_task or describes_job(asked)
+    on = estimated_workers(settings)
     describe_environment(report, job)
     if has_job:
         describe_missing(report, task_class, job)
@@ -58,21 +58,21 @@ def main(asked: Asked) -> None:
     sys.exit(0 if ok else 1)
 
 
-def names_a_job(asked: Asked) -> bool:
+def describes_job(asked: CheckRequest) -> bool:
     """Tells whether flags of a job are given, and not only of the machine and the report."""
     job, flags = asked.job.settings, asked.job.settings.flags()
     of_job = [name for name in job.given if flags[name].theme != DEVICE]
     return bool(of_job or asked.settings.given - {"json"})
 
 
-def asked_workers(settings: CheckSettings) -> Elsewhere | None:
+def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
     """Returns the workers that --estimate is asked of besides those that there are, if any.
 
     Raises:
       FlagError: they are given without it, or their rate is missing for a job of another machine.
     """
     for name in ("workers", "examples_per_second", "gbit"):
-        if settings.is_given(name) and not settings.estimate:
+        if name in settings.given and not settings.estimate:
             raise FlagError(f"--{name} is for --estimate; add it")
     if settings.estimate and settings.device_memory and not settings.examples_per_second:
         raise FlagError(
@@ -81,7 +81,9 @@ def asked_workers(settings: CheckSettings) -> Elsewhere | None:
         )
     if settings.workers is None and settings.examples_per_second is None:
         return None
-    return Elsewhere(settings.workers or 1, settings.examples_per_second, Link(gbit=settings.gbit))
+    return RemoteWorkers(
+        settings.workers or 1, settings.examples_per_second, Link(gbit=settings.gbit)
+    )
 
 
 def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:

@@ -13,14 +13,14 @@ import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration, conversion
 from albert.cli.compare_devices import CompareDevicesSettings
-from albert.core import estimators, locations
+from albert.core import estimators, files
 from albert.core.errors import UserError
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, ops
 from albert.modeling import AlbertConfig
 from albert.optimization import OptimizerOptions
+from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
-from albert.tasks.squad.records import ANSWER_KEYS
 from albert.training.model_fn import ModelOptions, make_model_fn
 
 _SHAPE = (8, 64, 256)
@@ -39,7 +39,7 @@ _CONFIG = AlbertConfig(
 )
 
 
-class Difference(NamedTuple):
+class DeviceDifference(NamedTuple):
     """The largest difference of an array between devices, as a part of its largest value."""
 
     name: str
@@ -49,7 +49,7 @@ class Difference(NamedTuple):
 def main(settings: CompareDevicesSettings) -> None:
     """Starts a process for each device, as one process can have one only, and compares."""
     if settings.values_file:
-        np.savez(settings.values_file, **values_here(settings.device))
+        np.savez(settings.values_file, **compute_values(settings.device))
         return
     kind, reason = device.find(settings.device)
     print(f"comparing the CPU with: {kind} ({reason})", flush=True)
@@ -62,7 +62,7 @@ def main(settings: CompareDevicesSettings) -> None:
     report(list(differences(expected, found)), settings.tolerance)
 
 
-def report(rows: list[Difference], tolerance: float) -> None:
+def report(rows: list[DeviceDifference], tolerance: float) -> None:
     """Prints the differences.
 
     Raises:
@@ -81,7 +81,7 @@ def report(rows: list[Difference], tolerance: float) -> None:
 def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
     """Returns the values that a device computes, by name, in a process of its own."""
     path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
-    command = locations.command("compare-devices", f"--device={kind}")
+    command = files.command("compare-devices", f"--device={kind}")
     done = subprocess.run(
         [*command, f"--values_file={path}"],
         env={**os.environ, **environment},
@@ -95,7 +95,7 @@ def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, 
         return dict(values)
 
 
-def values_here(kind: str) -> dict[str, np.ndarray]:
+def compute_values(kind: str) -> dict[str, np.ndarray]:
     """Computes the values of a device in this process, by name; see --device."""
     device.choose(kind)
     device.prepare()
@@ -173,8 +173,8 @@ def training() -> dict[str, np.ndarray]:
 
 def differences(
     expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
-) -> Iterator[Difference]:
+) -> Iterator[DeviceDifference]:
     """Yields the greatest difference of every array, relative to its greatest value."""
     for name, array in expected.items():
         largest = np.max(np.abs(array - found[name])) / np.max(np.abs(array))
-        yield Difference(name, float(largest))
+        yield DeviceDifference(name, float(largest))

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.transformers_folder import is_transformers_folder
 from albert.cli.convert import ConvertSettings
-from albert.convert.convert import Options, from_transformers, to_transformers
+from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
 from albert.core.errors import FlagError
 
 
@@ -19,7 +19,7 @@ def main(asked: tuple[ConvertSettings, list[str]]) -> None:
     if is_transformers_folder(path):
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))
         return
-    options = Options(
+    options = ConversionOptions(
         settings.albert_config_file,
         settings.spm_model_file,
         settings.vocab_file,

@@ -15,7 +15,7 @@ from albert.core.files import check_readable
 from albert.core.log import progress
 from albert.inference.embedding import Embedder
 from albert.inference.embedding_files import write_json_lines, write_npz
-from albert.inference.folders import ModelFolder, open_folder, put_together
+from albert.inference.folders import ModelFolder, assemble_folder, open_folder
 from albert.tokenization import FullTokenizer
 from albert.training.encoder_task import TOKENIZER_FLAGS
 from albert.training.recorded_model import check_model, used_model
@@ -71,13 +71,13 @@ def _model(settings: EmbedSettings) -> ModelFolder:
         path, names = settings.init_checkpoint, (settings.vocab_file, settings.spm_model_file)
         tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
         config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
-        folder = put_together(path, {}, checkpoint, config_file, tokenizer)
+        folder = assemble_folder(path, {}, checkpoint, config_file, tokenizer)
         files = {"spm_model_file": settings.spm_model_file, "vocab_file": settings.vocab_file}
         model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
         check_model(path, model, "--init_checkpoint")
     else:
         for name in (*TOKENIZER_FLAGS, "do_lower_case"):
-            if settings.is_given(name):
+            if name in settings.given:
                 raise FlagError(
                     f"--{name} needs --albert_config_file: a model's folder has its own"
                 )

@@ -9,10 +9,10 @@ from typing import Any
 from albert.cli import require_standard_output
 from albert.cli.evaluate import EvaluateSettings
 from albert.core.errors import FlagError, UserError
-from albert.core.json_text import print_json, read_json
+from albert.core.files import print_json, read_json
 from albert.report.terminal import printable
 from albert.tasks.squad import PREDICTIONS
-from albert.tasks.squad.comparison import Predictions, Questions, compare, spread_of_runs
+from albert.tasks.squad.comparison import Predictions, QuestionFile, compare, spread_of_runs
 from albert.tasks.squad.scoring import without_prediction
 
 _NAMED = 5  # how many questions are named
@@ -25,18 +25,18 @@ def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
     if not paths:
         raise FlagError("name a file of predictions, or runs; see --help")
     if not settings.data:
-        report, text = of_runs(paths)
+        report, text = summarize_runs(paths)
     elif len(paths) > 2:
         raise FlagError(f"--data is for one or two files of predictions, not {len(paths)}")
     else:
-        questions = Questions(settings.data)
+        questions = QuestionFile(settings.data)
         if not questions.has_answers():
             raise UserError(f"--data {settings.data} has no answers to compare with")
         files = [predictions_of(path, n, questions, settings) for n, path in enumerate(paths)]
         if len(files) == 1:
-            report, text = of_one(questions, files[0])
+            report, text = score_file(questions, files[0])
         else:
-            report, text = of_two(questions, files[0], files[1], settings.seed)
+            report, text = compare_files(questions, files[0], files[1], settings.seed)
     if settings.json:
         print_json(report, indent=2)
     else:
@@ -44,7 +44,7 @@ def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
 
 
 def predictions_of(
-    path: str, number: int, questions: Questions, settings: EvaluateSettings
+    path: str, number: int, questions: QuestionFile, settings: EvaluateSettings
 ) -> Predictions:
     """Reads a file of predictions, with the odds that the flags name for it.
 
@@ -55,7 +55,7 @@ def predictions_of(
     odds = settings.null_odds_file
     if odds and not questions.is_version_2:
         raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
-    if settings.is_given("na_prob_thresh") and not odds:
+    if "na_prob_thresh" in settings.given and not odds:
         raise FlagError("--na_prob_thresh needs --null_odds_file")
     if odds and number >= len(odds):
         raise FlagError(f"--null_odds_file is given {len(odds)} times: one for each file is needed")
@@ -68,15 +68,15 @@ def predictions_of(
     return found
 
 
-def of_one(questions: Questions, predictions: Predictions) -> tuple[dict, list[str]]:
+def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict, list[str]]:
     """Returns the scores of a file, for programs and for people."""
     scores = predictions.scores(questions)
     rows = [[name, _shown(value)] for name, value in scores.items()]
     return {**scores, "left_out": _left_out(questions, predictions)}, _table(rows)
 
 
-def of_two(
-    questions: Questions, first: Predictions, second: Predictions, seed: int
+def compare_files(
+    questions: QuestionFile, first: Predictions, second: Predictions, seed: int
 ) -> tuple[dict, list[str]]:
     """Returns the scores of two files and how they differ, likewise."""
     scores = [predictions.scores(questions) for predictions in (first, second)]
@@ -112,7 +112,7 @@ def of_two(
     return report, lines
 
 
-def of_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
+def summarize_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
     """Returns the scores of a run, or the median and the spread of several ones', likewise."""
     if len(paths) == 1:
         scores = _scores_of_run(paths[0])
@@ -142,7 +142,7 @@ def _scores_of_run(path: str) -> dict[str, float]:
     return found
 
 
-def _left_out(questions: Questions, predictions: Predictions) -> dict[str, Any]:
+def _left_out(questions: QuestionFile, predictions: Predictions) -> dict[str, Any]:
     missing = without_prediction(questions.articles, predictions.answers)
     return {"count": len(missing), "first": missing[:_NAMED]}
 

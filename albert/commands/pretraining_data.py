@@ -21,7 +21,7 @@ from albert.tasks.pretraining.text import matching_files
 def main(settings: PretrainingDataSettings) -> None:
     """Runs the whole job: flags, plan, files."""
     settings.require("input_file", ("spm_model_file", "vocab_file"))
-    settings = settings.of_model()
+    settings = settings.with_model_defaults()
     files = matching_files(settings.input_file, "input_file")
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")

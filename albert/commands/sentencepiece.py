@@ -23,7 +23,7 @@ def main(settings: SentencePieceSettings) -> None:
     with derived.lock():
         if derived.reusable() is not None:
             return
-        if derived.made_elsewhere():
+        if derived.is_foreign():
             raise UserError(
                 f"{model_path} exists and was not written by this program; it is not replaced: "
                 "give another --model_prefix or remove it"

@@ -34,20 +34,20 @@ def main(args: argparse.Namespace) -> None:
     listener = listen(args.host, args.port)
     token = _token(args.host, is_local(listener))
     model = load_model(args.model)
-    service, task = service_of(model), model.folder.says("task")
+    service, task = service_of(model), model.folder.value("task")
     service.warm_up()
     api = Api(service, task, limits, token, hosts_of(listener, args.allowed_hosts))
     # Short requests get their turn sooner beside the Python of a long one.
     sys.setswitchinterval(0.0005)
     server = HttpServer(api.app(), listener, 2 * limits.seconds)
     LOG.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
-    signals.note(patience=2.0)
-    while server.serves(0.1) and not signals.noted():
+    signals.defer(patience=2.0)
+    while server.serves(0.1) and not signals.deferred():
         pass
-    signals.take_up()
+    signals.acknowledge()
     server.stop()
     api.close()
-    if number := signals.noted():
+    if number := signals.deferred():
         raise signals.Stopped(number)
 
 

@@ -12,7 +12,7 @@ from albert.report import ONLY, PAGE
 from albert.report.page import read_page, write_page
 from albert.report.terminal import lines_of, style_of_output
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
-from albert.tasks.squad.comparison import Predictions, Questions
+from albert.tasks.squad.comparison import Predictions, QuestionFile
 from albert.tasks.squad.view import answers_view
 
 
@@ -47,7 +47,7 @@ def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
     Raises:
       UserError: one is not as it should be, or they do not belong together.
     """
-    questions = Questions(data)
+    questions = QuestionFile(data)
     beside = None if settings.predictions else os.path.dirname(predictions)
     odds = settings.null_odds_file or _file_of_run(beside, ODDS)
     nbest = settings.nbest_file or _file_of_run(beside, NBEST)

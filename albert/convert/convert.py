@@ -10,6 +10,7 @@ import safetensors.numpy
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
+from albert.checkpoints.configurations import config_to_theirs
 from albert.checkpoints.transformers_folder import (
     CONFIG,
     STEP,
@@ -20,8 +21,7 @@ from albert.checkpoints.transformers_folder import (
 from albert.convert.model_card import model_card
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError
-from albert.core.files import check_readable, temporary_folder, write_json
-from albert.core.json_text import read_json
+from albert.core.files import check_readable, read_json, temporary_folder, write_json
 from albert.model.config import read_config
 from albert.training import assets
 from albert.training.description import read_description
@@ -36,7 +36,7 @@ _CLASSES = {
 }
 
 
-class Options(NamedTuple):
+class ConversionOptions(NamedTuple):
     """What the files do not say.
 
     Attributes:
@@ -53,7 +53,7 @@ class Options(NamedTuple):
     multiple_choice: bool = False
 
 
-def to_transformers(path: str, target: str, options: Options) -> str:
+def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
     """Writes a folder of `transformers` of a checkpoint and returns what class of it is there.
 
     Args:
@@ -97,7 +97,7 @@ class _Tokenizer:
       do_lower_case: whether it makes text lower case.
     """
 
-    def __init__(self, source: Source, options: Options):
+    def __init__(self, source: Source, options: ConversionOptions):
         """Takes the file of the options, or else the one that lies with the checkpoint.
 
         Raises:
@@ -135,9 +135,9 @@ class _Tokenizer:
         write_json(os.path.join(folder, _TOKENIZER), self._config)
 
 
-def _config(source: Source, variables: Variables, options: Options) -> dict:
+def _config(source: Source, variables: Variables, options: ConversionOptions) -> dict:
     """Returns `config.json`."""
-    config = names.config_to_theirs(source.family, source.config.to_dict())
+    config = config_to_theirs(source.family, source.config.to_dict())
     parts, ending = variables.parts, "Model"
     if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= set(parts):
         ending = "ForPreTraining"

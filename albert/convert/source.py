@@ -20,7 +20,7 @@ from albert.checkpoints.finite import check_finite
 from albert.checkpoints.initialization import optimizer_slots
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
-from albert.core.json_text import read_json
+from albert.core.files import read_json
 from albert.model.config import AlbertConfig, BertConfig, read_config
 from albert.training.run_record import RECORD, recorded_settings
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import sys
 from typing import Any, NoReturn
 
-from albert.core.errors import NO_UTF8, FlagError, is_utf8
+from albert.core.errors import NO_UTF8, FlagError, is_utf8, see_help
 from albert.core.version import VERSION
 
 
@@ -41,6 +40,4 @@ class Parser(argparse.ArgumentParser):
         """Raises a `FlagError`, which says what is called almost so where a flag is unknown."""
         wrong = re.search(r"unrecognized arguments: .*?(--[\w-]+)", message)
         known = [name for name in self._option_string_actions if name.startswith("--")]
-        near = difflib.get_close_matches(wrong[1], known, cutoff=0.75) if wrong else []
-        advice = f": did you mean {' or '.join(near)}? See" if near else "; see"
-        raise FlagError(f"{message}{advice} --help")
+        raise FlagError(message + see_help(wrong[1] if wrong else "", known))

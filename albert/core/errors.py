@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 NO_UTF8 = (
     "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
@@ -35,7 +35,7 @@ class FlagError(UserError):
     exit_code = 2
 
 
-class Faults:
+class ErrorCollector:
     """Collects errors that do not follow from each other, so that a person sees all at once."""
 
     def __init__(self):
@@ -43,7 +43,7 @@ class Faults:
         self._found: list[UserError] = []
 
     @contextlib.contextmanager
-    def collected(self) -> Iterator[None]:
+    def collect(self) -> Iterator[None]:
         """Collects the error that ends the block, if one does."""
         try:
             yield
@@ -62,7 +62,7 @@ class Faults:
             raise (FlagError if of_flags else UserError)(*faults)
 
 
-def in_message(error: UserError) -> str:
+def graph_message(error: UserError) -> str:
     """Returns the message that a graph raises for an error, so that `user_error_in` finds it."""
     return f"{UserError.__name__}: {error}"
 
@@ -71,7 +71,7 @@ def user_error_in(message: str) -> UserError | None:
     """Returns the `UserError` that a graph speaks of, None if it is of something else.
 
     Args:
-      message: of the error of an assertion with `in_message` as its data.
+      message: of the error of an assertion with `graph_message` as its data.
     """
     found = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
     return UserError(found[1]) if found else None
@@ -80,3 +80,11 @@ def user_error_in(message: str) -> UserError | None:
 def is_utf8(text: str) -> bool:
     """Tells whether a text from the command line or another program can be expressed in UTF-8."""
     return text == text.encode(errors="replace").decode()
+
+
+def see_help(word: str, known: Iterable[str], where: str = "--help") -> str:
+    """Returns the end of a message about an unknown word: similar known ones, and where to look."""
+    import difflib
+
+    near = difflib.get_close_matches(word, known, cutoff=0.7)
+    return f"; did you mean {' or '.join(near)}? See {where}" if near else f"; see {where}"

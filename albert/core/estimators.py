@@ -34,7 +34,7 @@ _MODULES = {
 }
 
 
-class Carrier(tf.train.SessionRunHook):
+class GraphParts(tf.train.SessionRunHook):
     """Carries parts of a `model_fn`'s graph, as one of its specification's training hooks.
 
     An `EstimatorSpec` has no other field for them. In a session the hook does nothing.
@@ -47,9 +47,9 @@ class Carrier(tf.train.SessionRunHook):
         self.parts = parts
 
 
-def carried(spec: Any) -> Any:
-    """Returns the parts that the `Carrier` of an `EstimatorSpec` has."""
-    return next(hook.parts for hook in spec.training_hooks if isinstance(hook, Carrier))
+def graph_parts(spec: Any) -> Any:
+    """Returns the parts that the `GraphParts` of an `EstimatorSpec` has."""
+    return next(hook.parts for hook in spec.training_hooks if isinstance(hook, GraphParts))
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ _held = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def one_at_a_time(path: str) -> Iterator[bool]:
+def exclusive(path: str) -> Iterator[bool]:
     """Holds the lock `path.lock` for the length of the block; waits while another process has it.
 
     Yields whether it had to wait.
@@ -54,10 +54,10 @@ def remove_abandoned(path: str) -> None:
             pass
 
 
-def hold(path: str, what: str) -> None:
+def hold_until_exit(path: str, what: str) -> None:
     """Takes the lock `path.lock` until `release_held`; waits some minutes for another holder.
 
-    It is a lock like that of `one_at_a_time`. Should this process be taken for dead and another
+    It is a lock like that of `exclusive`. Should this process be taken for dead and another
     one have the lock, this one ends at once, so that it writes nothing beside the other.
 
     Args:
@@ -102,7 +102,7 @@ def hold(path: str, what: str) -> None:
 
 
 def release_held() -> None:
-    """Releases what `hold` has taken; to be called when the program ends."""
+    """Releases what `hold_until_exit` has taken; to be called when the program ends."""
     _held.close()
 
 

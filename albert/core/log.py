@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import tqdm
 
-from albert.core.locations import PACKAGE
+from albert.core.files import PACKAGE
 
 LOG = logging.getLogger("tensorflow")
 # Folders of installed packages: an environment may take some from another one.

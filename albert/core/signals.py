@@ -57,8 +57,8 @@ class _State:
       unwinds: whether the main program catches `Stopped`.
       resumes: whether the same command goes on where this program is stopped.
       requested: the first signal's number.
-      patience: seconds in which a training takes up a signal that is noted; None to end at once.
-      taken_up: whether it has.
+      patience: seconds in which a training acknowledges a deferred signal; None to end at once.
+      acknowledged: whether it has.
     """
 
     is_installed = False
@@ -66,7 +66,7 @@ class _State:
     resumes = False
     requested: int | None = None
     patience: float | None = None
-    taken_up = False
+    acknowledged = False
 
 
 _state = _State()
@@ -100,31 +100,31 @@ def raise_stopped() -> None:
     """Lets a signal raise `Stopped` in the main thread from now on, so that it can clean up.
 
     Raises:
-      Stopped: one has been noted that nobody has taken up.
+      Stopped: one was deferred and not acknowledged.
     """
     _state.unwinds = True
     _state.patience = None
-    if _state.requested is not None and not _state.taken_up:
+    if _state.requested is not None and not _state.acknowledged:
         raise Stopped(_state.requested)
 
 
-def note(patience: float) -> None:
-    """Lets a signal only be noted from now on, for whoever can end at a better moment.
+def defer(patience: float) -> None:
+    """Defers the end of the program by a signal, for whoever can end at a better moment.
 
     Args:
-      patience: seconds from the signal in which `take_up` must be called, else the program ends.
+      patience: seconds from a signal to `acknowledge`; without it the program ends then.
     """
     _state.patience = patience
 
 
-def noted() -> int | None:
-    """Returns the number of the signal that was noted, or None."""
+def deferred() -> int | None:
+    """Returns the number of the signal that was deferred, or None."""
     return _state.requested
 
 
-def take_up() -> None:
-    """Says that the noted signal is about to end the program, however long that takes."""
-    _state.taken_up = True
+def acknowledge() -> None:
+    """Acknowledges that the deferred signal ends the program, however long that takes."""
+    _state.acknowledged = True
 
 
 def uninstall() -> None:
@@ -156,7 +156,7 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt(str(e)) from None
     finally:
         signal.signal(signal.SIGINT, before)
-        _state.requested, _state.patience, _state.taken_up = None, None, False
+        _state.requested, _state.patience, _state.acknowledged = None, None, False
         _state.unwinds = False
 
 
@@ -166,7 +166,7 @@ def _note_interrupt(number: int, frame: object) -> None:
     _state.requested = number
 
 
-def handle_again() -> None:
+def reinstall() -> None:
     """Takes back the signals that a library has taken from this program."""
     for number in NUMBERS:
         if _state.is_installed and signal.getsignal(number) == _handle:
@@ -195,13 +195,13 @@ def _watch(receiver: socket.socket, sender: socket.socket) -> None:
             first = time.monotonic()
             patience = _CLEAN_UP_SECONDS if _state.patience is None else _state.patience
             if patience < math.inf:
-                timer = threading.Timer(patience, _end_unless_taken_up, [number])
+                timer = threading.Timer(patience, _end_unless_acknowledged, [number])
                 timer.daemon = True
                 timer.start()
 
 
-def _end_unless_taken_up(number: int) -> None:
-    if not _state.taken_up:
+def _end_unless_acknowledged(number: int) -> None:
+    if not _state.acknowledged:
         _end(number)
 
 

@@ -26,7 +26,7 @@ from albert.core.files import (
     temporary_name,
     write_json,
 )
-from albert.core.locks import one_at_a_time, remove_abandoned
+from albert.core.locks import exclusive, remove_abandoned
 from albert.distributed import collectives
 
 _FORMAT, _VERSION = "albert-derived-file", 1
@@ -118,24 +118,24 @@ class CachedFile:
         return None
 
     def state(self, check: Callable[[], object]) -> str:
-        """Says for people whether `made_once` would find the files ready; nothing is changed.
+        """Says for people whether `build_once` would find the files ready; nothing is changed.
 
         Args:
           check: checks a file that this program did not write.
 
         Raises:
-          UserError: as `made_once` and `check` would.
+          UserError: as `build_once` and `check` would.
         """
         header = self._header()
         reason = self._why_not(header) if header is not None else None
         if header is not None and reason is None:
             return "reused"
-        if self.made_elsewhere():
+        if self.is_foreign():
             check()
             return "there, without a header of ours"
         return "to be made" if reason is None else f"to be made anew: {reason}"
 
-    def made_once(
+    def build_once(
         self, build: Callable[[], dict], check: Callable[[], dict]
     ) -> tuple[dict, Snapshot]:
         """Finds the files, or makes them by `build` if they cannot be used.
@@ -170,7 +170,7 @@ class CachedFile:
         # Taken first, so that a file that changes while it is looked at is another one later.
         snapshot = Snapshot.of(self.paths)
         summary = self.reusable(explain)
-        if summary is None and self.made_elsewhere():
+        if summary is None and self.is_foreign():
             summary = check()
         return None if summary is None else (summary, snapshot)
 
@@ -196,9 +196,9 @@ class CachedFile:
 
     def lock(self) -> contextlib.AbstractContextManager[bool]:
         """Returns the lock to hold from asking whether the file is reusable to having built it."""
-        return one_at_a_time(self.paths[0])
+        return exclusive(self.paths[0])
 
-    def made_elsewhere(self) -> bool:
+    def is_foreign(self) -> bool:
         """Tells whether what stands at the file's own name was not written by this program.
 
         Raises:

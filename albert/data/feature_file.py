@@ -38,7 +38,7 @@ class FeatureFile(NamedTuple):
     num_examples: int
     num_features: int
     snapshot: Snapshot
-    made_elsewhere: bool = False
+    is_foreign: bool = False
 
 
 class Chunk(NamedTuple):
@@ -87,7 +87,7 @@ class FeatureSource(abc.ABC):
         """Converts examples, the first of which has number `start`."""
 
     @abc.abstractmethod
-    def count_foreign(self) -> int:
+    def count_other_programs_records(self) -> int:
         """Returns the number of records of a file that this program did not write.
 
         Raises:
@@ -139,7 +139,7 @@ class FeatureSource(abc.ABC):
 
     def sample(self, folder: str) -> tuple[Data, float]:
         """See `albert.training.task.Part`."""
-        if self.cached.reusable(explain=False) is not None or self.cached.made_elsewhere():
+        if self.cached.reusable(explain=False) is not None or self.cached.is_foreign():
             return self.prepared(), 0.0
         examples = self.read()[0]
         starts = range(0, len(examples), self.chunk)
@@ -167,7 +167,7 @@ class FeatureSource(abc.ABC):
         """
 
         def check() -> dict:
-            num_features = self.count_foreign()
+            num_features = self.count_other_programs_records()
             # What is wrong with the input is to show now, not when predictions are written.
             num_examples = self.num_examples()
             return {
@@ -177,13 +177,13 @@ class FeatureSource(abc.ABC):
             }
 
         path = self.cached.paths[0]
-        summary, snapshot = self.cached.made_once(self._build, check)
+        summary, snapshot = self.cached.build_once(self._build, check)
         num_examples = summary["num_examples"]
         # Earlier headers do not say it where they are as many.
         num_features = summary.get("num_features", num_examples)
         tf.logging.info("%s: %d features of %d examples", path, num_features, num_examples)
-        made_elsewhere = summary.get("made_elsewhere", False)
-        return FeatureFile(path, num_examples, num_features, snapshot, made_elsewhere)
+        is_foreign = summary.get("made_elsewhere", False)
+        return FeatureFile(path, num_examples, num_features, snapshot, is_foreign)
 
     def state(self) -> str:
         """Returns whether `made` would find its file ready, for people.
@@ -191,7 +191,7 @@ class FeatureSource(abc.ABC):
         Raises:
           UserError: `made` would.
         """
-        return self.cached.state(self.count_foreign)
+        return self.cached.state(self.count_other_programs_records)
 
     def _build(self) -> dict:
         """Writes the records and the companion, and returns the summary."""

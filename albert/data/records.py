@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
-from albert.core.errors import UserError, in_message, user_error_in
+from albert.core.errors import UserError, graph_message, user_error_in
 from albert.data.order import BucketOrder, numbers_in_order, shuffled_numbers
 from albert.distributed import collectives
 
@@ -50,7 +50,7 @@ def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str,
     """
     count = 0
     for record in tf.io.tf_record_iterator(path):
-        wrong = fault(record, spec, limits)
+        wrong = record_error(record, spec, limits)
         if wrong:
             raise ValueError(f"record {count} {wrong}")
         count += 1
@@ -59,7 +59,7 @@ def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str,
     return count
 
 
-def fault(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
+def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
     """Says what is wrong with a record, as words to follow its number; None if nothing is.
 
     Args:
@@ -288,7 +288,7 @@ def parsed_batches(
             # Added here, so that the graph of a resumed run is the same to the byte.
             content = records.read(numbers(start_batch + int(batch)))
         except UserError as e:
-            return np.array([], object), in_message(e).encode()
+            return np.array([], object), graph_message(e).encode()
         if pad_remainder:
             content += content[-1:] * (batch_size - len(content))
         return np.array(content, object), b""
@@ -296,9 +296,9 @@ def parsed_batches(
     @no_autograph
     def read_op(batch: tf.Tensor) -> tf.Tensor:
         types = [tf.string, tf.string]
-        content, fault = tf.numpy_function(read, [batch], types, stateful=False)
+        content, error = tf.numpy_function(read, [batch], types, stateful=False)
         # Of an error of `read` itself TensorFlow would log where in Python it came from.
-        with tf.control_dependencies([tf.debugging.Assert(tf.equal(fault, ""), [fault])]):
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(error, ""), [error])]):
             content = tf.identity(content)
         content.set_shape([batch_size if full else None])
         return content

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.files import check_regular
-from albert.core.json_text import parse_json
+from albert.core.files import check_regular, parse_json
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of a file, counted from 1."""
 
     path: str
@@ -21,7 +20,7 @@ class Place(NamedTuple):
         return UserError(f"{self.path}, line {self.line}: {reason}")
 
 
-def read_lines(path: str) -> Iterator[tuple[Place, str]]:
+def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     """Yields the lines of a UTF-8 file without their ends; empty lines at the end are left out.
 
     A byte order mark at the beginning and a carriage return at the end of a line do not count.
@@ -36,7 +35,7 @@ def read_lines(path: str) -> Iterator[tuple[Place, str]]:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                place, line = Place(path, number), line.rstrip(b"\r\n")
+                place, line = SourceLine(path, number), line.rstrip(b"\r\n")
                 pending.append((place, _decoded(line, place)))
                 if line:
                     yield from pending
@@ -45,14 +44,14 @@ def read_lines(path: str) -> Iterator[tuple[Place, str]]:
         raise UserError(f"{path} cannot be read: {e.strerror}") from e
 
 
-def _decoded(line: bytes, place: Place) -> str:
+def _decoded(line: bytes, place: SourceLine) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as e:
         raise place.error(f"byte {e.start + 1} of the line is not UTF-8") from e
 
 
-def read_tsv(path: str) -> Iterator[tuple[Place, list[str]]]:
+def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
     """Yields the columns of every line; a quotation mark is a character like any other.
 
     Raises:
@@ -62,7 +61,7 @@ def read_tsv(path: str) -> Iterator[tuple[Place, list[str]]]:
         yield place, line.split("\t")
 
 
-def read_tsv_records(path: str) -> Iterator[tuple[Place, dict[str, str]]]:
+def read_tsv_records(path: str) -> Iterator[tuple[SourceLine, dict[str, str]]]:
     """Yields every line below the header as columns by name.
 
     Raises:
@@ -76,7 +75,7 @@ def read_tsv_records(path: str) -> Iterator[tuple[Place, dict[str, str]]]:
         yield place, dict(zip(names, columns, strict=True))
 
 
-def read_json_lines(path: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
     """Yields the JSON object of every line.
 
     Raises:

@@ -20,8 +20,7 @@ from collections.abc import Iterator
 import sentencepiece as spm
 
 from albert.core.errors import UserError
-from albert.core.files import temporary_name, write_json
-from albert.core.locations import command
+from albert.core.files import command, temporary_name, write_json
 from albert.demo.generate import DEV_FILE, TRAIN_FILE, write_sample
 from albert.tokenization import preprocess_text
 

@@ -61,31 +61,31 @@ class Fact(NamedTuple):
     answers: tuple[str, ...]
 
 
-class Lot:
+class PortableRandom:
     """Draws by lot, from `Random.random` alone: the method whose sequence Python guarantees."""
 
     def __init__(self, seed: str):
         digest = hashlib.sha256(seed.encode()).digest()
         self._random = random.Random(int.from_bytes(digest[:8], "big"))
 
-    def below(self, limit: int) -> int:
+    def randrange(self, limit: int) -> int:
         """Draws an integer in [0, limit)."""
         return int(self._random.random() * limit)
 
-    def pick(self, items: Sequence[T]) -> T:
+    def choice(self, items: Sequence[T]) -> T:
         """Draws one of the items."""
-        return items[self.below(len(items))]
+        return items[self.randrange(len(items))]
 
-    def some(self, items: Sequence[T], count: int) -> list[T]:
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
         """Draws `count` different items in random order."""
         left = list(items)
-        return [left.pop(self.below(len(left))) for _ in range(count)]
+        return [left.pop(self.randrange(len(left))) for _ in range(count)]
 
 
 class Writer:
     """Writes articles; no name is given twice, whatever it is the name of."""
 
-    def __init__(self, lot: Lot, unanswerable: Lot | None = None):
+    def __init__(self, lot: PortableRandom, unanswerable: PortableRandom | None = None):
         """Prepares to write.
 
         Args:
@@ -116,7 +116,7 @@ class Writer:
           UserError: there is none left, or hardly one.
         """
         for _ in range(_DRAWS):
-            name = self._lot.pick(SYLLABLES) + self._lot.pick(endings)
+            name = self._lot.choice(SYLLABLES) + self._lot.choice(endings)
             if name not in self._used:
                 self._used.add(name)
                 return name.capitalize()
@@ -129,31 +129,33 @@ class Writer:
         """Draws a value of a type: the text as it is told, and other right answers."""
         lot = self._lot
         if value_type == "year":
-            return (str(1100 + lot.below(900)),)
+            return (str(1100 + lot.randrange(900)),)
         if value_type in UNITS:
-            number = str(3 + lot.below(300))
-            return f"{number} {lot.pick(UNITS[value_type])}", number
+            number = str(3 + lot.randrange(300))
+            return f"{number} {lot.choice(UNITS[value_type])}", number
         if value_type in TWO_WORDS:
-            first, second = (lot.pick(words) for words in TWO_WORDS[value_type])
+            first, second = (lot.choice(words) for words in TWO_WORDS[value_type])
             return f"{first} {second}", second
         if value_type == "place":
-            before, name = lot.pick(SETTLEMENTS), self._name(PLACE_ENDINGS)
+            before, name = lot.choice(SETTLEMENTS), self._name(PLACE_ENDINGS)
         else:
-            before = lot.pick(("", "", *TITLES))
-            name = f"{lot.pick(FIRST_NAMES)} {self._name(FAMILY_ENDINGS)}"
+            before = lot.choice(("", "", *TITLES))
+            name = f"{lot.choice(FIRST_NAMES)} {self._name(FAMILY_ENDINGS)}"
         return (before + name, name) if before else (name,)
 
     def _paragraph(self, region: str, number: str, all_answers: bool) -> dict:
         lot = self._lot
-        noun = lot.pick(NOUNS)
+        noun = lot.choice(NOUNS)
         name = self._name()
-        thing = lot.pick((f"the {name} {noun}", name))
-        told = [Fact(r, self._value(r.value_type)) for r in lot.some(RELATIONS, 4 + lot.below(2))]
+        thing = lot.choice((f"the {name} {noun}", name))
+        told = [
+            Fact(r, self._value(r.value_type)) for r in lot.sample(RELATIONS, 4 + lot.randrange(2))
+        ]
         sentences = [*self._sentences(told, thing, noun), self._aside(thing)]
-        sentences = lot.some(sentences, len(sentences))
+        sentences = lot.sample(sentences, len(sentences))
         sentences.insert(0, f"{region} has a {noun} called {name}.")
         context = " ".join(sentences)
-        asked = lot.some(told, _QUESTIONS)
+        asked = lot.sample(told, _QUESTIONS)
         questions = [
             self._question(fact, thing, context, f"{number}-{q}", all_answers)
             for q, fact in enumerate(asked)
@@ -164,18 +166,18 @@ class Writer:
         return {"context": context, "qas": questions}
 
     def _untold_questions(
-        self, lot: Lot, told: list[Fact], thing: str, context: str, number: str
+        self, lot: PortableRandom, told: list[Fact], thing: str, context: str, number: str
     ) -> list[dict]:
         """Asks for facts that are not told; one that is of the same type is a plausible answer."""
         of_types = {f.relation.value_type: f.answers[0] for f in told}
         untold = [r for r in RELATIONS if r not in {f.relation for f in told}]
         questions = []
-        for q, relation in enumerate(lot.some(untold, _QUESTIONS)):
+        for q, relation in enumerate(lot.sample(untold, _QUESTIONS)):
             plausible = [of_types[t] for t in [relation.value_type] if t in of_types]
             questions.append(
                 {
                     "id": f"sample-{number}-none{q}",
-                    "question": lot.pick(relation.questions).format(e=thing),
+                    "question": lot.choice(relation.questions).format(e=thing),
                     "answers": [],
                     "plausible_answers": [
                         {"text": text, "answer_start": context.index(text)} for text in plausible
@@ -189,11 +191,11 @@ class Writer:
         """Returns the facts in sentences of two or three."""
         sentences, left = [], list(facts)
         while left:
-            size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.below(2)
+            size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.randrange(2)
             group, left = left[:size], left[size:]
-            clauses = [self._lot.pick(f.relation.clauses).format(v=f.answers[0]) for f in group]
-            pattern = self._lot.pick(PAIRS if size == 2 else TRIPLES)
-            subject = self._lot.pick((thing, f"the {noun}", f"this {noun}"))
+            clauses = [self._lot.choice(f.relation.clauses).format(v=f.answers[0]) for f in group]
+            pattern = self._lot.choice(PAIRS if size == 2 else TRIPLES)
+            subject = self._lot.choice((thing, f"the {noun}", f"this {noun}"))
             words = dict(zip("abc", clauses, strict=False))
             text = pattern.format(s=subject, t=subject, **words)
             sentences.append(text[0].upper() + text[1:])
@@ -201,13 +203,15 @@ class Writer:
 
     def _aside(self, thing: str) -> str:
         """Writes a sentence with the words of two questions and the answer of none."""
-        topics = [self._lot.pick(r.topics).format(e=thing) for r in self._lot.some(RELATIONS, 2)]
-        return self._lot.pick(ASIDES).format(x=topics[0], y=topics[1])
+        topics = [
+            self._lot.choice(r.topics).format(e=thing) for r in self._lot.sample(RELATIONS, 2)
+        ]
+        return self._lot.choice(ASIDES).format(x=topics[0], y=topics[1])
 
     def _question(
         self, fact: Fact, thing: str, context: str, number: str, all_answers: bool
     ) -> dict:
-        text = self._lot.pick(fact.relation.questions).format(e=thing)
+        text = self._lot.choice(fact.relation.questions).format(e=thing)
         start = context.index(fact.answers[0])
         answers = [
             {"text": answer, "answer_start": start + fact.answers[0].index(answer)}
@@ -227,7 +231,8 @@ def generate(
     The files of both versions have the same paragraphs, and all questions of 1.1 are in 2.0.
     """
     writer = Writer(
-        Lot(f"sample {seed}"), Lot(f"sample {seed} unanswerable") if version == "2.0" else None
+        PortableRandom(f"sample {seed}"),
+        PortableRandom(f"sample {seed} unanswerable") if version == "2.0" else None,
     )
     files = []
     for split, count in (("train", train_articles), ("dev", dev_articles)):

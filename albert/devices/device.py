@@ -39,7 +39,7 @@ def find(wanted: str) -> Device:
     """
     if wanted == "cpu":
         return Device("cpu", "--device=cpu")
-    no_hpu = habana.why_not() if wanted in ("auto", "hpu") else None
+    no_hpu = habana.why_unavailable() if wanted in ("auto", "hpu") else None
     if wanted in ("auto", "hpu") and no_hpu is None:
         return Device("hpu", f"{habana.PACKAGE} and {habana.count_cards()} cards are there")
     if wanted == "hpu":

@@ -53,7 +53,7 @@ def count_cards() -> int:
     return len(old) + sum(bool(glob.glob(_TYPE_FILE.format(os.path.basename(d)))) for d in new)
 
 
-def why_not() -> str | None:
+def why_unavailable() -> str | None:
     """Says what is missing to run on a card here, and what to do about it; None if nothing is."""
     if sys.version_info[:2] != _PYTHON:
         python = ".".join(map(str, sys.version_info[:3]))

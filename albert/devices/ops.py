@@ -1,16 +1,22 @@
-"""Operations of which some devices have a fused form; the one place that chooses between them.
+"""Operations of which some devices have a fused form, and the seeds of dropout masks.
 
 The variables and their names are the caller's, so that checkpoints do not depend on the device.
+A seed of a mask is a function of the graph's seed, the step, the micro-batch and a site: a name
+that the model's code gives, such as `bert/encoder/layer_3/inner_group_0/output`. No seed depends on
+the number or the names of operations: an operation more elsewhere changes no mask, and a layer that
+is built again, to compute it again, draws the same one.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import itertools
 import math
 
 import tensorflow.compat.v1 as tf
 
-from albert.devices import device, habana, mask_seeds
+from albert.devices import device, habana
 
 # Of the tanh form of GELU.
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
@@ -83,13 +89,81 @@ def dropout(x: tf.Tensor, rate: float, site: str | None = None) -> tf.Tensor:
     Args:
       x: float, of any shape.
       rate: from 0 to below 1.
-      site: a name of the model's; without, see `mask_seeds.site_seed`.
+      site: a name of the model's; without, see `site_seed`.
     """
     graph_seed, _ = tf.get_seed(None)
-    number = None if graph_seed is None else mask_seeds.site_seed(graph_seed, site)
+    number = None if graph_seed is None else site_seed(graph_seed, site)
     if device.is_hpu():
         return habana.dropout(x, rate, graph_seed or 0, number or 0)
     if number is None:
         return tf.nn.dropout(x, rate=rate)
-    seed = tf.stack([number, mask_seeds.step_seed()])
+    seed = tf.stack([number, step_seed()])
     return tf.nn.experimental.stateless_dropout(x, rate=rate, seed=seed)
+
+
+# Collections: the sites of a graph's dropouts, and the tensor of `step_seed`.
+SITES = "dropout_places"
+_STEP_SEED = "dropout_moment"
+# The golden section of 2**31. Its multiples stay as far apart as any number's: no two of the first
+# 10 million steps are as near as 64 micro-batches.
+_STRIDE = 1327217885
+
+
+def site_seed(graph_seed: int, site: str | None = None) -> int:
+    """Returns the number of a site in a graph with a seed, from 0 to below 2**31.
+
+    Dropouts with one site draw one mask. Without a site it is the variable scope and the count of
+    the dropouts without a site that were built in that scope before.
+    """
+    with tf.init_scope():
+        sites = tf.get_collection_ref(SITES)
+    if site is None:
+        scope = tf.get_variable_scope().name
+        numbered = (f"{scope}/dropout_{count}" for count in itertools.count())
+        site = next(name for name in numbered if name not in sites)
+    sites.append(site)
+    digest = hashlib.blake2b(f"{graph_seed} {site}".encode(), digest_size=4).digest()
+    return int.from_bytes(digest, "big") % 2**31
+
+
+def step_seed() -> tf.Tensor:
+    """Returns an int32 of the global step and the micro-batch, which a graph computes once."""
+    with tf.init_scope(), tf.name_scope(f"{_STEP_SEED}/"):
+        if not tf.get_collection(_STEP_SEED):
+            step = tf.cast(tf.train.get_or_create_global_step(), tf.int64)
+            count = step * _STRIDE + tf.cast(_batches_done(), tf.int64)
+            tf.add_to_collection(_STEP_SEED, tf.cast(tf.math.floormod(count, 2**31), tf.int32))
+        return tf.get_collection(_STEP_SEED)[0]
+
+
+def _batches_done() -> tf.Tensor:
+    """Returns the value of `micro_batch`; 0 where local variables are not initialized.
+
+    Sessions of programs for the reference may have none, and have no steps of several batches. By
+    hand, since `tf.cond` looks for devices while the graph is built.
+    """
+    counter = micro_batch()
+    if_not, if_so = tf.raw_ops.Switch(data=0, pred=counter.is_initialized())
+    with tf.control_dependencies([tf.identity(if_so)]):
+        value = counter.read_value()
+    return tf.raw_ops.Merge(inputs=[if_not, value]).output
+
+
+def micro_batch() -> tf.Variable:
+    """Returns the graph's variable of how many batches of an optimizer step are done, int32.
+
+    The optimizer moves it where a step has several. It is a local variable: a checkpoint is written
+    between two steps, when it is 0.
+    """
+    # One for all scopes that ask for it.
+    root = tf.VariableScope(tf.AUTO_REUSE)
+    with tf.init_scope(), tf.variable_scope(root, auxiliary_name_scope=False):
+        return tf.get_variable(
+            "micro_batch",
+            [],
+            tf.int32,
+            tf.zeros_initializer(),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+        )

@@ -111,7 +111,7 @@ def connect(on_cpu: bool = True) -> None:
         raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e
     _horovod.init()
     # MPI takes some for itself.
-    signals.handle_again()
+    signals.reinstall()
     if (_horovod.rank(), _horovod.size()) != (rank(), size()):
         raise UserError(
             f"{_worker.launcher} started worker {rank()} of {size()}, Horovod sees worker "
@@ -282,7 +282,7 @@ def fusion_buckets(
         yield group
 
 
-class _StartAlike(tf.train.SessionRunHook):
+class _BroadcastVariables(tf.train.SessionRunHook):
     """Gives every worker's variables the values of rank 0's when a session begins.
 
     As Horovod's `BroadcastGlobalVariablesHook`, which it has up to TensorFlow 2.15 only.
@@ -297,7 +297,7 @@ class _StartAlike(tf.train.SessionRunHook):
 
 def starting_hooks() -> list[tf.train.SessionRunHook]:
     """Returns hooks that give all workers' variables rank 0's values when a session begins."""
-    return [_StartAlike()] if size() > 1 else []
+    return [_BroadcastVariables()] if size() > 1 else []
 
 
 def broadcast_object(value: Any) -> Any:

@@ -32,11 +32,9 @@ def start(limit: float, end: Callable[[str], None]) -> None:
     """Watches the other workers from now on; to be called by all when they are connected.
 
     Args:
-      limit: seconds of silence after which a worker is given up; 0 to watch nobody.
+      limit: seconds of silence after which a worker is given up.
       end: ends this process, given what is wrong.
     """
-    if collectives.size() == 1 or not limit:
-        return
     peers = _accepted() if collectives.is_chief() else _connected()
     threading.Thread(target=_watch, args=(peers, limit, end), daemon=True).start()
 

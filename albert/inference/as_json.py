@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert.inference.places import place_of
-from albert.inference.squad import Answered
+from albert.inference.squad import QuestionAnswer
 
 
 def answer_as_json(
     question: str,
-    answered: Answered,
+    answered: QuestionAnswer,
     contexts: Sequence[str],
     n_best: int,
     names: Sequence[str] = (),

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence
-from albert.inference.display import ShowsFolder, table
+from albert.inference.display import FolderDisplay, table
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
 from albert.tasks.glue.task import make_head
-from albert.tasks.race.examples import InputExample, filled_in
+from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
 from albert.tasks.race.task import make_race_head
 from albert.training.prediction import Output
 
 
-class Labelled(NamedTuple):
+class LabelPrediction(NamedTuple):
     """What the model says of texts.
 
     Attributes:
@@ -38,7 +38,7 @@ class Labelled(NamedTuple):
         return table(("label", "probability"), rows)
 
 
-class TextClassifier(ShowsFolder):
+class TextClassifier(FolderDisplay):
     """A model of GLUE, or of one's own task.
 
     Attributes:
@@ -48,15 +48,15 @@ class TextClassifier(ShowsFolder):
 
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises as `ModelSession` does."""
-        self.folder, self.labels = folder, folder.says("labels")
+        self.folder, self.labels = folder, folder.value("labels")
         self._session = ModelSession(folder, make_head(len(self.labels), 0.0))
 
-    def classify(self, text_a: str, text_b: str = "") -> Labelled:
+    def classify(self, text_a: str, text_b: str = "") -> LabelPrediction:
         """Labels a text, or a pair of them."""
         (labelled,) = self.classify_all([(text_a, text_b)])
         return labelled
 
-    def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[Labelled]:
+    def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[LabelPrediction]:
         """Labels texts, of which the second of each pair may be empty.
 
         Raises:
@@ -65,19 +65,19 @@ class TextClassifier(ShowsFolder):
         for pair in pairs:
             if isinstance(pair, str):
                 raise UserError(f"pairs of texts are needed, such as ({pair!r:.40}, ''), not texts")
-        sequences = sequences_of(pairs, self.folder.tokenizer, self.folder.says("max_seq_length"))
+        sequences = sequences_of(pairs, self.folder.tokenizer, self.folder.value("max_seq_length"))
         outputs = self._session.outputs([[sequence] for sequence in sequences])
         return [self._labelled(output) for output in outputs]
 
-    def _labelled(self, output: Output) -> Labelled:
+    def _labelled(self, output: Output) -> LabelPrediction:
         if self.labels != [None]:
             return _likeliest(self.labels, output)
         number = float(output["predictions"])
-        low, high = self.folder.says("limits") or (number, number)
-        return Labelled(None, {}, min(max(number, low), high))
+        low, high = self.folder.value("limits") or (number, number)
+        return LabelPrediction(None, {}, min(max(number, low), high))
 
 
-class OptionChooser(ShowsFolder):
+class OptionChooser(FolderDisplay):
     """A model of RACE.
 
     Attributes:
@@ -87,11 +87,11 @@ class OptionChooser(ShowsFolder):
 
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises as `ModelSession` does."""
-        self.folder, self.labels = folder, folder.says("labels")
+        self.folder, self.labels = folder, folder.value("labels")
         count = len(self.labels)
         self._session = ModelSession(folder, make_race_head(0.0, count), count)
 
-    def choose(self, passage: str, question: str, options: Sequence[str]) -> Labelled:
+    def choose(self, passage: str, question: str, options: Sequence[str]) -> LabelPrediction:
         """Chooses one of the options, of which there are as many as labels.
 
         Raises:
@@ -100,7 +100,7 @@ class OptionChooser(ShowsFolder):
         (chosen,) = self.choose_all([(passage, question, options)])
         return chosen
 
-    def choose_all(self, asked: Sequence[tuple[str, str, Sequence[str]]]) -> list[Labelled]:
+    def choose_all(self, asked: Sequence[tuple[str, str, Sequence[str]]]) -> list[LabelPrediction]:
         """Chooses for each passage and question one of the options."""
         outputs = self._session.outputs([self._sequences(*one) for one in asked])
         return [_likeliest(self.labels, output) for output in outputs]
@@ -113,13 +113,13 @@ class OptionChooser(ShowsFolder):
             raise UserError(f"a list of {len(self.labels)} options is needed, not {given}")
         tokenizer = self.folder.tokenizer
         texts = map(tokenizer.normalize, (question, *options))
-        example = InputExample("", tokenizer.normalize(passage), None, filled_in(*texts))
-        lengths = self.folder.says("max_seq_length"), self.folder.says("max_qa_length")
+        example = InputExample("", tokenizer.normalize(passage), None, fill_blank(*texts))
+        lengths = self.folder.value("max_seq_length"), self.folder.value("max_qa_length")
         return make_sequences(example, tokenizer, *lengths)
 
 
-def _likeliest(labels: Sequence[str], output: Output) -> Labelled:
+def _likeliest(labels: Sequence[str], output: Output) -> LabelPrediction:
     probabilities = map(float, output["probabilities"])
-    return Labelled(
+    return LabelPrediction(
         labels[int(output["predictions"])], dict(zip(labels, probabilities, strict=True))
     )

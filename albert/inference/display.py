@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 
-class ShowsFolder:
+class FolderDisplay:
     """Shows a model by its folder, which is the attribute `folder`."""
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
-from albert.inference.display import ShowsFolder
+from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
@@ -20,7 +20,7 @@ from albert.training.model_fn import Encode, Head, HeadOutput
 _MOST_WAITING = 256 << 20
 
 
-class Embedded(NamedTuple):
+class Embedding(NamedTuple):
     """What the encoder makes of a text or a pair.
 
     Attributes:
@@ -34,7 +34,7 @@ class Embedded(NamedTuple):
     pooled: np.ndarray | None
 
 
-class Embedder(ShowsFolder):
+class Embedder(FolderDisplay):
     """An encoder whose states are looked at.
 
     Attributes:
@@ -57,14 +57,14 @@ class Embedder(ShowsFolder):
           UserError: the weights are not those of the configuration.
         """
         self.folder, self._tokenizer = folder, folder.tokenizer
-        self._longest = folder.says("max_seq_length")
+        self._longest = folder.value("max_seq_length")
         self._layers = list(layers)
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
         self._at_once = max(_MOST_WAITING // (width * np.float32().nbytes), batch_size)
         head = _make_head(self._layers, pooled)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
-    def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedded]:
+    def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedding]:
         """Yields the embeddings of texts, or of pairs of them, in their order.
 
         Of any number of texts only some are in memory; the longest of these go together.
@@ -74,14 +74,14 @@ class Embedder(ShowsFolder):
         while some := list(islice(pairs, self._at_once)):
             yield from self._embed_at_once(some)
 
-    def _embed_at_once(self, pairs: list[Sequence[str]]) -> Iterator[Embedded]:
+    def _embed_at_once(self, pairs: list[Sequence[str]]) -> Iterator[Embedding]:
         tokenizer = self._tokenizer
         sequences = sequences_of(pairs, tokenizer, self._longest)
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
             # A copy, so that the rest of its batch goes.
             length = len(sequences[number].ids)
-            waiting[number] = Embedded(
+            waiting[number] = Embedding(
                 tokenizer.convert_ids_to_tokens(sequences[number].ids),
                 {layer: output[_name(layer)][:length].copy() for layer in self._layers},
                 output.get("pooled"),

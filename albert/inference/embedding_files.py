@@ -13,10 +13,10 @@ from typing import IO
 import numpy as np
 
 from albert.core.files import open_atomically
-from albert.inference.embedding import Embedded
+from albert.inference.embedding import Embedding
 
 
-def write_json_lines(path: str, embedded: Iterable[Embedded]) -> None:
+def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
     """Writes a line a text: `linex_index`, and `features` with `token` and `layers`.
 
     Each of these has its `index` and its `values`, rounded to 6 decimals. The pooled output is
@@ -44,7 +44,7 @@ def _rows(values: np.ndarray) -> Iterator[str]:
     return (form % tuple(row) for row in values.tolist())
 
 
-def write_npz(path: str, embedded: Iterable[Embedded]) -> None:
+def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
     """Writes arrays: all texts' tokens are end to end, `lengths` says how many are of each.
 
     They are `tokens`, `layer_-1` and so on, float32 [tokens, H], and `pooled`, float32 [texts, H].

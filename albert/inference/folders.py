@@ -42,7 +42,7 @@ class ModelFolder(NamedTuple):
         task = self.description.get("task", "no task")
         return f"{family} of {sizes}, {task}, in {self.path!r}"
 
-    def says(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
         """Returns a value of the description.
 
         Raises:
@@ -65,7 +65,7 @@ def open_folder(path: str) -> ModelFolder:
     path = _model_in(path)
     about = read_description(os.path.join(path, assets.FOLDER))
     tokenizer = _tokenizer(path, about.get("do_lower_case", True))
-    folder = put_together(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
+    folder = assemble_folder(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
     _check_against_record(folder)
     return folder
 
@@ -87,7 +87,7 @@ def _check_against_record(folder: ModelFolder) -> None:
         )
 
 
-def put_together(
+def assemble_folder(
     path: str,
     description: dict[str, Any],
     checkpoint: str,

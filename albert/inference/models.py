@@ -23,7 +23,7 @@ def load_model(path: str) -> Model:
       UserError: there is none, something is missing, or its task has no answers.
     """
     folder = open_folder(path)
-    task = folder.says("task")
+    task = folder.value("task")
     if task not in _OF_TASKS:
         raise UserError(
             f"{path} is a model of {task}, which answers nothing; there are answers for "

@@ -11,7 +11,7 @@ _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|(?<=[。
 _MOST_AROUND = 200
 
 
-class Place(NamedTuple):
+class TextSpan(NamedTuple):
     """A piece of a text.
 
     Attributes:
@@ -31,14 +31,14 @@ class Place(NamedTuple):
         return self.before + self.text + self.after
 
 
-def place_of(text: str, start: int, end: int) -> Place:
+def place_of(text: str, start: int, end: int) -> TextSpan:
     """Returns the place of `text[start:end]`."""
     line_start = text.rfind("\n", 0, start) + 1
     first, last = _sentence(text, start, end)
     cut_before, cut_after = first < start - _MOST_AROUND, last > end + _MOST_AROUND
     before = text[max(first, start - _MOST_AROUND) : start]
     after = text[end : min(last, end + _MOST_AROUND)]
-    return Place(
+    return TextSpan(
         text.count("\n", 0, start) + 1,
         start - line_start + 1,
         "…" * cut_before + before,

@@ -44,7 +44,7 @@ class ModelSession:
         """
         self._path = folder.path
         self._options = options
-        self._longest = folder.says("max_seq_length")
+        self._longest = folder.value("max_seq_length")
         self._trims = trims
         self._batch_size = batch_size
         graph = tf.Graph()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.data.sequences import TokenSequence, make_sequence
-from albert.inference.display import ShowsFolder, table
+from albert.inference.display import FolderDisplay, table
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.tasks.squad.examples import SquadExample
@@ -45,7 +45,7 @@ class _Part(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
+class LocatedAnswer(NamedTuple):
     """An answer in one of several texts.
 
     Attributes:
@@ -61,7 +61,7 @@ class Found(NamedTuple):
     probability: float
 
 
-class Answered(NamedTuple):
+class QuestionAnswer(NamedTuple):
     """What the model says to a question.
 
     Attributes:
@@ -70,7 +70,7 @@ class Answered(NamedTuple):
       abstains: whether they are above the model's threshold.
     """
 
-    answers: list[Found]
+    answers: list[LocatedAnswer]
     no_answer_odds: float | None = None
     abstains: bool = False
 
@@ -88,7 +88,7 @@ class Answered(NamedTuple):
         return 1.0 / (1.0 + math.exp(-max(min(self.no_answer_odds, 500.0), -500.0)))
 
 
-class QuestionAnswerer(ShowsFolder):
+class QuestionAnswerer(FolderDisplay):
     """A model of SQuAD.
 
     Attributes:
@@ -98,25 +98,25 @@ class QuestionAnswerer(ShowsFolder):
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises as `ModelSession` does."""
         self.folder = folder
-        self._is_v2 = folder.says("task") == "squad-2.0"
-        self._n_best_size = folder.says("n_best_size")
-        lengths = (folder.says(n) for n in ("max_seq_length", "doc_stride", "max_query_length"))
+        self._is_v2 = folder.value("task") == "squad-2.0"
+        self._n_best_size = folder.value("n_best_size")
+        lengths = (folder.value(n) for n in ("max_seq_length", "doc_stride", "max_query_length"))
         self._windows = WindowMaker(folder.tokenizer, *lengths)
-        longest_answer = folder.says("max_answer_length")
+        longest_answer = folder.value("max_answer_length")
         trims = True
         if self._is_v2:
-            head = make_v2_head(V2Options(folder.says("start_n_top"), folder.says("end_n_top")))
+            head = make_v2_head(V2Options(folder.value("start_n_top"), folder.value("end_n_top")))
             self._find_spans = spans_v2(longest_answer)
-            known = folder.says("no_answer_threshold")
+            known = folder.value("no_answer_threshold")
             self._threshold = _DEFAULT_THRESHOLD if known is None else known
         else:
             # Else padding has a share in the answers' scores, as it had in training.
-            trims = folder.says("mask_padding_in_loss")
+            trims = folder.value("mask_padding_in_loss")
             head = make_v1_head(trims, self._n_best_size)
             self._find_spans = spans_of_best(longest_answer)
         self._session = ModelSession(folder, head, trims=trims)
 
-    def answer(self, question: str, contexts: str | Sequence[str]) -> Answered:
+    def answer(self, question: str, contexts: str | Sequence[str]) -> QuestionAnswer:
         """Answers a question from a text, or several, of any length.
 
         They are compared as the windows of one long paragraph are.
@@ -128,7 +128,7 @@ class QuestionAnswerer(ShowsFolder):
         self,
         asked: Sequence[tuple[str, str | Sequence[str]]],
         pause: Callable[[], None] | None = None,
-    ) -> list[Answered]:
+    ) -> list[QuestionAnswer]:
         """Answers questions, each from texts of its own, in batches of all their windows.
 
         Args:
@@ -174,7 +174,7 @@ class QuestionAnswerer(ShowsFolder):
             return best, [0.0] * len(examples)
         return best, no_answer_odds(len(examples), features, results)
 
-    def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> Answered:
+    def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> QuestionAnswer:
         """Merges what was found in the parts of the texts of a question."""
         found.sort(key=lambda pair: pair[1].score, reverse=True)
         # Another part of the same text may have an answer again, with a lower score.
@@ -183,12 +183,12 @@ class QuestionAnswerer(ShowsFolder):
         kept = kept[: self._n_best_size]
         shares = softmax([answer.score for _, answer in kept])
         answers = [
-            Found(answer.text, number, answer.place, share)
+            LocatedAnswer(answer.text, number, answer.place, share)
             for (number, answer), share in zip(kept, shares, strict=True)
         ]
         if not self._is_v2 or not odds:
-            return Answered(answers)
-        return Answered(answers, min(odds), min(odds) > self._threshold)
+            return QuestionAnswer(answers)
+        return QuestionAnswer(answers, min(odds), min(odds) > self._threshold)
 
 
 def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:

@@ -8,10 +8,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from albert.checkpoints.model_sizes import LARGEST, check_sizes
-from albert.checkpoints.transformers_names import config_from_theirs, is_theirs
+from albert.checkpoints.configurations import LARGEST, check_sizes, config_from_theirs, is_theirs
 from albert.core.errors import UserError
-from albert.core.json_text import read_json
+from albert.core.files import read_json
 from albert.model.layers import get_activation
 
 # The keys that tell which model a configuration is of: ALBERT's has at least one that BERT's has

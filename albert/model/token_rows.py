@@ -37,7 +37,7 @@ class TokenRows(abc.ABC):
         """Returns [B, S, W] of [M, W]; where a position has no row it is 0."""
 
     @abc.abstractmethod
-    def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def gather_at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Returns [B * P, W] of [M, W]: the rows of int32 [B, P] or [1, P] positions."""
 
     @abc.abstractmethod
@@ -72,7 +72,7 @@ class PaddedRows(TokenRows):
     def sequences(self, rows: tf.Tensor) -> tf.Tensor:
         return tf.reshape(rows, [*self._shape, rows.shape[-1]])
 
-    def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def gather_at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.gather(rows, _flat(positions, self._shape))
 
     def self_attention(self, projections, dropout_prob, site):
@@ -168,7 +168,7 @@ class PackedRows(TokenRows):
         flat = tf.reshape(sequences, [-1, width])
         return _move(flat, self._position_of, self._row_of)
 
-    def at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    def gather_at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         return tf.gather(rows, tf.gather(self._row_of, _flat(positions, self._shape)))
 
     def sequences(self, rows: tf.Tensor) -> tf.Tensor:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.sharded_state import Share
+from albert.checkpoints.sharded_state import StateShard
 from albert.distributed import collectives
 from albert.optimizers.gradients import local_zeros
 
@@ -55,7 +55,7 @@ class _Bucket(NamedTuple):
     variables: list[tf.Variable]
     pieces: list[_Shard]
     share: int
-    moments: list[Share]
+    moments: list[StateShard]
     name: str
 
     @classmethod
@@ -87,9 +87,9 @@ class _Bucket(NamedTuple):
         return tf.split(share, [*sizes, self.share - sum(sizes)])[:-1]
 
 
-def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) -> Share:
+def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) -> StateShard:
     contents = [(f"{v.op.name}/{slot}", v.shape.as_list()) for v in variables]
-    return Share(local_zeros(f"{name}/{slot}", [share]), contents)
+    return StateShard(local_zeros(f"{name}/{slot}", [share]), contents)
 
 
 class ShardedOptimizer:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from typing import NamedTuple
 
-from albert.core import cgroup
+from albert.devices import host
 
 _UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
@@ -57,7 +57,7 @@ def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
 
 def _free_memory(in_use: int, root: str) -> Memory | None:
     kilobytes = re.search(
-        r"^MemAvailable: +(\d+) kB$", cgroup.read(os.path.join(root, "proc/meminfo")), re.MULTILINE
+        r"^MemAvailable: +(\d+) kB$", host.read(os.path.join(root, "proc/meminfo")), re.MULTILINE
     )
     if kilobytes is None:
         return None
@@ -66,7 +66,7 @@ def _free_memory(in_use: int, root: str) -> Memory | None:
 
 def _limits(root: str) -> list[Memory]:
     """Returns the limits of this process's cgroups."""
-    found = cgroup.settings("memory", "memory.limit_in_bytes", "memory.max", root)
+    found = host.cgroup_settings("memory", "memory.limit_in_bytes", "memory.max", root)
     # "max" is no limit; version 1 has a number beyond all memory for it.
     return [Memory(int(limit), f"allowed by {file}") for file, limit in found if limit.isdecimal()]
 

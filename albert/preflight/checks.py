@@ -17,17 +17,12 @@ from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkp
 from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
 from albert.data.batches import batch_spec
-from albert.devices import cpu, device
+from albert.devices import device, host
 from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.preflight.available_memory import Memory, card_memory, host_memory
 from albert.preflight.report import Report
-from albert.preflight.step_memory import (
-    checkpoint_bytes,
-    estimate_memory,
-    format_bytes,
-    on_the_cpu,
-)
+from albert.preflight.step_memory import checkpoint_bytes, cpu_memory, estimate_memory, format_bytes
 from albert.settings.run_settings import RunSettings
 from albert.training.hooks import peak_memory_gb
 from albert.training.output_folder import (
@@ -39,8 +34,8 @@ from albert.training.output_folder import (
 from albert.training.recorded_model import check_weights
 from albert.training.run import check_labels, requested_splits
 from albert.training.schedule import (
+    checkpoints_to_keep,
     global_batch_size,
-    kept_in_training,
     original_batch_settings,
     rescale_to_current_workers,
 )
@@ -88,7 +83,9 @@ class Checked:
           begun: what the run is shaped by, see `original_batch_settings`.
         """
         self.begun = begun
-        self.trained = self.task.under(rescale_to_current_workers(self.task.settings, begun))
+        self.trained = self.task.with_settings(
+            rescale_to_current_workers(self.task.settings, begun)
+        )
         self.steps = self.trained.steps(self.num_examples)
 
     def batch(self, trims: bool) -> dict[str, tf.Tensor]:
@@ -124,7 +121,7 @@ def training_step(checked: Checked) -> TrainStep:
         tf.set_random_seed(checked.task.settings.seed)
         features = checked.batch(trims=False)
         spec = checked.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
-    return estimators.carried(spec)
+    return estimators.graph_parts(spec)
 
 
 def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> None:
@@ -205,7 +202,7 @@ def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> N
         return
     number = -(-checked.steps[0] // settings.save_checkpoints_steps)
     number = max(number - len(_checkpoints_there(settings)), 0)
-    if kept := kept_in_training(settings):
+    if kept := checkpoints_to_keep(settings):
         # One goes when the next is written.
         number = min(number, kept + 1)
     folder = existing_folder(settings.output_dir)
@@ -245,7 +242,7 @@ def describe_memory(
         workers, program = collectives.local_size(), int(peak_memory_gb() * 1e9)
         report.add("program and libraries", format_bytes(program))
         saved = checkpoint_bytes(step.op.graph, step.sharded)
-        own = program + (on_the_cpu(parts) if on_cpu else saved)
+        own = program + (cpu_memory(parts) if on_cpu else saved)
         there = host_memory(in_use=workers * program)
         of_workers = f" by {workers} workers" if workers > 1 else ""
         _compare(report, "host memory", workers * own, there, of_workers)
@@ -295,7 +292,7 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
 
 def describe_choice(report: Report, config: configuration.Bf16Config | None) -> None:
     """Adds a row that says which type the run is in, and whether the CPU has a faster one."""
-    faster, why = cpu.find().bfloat16() if device.kind() == "cpu" else (None, "")
+    faster, why = host.find_processor().bfloat16() if device.kind() == "cpu" else (None, "")
     if config is not None:
         warns = faster is False
         advice = f"; float32 is faster: {why}" if warns else ""

@@ -16,7 +16,7 @@ from albert.data.records import reading_records
 from albert.distributed import collectives
 from albert.preflight.checks import Checked
 from albert.preflight.report import Report
-from albert.preflight.scaling import Link, scale, sent_in_a_step
+from albert.preflight.scaling import Link, scale, step_traffic
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.hooks import format_seconds
@@ -31,7 +31,7 @@ _SCORING = {DEV: "scoring", TEST: "labelling"}
 _PREDICTION_IS_FASTER = 3
 
 
-class Pace(NamedTuple):
+class BatchTime(NamedTuple):
     """How long batches of a kind take.
 
     Attributes:
@@ -45,7 +45,7 @@ class Pace(NamedTuple):
     measured: int
 
     @classmethod
-    def of(cls, seconds: list[float]) -> Pace:
+    def of(cls, seconds: list[float]) -> BatchTime:
         """Returns the pace of some batches, the first of which is the very first."""
         first, *later = seconds
         return cls(first, sum(later) / len(later) if later else first, len(later))
@@ -55,7 +55,7 @@ class Pace(NamedTuple):
         return self.first + (batches - 1) * self.each
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """What was measured of a job, by the workers that it has here.
 
     Attributes:
@@ -67,7 +67,7 @@ class Measured(NamedTuple):
 
     features: float
     data: dict[str, Data]
-    paces: dict[str, Pace]
+    paces: dict[str, BatchTime]
 
 
 class _StopWatch(tf.train.SessionRunHook):
@@ -92,7 +92,7 @@ def _is_enough(seconds: list[float]) -> bool:
     return len(seconds) >= _MOST_BATCHES or sum(seconds) >= _MOST_SECONDS
 
 
-def measure(checked: Checked, features_alone: bool = False) -> Measured:
+def measure(checked: Checked, features_alone: bool = False) -> Measurement:
     """Trains and predicts some batches of the job, in a folder of its own which is then removed.
 
     All workers take part, as in the job.
@@ -109,13 +109,13 @@ def measure(checked: Checked, features_alone: bool = False) -> Measured:
         samples = {name: checked.split(name).sample(folder) for name in wanted}
         data = {name: data for name, (data, _) in samples.items()}
         paces = {} if features_alone else _paces(checked.trained, data, folder)
-    return Measured(sum(seconds for _, seconds in samples.values()), data, paces)
+    return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
 
 
-def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, Pace]:
+def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, BatchTime]:
     # Checkpoints of the first steps would only take time.
     changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
-    run = Run(task.under(task.settings.replaced(**changed)))
+    run = Run(task.with_settings(task.settings.replaced(**changed)))
     return {
         name: _training_pace(run, part) if name == TRAIN else _prediction_pace(run, part)
         for name, part in data.items()
@@ -133,13 +133,13 @@ def _quiet() -> Iterator[None]:
         tf.logging.set_verbosity(level)
 
 
-def _training_pace(run: Run, data: Data) -> Pace:
+def _training_pace(run: Run, data: Data) -> BatchTime:
     watch = _StopWatch()
     run.train(data, None, [watch])
-    return Pace.of(watch.seconds)
+    return BatchTime.of(watch.seconds)
 
 
-def _prediction_pace(run: Run, data: Data) -> Pace:
+def _prediction_pace(run: Run, data: Data) -> BatchTime:
     seconds, began = [], time.perf_counter()
     # In the file's order: the longest records would say nothing of the others.
     predictor = run.predictor(data, by_length=False)
@@ -151,10 +151,10 @@ def _prediction_pace(run: Run, data: Data) -> Pace:
             if _is_enough(seconds):
                 break
     # Of many workers not every one may have a batch; rank 0, which reports, has the first.
-    return Pace.of(seconds or [0.0])
+    return BatchTime.of(seconds or [0.0])
 
 
-class Elsewhere(NamedTuple):
+class RemoteWorkers(NamedTuple):
     """Other workers than those that measure.
 
     Attributes:
@@ -169,7 +169,7 @@ class Elsewhere(NamedTuple):
 
 
 def describe_duration(
-    report: Report, checked: Checked, measured: Measured, on: Elsewhere | None
+    report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers | None
 ) -> None:
     """Adds rows about how long the job takes here and, if that is asked, on other workers."""
     with report.section("duration"):
@@ -184,7 +184,7 @@ def describe_duration(
 
 
 def _describe_elsewhere(
-    report: Report, checked: Checked, measured: Measured, on: Elsewhere
+    report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers
 ) -> None:
     settings, paces = checked.task.settings, measured.paces
     size, count = settings.train_batch_size, settings.gradient_accumulation_steps
@@ -197,10 +197,10 @@ def _describe_elsewhere(
         each = {name: pace.each for name, pace in paces.items()}
     value_bytes = 4 if settings.allreduce_dtype == "float32" else 2
     shard = settings.shard_optimizer
-    sent = sent_in_a_step(checked.num_weights, on.workers, value_bytes, shard, count)
+    sent = step_traffic(checked.num_weights, on.workers, value_bytes, shard, count)
     scaled = scale(count * size / rate, sent, on.link)
     each[TRAIN] = scaled.step / count
-    paces = {name: Pace(seconds, seconds, 0) for name, seconds in each.items()}
+    paces = {name: BatchTime(seconds, seconds, 0) for name, seconds in each.items()}
     who = f"{on.workers} worker{'s' * (on.workers > 1)}"
     with collectives.simulated_workers(on.workers):
         steps = checked.task.steps(checked.num_examples)
@@ -217,7 +217,7 @@ def _add(
     prefix: str,
     settings: RunSettings,
     steps: tuple[int, int] | None,
-    measured: Measured,
+    measured: Measurement,
 ) -> float:
     """Adds a row for every part of the job of the present number of workers; the seconds of all."""
     workers, in_all = collectives.size(), 0.0

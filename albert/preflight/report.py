@@ -13,7 +13,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import cpu, device, habana
+from albert.devices import device, habana, host
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training import job
@@ -92,7 +92,7 @@ def _describe_programs(report: Report) -> None:
     tensorflow = tuple(map(int, tf.__version__.split(".")[:2]))
     report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
     report.add("host", socket.gethostname())
-    report.add("processor", cpu.find())
+    report.add("processor", host.find_processor())
     report.add("cores", len(os.sched_getaffinity(0)))
     mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
     report.add("mpirun", mpirun or "none; `make horovod` installs it")
@@ -106,5 +106,5 @@ def _describe_cards(report: Report) -> None:
         same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
         report.add(package, (version or "not installed") + ("" if same else ": not the driver's"))
     report.add("Gaudi cards", habana.count_cards())
-    report.add("HPU", habana.why_not() or "can be used")
+    report.add("HPU", habana.why_unavailable() or "can be used")
     report.add("NVIDIA cards", device.count_nvidia_cards())

@@ -28,7 +28,7 @@ class Link(NamedTuple):
         return f"links of {self.gbit:g} Gbit/s with {self.microseconds:g} us latency"
 
 
-class Sent(NamedTuple):
+class Traffic(NamedTuple):
     """What every worker sends in a step.
 
     Attributes:
@@ -40,9 +40,9 @@ class Sent(NamedTuple):
     turns: int
 
 
-def sent_in_a_step(
+def step_traffic(
     values: int, workers: int, value_bytes: int = 4, shard: str = "none", batches: int = 1
-) -> Sent:
+) -> Traffic:
     """Returns the traffic of each worker in a step.
 
     Args:
@@ -55,10 +55,10 @@ def sent_in_a_step(
     times = batches if shard == "gradients" else 1
     gathered = value_bytes if shard == "none" else 4
     part = (workers - 1) / workers * values
-    return Sent(part * (times * value_bytes + gathered), (times + 1) * (workers - 1))
+    return Traffic(part * (times * value_bytes + gathered), (times + 1) * (workers - 1))
 
 
-class Scaled(NamedTuple):
+class ScaledStep(NamedTuple):
     """A step of several workers.
 
     Attributes:
@@ -72,7 +72,7 @@ class Scaled(NamedTuple):
     efficiency: float
 
 
-def scale(step: float, sent: Sent, link: Link) -> Scaled:
+def scale(step: float, sent: Traffic, link: Link) -> ScaledStep:
     """Returns a step of several workers.
 
     Args:
@@ -81,4 +81,4 @@ def scale(step: float, sent: Sent, link: Link) -> Scaled:
       link: between two of them.
     """
     allreduce = sent.bytes * 8 / (link.gbit * 1e9) + sent.turns * link.microseconds / 1e6
-    return Scaled(allreduce, step + allreduce, step / (step + allreduce))
+    return ScaledStep(allreduce, step + allreduce, step / (step + allreduce))

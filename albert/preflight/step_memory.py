@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.initialization import optimizer_slots
-from albert.checkpoints.sharded_state import Share, whole_bytes
+from albert.checkpoints.sharded_state import StateShard, whole_bytes
 
 # Where `tf.gradients` puts what it adds to a graph.
 _GRADIENTS = "gradients/"
@@ -30,7 +30,7 @@ _KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
 _CODE = 150_000_000
 
 
-def estimate_memory(train_op: tf.Operation, sharded: Sequence[Share] = ()) -> dict[str, int]:
+def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) -> dict[str, int]:
     """Returns bytes by part, of a training step in a graph with static shapes.
 
     Activations and gradients are the tensors of the forward pass and of all after it, at the moment
@@ -64,7 +64,7 @@ def estimate_memory(train_op: tf.Operation, sharded: Sequence[Share] = ()) -> di
     return {**parts, "in all": sum(parts.values())}
 
 
-def on_the_cpu(parts: dict[str, int]) -> int:
+def cpu_memory(parts: dict[str, int]) -> int:
     """Returns the resident memory that a step adds to a process on the CPU.
 
     It is more than the tensors: memory that one of them leaves is not all used by the next, and the
@@ -137,7 +137,7 @@ def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
     return set(itertools.takewhile(lambda o: _GRADIENTS not in o.name, graph.get_operations()))
 
 
-def checkpoint_bytes(graph: tf.Graph, sharded: Sequence[Share] = ()) -> int:
+def checkpoint_bytes(graph: tf.Graph, sharded: Sequence[StateShard] = ()) -> int:
     """Returns the size of a checkpoint of a graph's variables, and of the graph beside it."""
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     return sum(map(_bytes, variables)) + whole_bytes(sharded) + graph.as_graph_def().ByteSize()

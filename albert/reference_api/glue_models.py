@@ -122,7 +122,7 @@ def create_model(
 
     Returns:
       The mean loss; the losses [B]; the probabilities, logits and predicted labels as in
-      `albert.tasks.classification.head.Classified`.
+      `albert.tasks.classification.head.ClassifierOutput`.
     """
     pooled, _ = create_albert(
         albert_config,

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert.optimization import OptimizerOptions
 from albert.reference_api.common import input_fn_of, model_fn_of, refuse
 from albert.reference_api.encoders import create_albert
+from albert.tasks.squad.features import feature_spec
 from albert.tasks.squad.head import (
     V2Options,
     answer_outputs,
@@ -17,7 +18,6 @@ from albert.tasks.squad.head import (
     make_v1_head,
     make_v2_head,
 )
-from albert.tasks.squad.records import feature_spec
 from albert.training.model_fn import Encode, Head, HeadOutput
 
 

@@ -22,8 +22,7 @@ import re
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import open_atomically
-from albert.core.json_text import parse_json
+from albert.core.files import open_atomically, parse_json
 
 _TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
 _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)

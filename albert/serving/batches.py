@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Nothing more is taken: too many wait already, or it ends."""
 
 
-class _Abandoned(Exception):
+class _Cancelled(Exception):
     """Nobody waits for a batch any more."""
 
 
@@ -79,9 +79,9 @@ class Batcher:
         """
         with self._changed:
             if self._closed:
-                raise Refused("the server ends")
+                raise RequestRefused("the server ends")
             if len(self._waiting) >= self._most_waiting:
-                raise Refused(f"{len(self._waiting)} requests wait already; try again later")
+                raise RequestRefused(f"{len(self._waiting)} requests wait already; try again later")
             future: Future = Future()
             entry = _Entry(asked, size, future)
             self._waiting.append(entry)
@@ -130,7 +130,7 @@ class Batcher:
     def _answer(self, batch: Sequence[_Entry]) -> None:
         def pause() -> None:
             if all(entry.future.cancelled() for entry in batch):
-                raise _Abandoned
+                raise _Cancelled
             if self._pause:
                 self._pause()
 
@@ -139,7 +139,7 @@ class Batcher:
             answers = self._answer_all(
                 [entry.asked for entry in batch], pause if self._pause else None
             )
-        except _Abandoned:
+        except _Cancelled:
             return
         except Exception as e:
             if len(batch) > 1:

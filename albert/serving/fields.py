@@ -9,7 +9,7 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 
-class Unfit(ValueError):
+class InvalidRequest(ValueError):
     """A body is JSON, but not that of a request."""
 
 
@@ -32,7 +32,7 @@ def number(about: str, most: int) -> dict[str, Any]:
     return {"type": "integer", "description": about, **bounds}
 
 
-def whole(fields: Mapping[str, Schema]) -> dict[str, Any]:
+def object_schema(fields: Mapping[str, Schema]) -> dict[str, Any]:
     """Returns the schema of an object with these fields, of which some have defaults."""
     required = [name for name, schema in fields.items() if "default" not in schema]
     parts = {"properties": dict(fields), "required": required, "additionalProperties": False}
@@ -46,14 +46,14 @@ def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
       Unfit: the body is no object, a field is missing, unknown, or not as its schema has it.
     """
     if not isinstance(body, dict):
-        raise Unfit(f"the body must be a JSON object with {', '.join(fields)}")
+        raise InvalidRequest(f"the body must be a JSON object with {', '.join(fields)}")
     for name in body:
         if name not in fields:
-            raise Unfit(f"{name!r} is no field; there are {', '.join(fields)}")
+            raise InvalidRequest(f"{name!r} is no field; there are {', '.join(fields)}")
     values = {}
     for name, schema in fields.items():
         if name not in body and "default" not in schema:
-            raise Unfit(f"{name!r} is missing")
+            raise InvalidRequest(f"{name!r} is missing")
         values[name] = body.get(name, schema.get("default"))
         _check(name, values[name], schema)
     return values
@@ -65,16 +65,16 @@ def _check(name: str, value: Any, schema: Schema) -> None:
 
 def _check_text(name: str, value: Any, schema: Schema) -> None:
     if not isinstance(value, str):
-        raise Unfit(f"{name!r} must be a text")
+        raise InvalidRequest(f"{name!r} must be a text")
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        raise Unfit(f"{name!r} is empty")
+        raise InvalidRequest(f"{name!r} is empty")
     if value != value.encode(errors="replace").decode():
-        raise Unfit(f"{name!r} has half of a surrogate pair, which is no text")
+        raise InvalidRequest(f"{name!r} has half of a surrogate pair, which is no text")
 
 
 def _check_texts(name: str, value: Any, schema: Schema) -> None:
     if not isinstance(value, list) or len(value) != schema["minItems"]:
-        raise Unfit(f"{name!r} must be a list of {schema['minItems']} texts")
+        raise InvalidRequest(f"{name!r} must be a list of {schema['minItems']} texts")
     for place, item in enumerate(value):
         _check(f"{name}[{place}]", item, schema["items"])
 
@@ -82,7 +82,7 @@ def _check_texts(name: str, value: Any, schema: Schema) -> None:
 def _check_number(name: str, value: Any, schema: Schema) -> None:
     low, high = schema["minimum"], schema["maximum"]
     if type(value) is not int or not low <= value <= high:
-        raise Unfit(f"{name!r} must be an integer from {low} to {high}")
+        raise InvalidRequest(f"{name!r} must be an integer from {low} to {high}")
 
 
 _CHECKS = {"string": _check_text, "array": _check_texts, "integer": _check_number}

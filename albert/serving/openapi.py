@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from albert.core.version import VERSION
-from albert.serving.fields import whole
+from albert.serving.fields import object_schema
 from albert.serving.services import Service
 
 # Why a request is not answered, by the status that says so.
@@ -33,7 +33,7 @@ def describe(service: Service, task: str, needs_token: bool) -> dict[str, Any]:
         "operationId": "answer",
         "requestBody": {
             "required": True,
-            "content": _json(whole(service.fields), dict(service.example)),
+            "content": _json(object_schema(service.fields), dict(service.example)),
         },
         "responses": {"200": _response("The answer.", service.result), **faults},
     }

@@ -37,7 +37,7 @@ class Service:
 
     def __init__(self, model: Model):
         """Answers with a model."""
-        longest = model.folder.says("max_seq_length")
+        longest = model.folder.value("max_seq_length")
         self._lengths = longest, longest
 
     def answer_all(
@@ -61,7 +61,7 @@ class Service:
         self.answer_all([fields.read(self.example, self.fields)])
 
 
-class Questions(Service):
+class QuestionService(Service):
     """Questions on texts, of a model of SQuAD."""
 
     summary = "Answers a question from a text."
@@ -70,12 +70,12 @@ class Questions(Service):
     def __init__(self, model: QuestionAnswerer):
         """Answers with a model."""
         super().__init__(model)
-        self._lengths = self._lengths[0], model.folder.says("doc_stride")
+        self._lengths = self._lengths[0], model.folder.value("doc_stride")
         self._model = model
         self.fields = {
             "question": fields.text("What is asked."),
             "context": fields.text("The text in which the answer is."),
-            "n_best": fields.number("Answers to list.", model.folder.says("n_best_size")),
+            "n_best": fields.number("Answers to list.", model.folder.value("n_best_size")),
         }
         found: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
         place: dict[str, Schema] = {"start": _COUNT, "line": _COUNT, "character": _COUNT}
@@ -99,7 +99,7 @@ class Questions(Service):
         ]
 
 
-class Texts(Service):
+class TextService(Service):
     """Labels of texts, of a model of GLUE or of one's own task."""
 
     summary = "Labels a text, or a pair of texts."
@@ -123,7 +123,7 @@ class Texts(Service):
         return [labelled._asdict() for labelled in self._model.classify_all(pairs)]
 
 
-class Options(Service):
+class ChoiceService(Service):
     """Options of questions on passages, of a model of RACE."""
 
     summary = "Chooses the option that answers a question on a passage, or fills its gap _."
@@ -150,7 +150,11 @@ class Options(Service):
         return [labelled._asdict() for labelled in chosen]
 
 
-_SERVICES = {QuestionAnswerer: Questions, TextClassifier: Texts, OptionChooser: Options}
+_SERVICES = {
+    QuestionAnswerer: QuestionService,
+    TextClassifier: TextService,
+    OptionChooser: ChoiceService,
+}
 
 
 def service_of(model: Model) -> Service:

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp
 from albert.core.errors import UserError
 from albert.core.version import VERSION
 from albert.serving import fields
-from albert.serving.batches import Batcher, Refused
+from albert.serving.batches import Batcher, RequestRefused
 from albert.serving.metrics import CLIENT_GONE, Metrics
 from albert.serving.openapi import describe
 from albert.serving.page import page_of
@@ -189,7 +189,7 @@ class Api:
         batcher = self._short if windows <= self._limits.together else self._long
         try:
             answer = asyncio.wrap_future(batcher.submit(asked, windows))
-        except Refused as e:
+        except RequestRefused as e:
             raise HTTPException(503, str(e), {"Retry-After": str(_RETRY_SECONDS)}) from None
         gone = asyncio.ensure_future(_end_of_connection(request))
         try:
@@ -223,7 +223,7 @@ def _read(body: bytes, service: Service) -> Any:
         raise HTTPException(400, f"the body is not JSON: {e}") from None
     try:
         return fields.read(value, service.fields)
-    except fields.Unfit as e:
+    except fields.InvalidRequest as e:
         raise HTTPException(422, str(e)) from None
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, see_help
 
 if TYPE_CHECKING:
     from albert.settings.fields import Flag, Settings
@@ -80,9 +79,7 @@ def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.Fla
     settings.define_flags(values)
     for name, value in given.items():
         if name not in values:
-            near = difflib.get_close_matches(name, values, cutoff=0.75)
-            advice = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise FlagError(f"{settings.__name__} has no {name}{advice}")
+            raise FlagError(f"no setting {name}{see_help(name, values, 'docs/flags.md')}")
         try:
             if value is None:
                 values[name].value = None

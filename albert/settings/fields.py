@@ -192,10 +192,6 @@ class Settings:
 
         return cls.from_flags(absl_flags.with_values(cls, values))
 
-    def is_given(self, name: str) -> bool:
-        """Returns whether a setting was set, and not left at its default."""
-        return name in self.given
-
     def affecting(self, what: Affects) -> dict[str, Any]:
         """Returns the values that results depend on, except paths, by name."""
         named = [n for n, flag in self.flags().items() if flag.affects & what and not flag.is_path]

@@ -12,8 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from albert.core.files import open_atomically, read_bytes
-from albert.core.json_text import read_json
+from albert.core.files import open_atomically, read_bytes, read_json
 from albert.core.version import VERSION
 
 FOLDER = "assets.extra"

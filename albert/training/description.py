@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.json_text import read_json
+from albert.core.files import read_json
 from albert.training.assets import DESCRIPTION
 
 _LARGEST = 2**31 - 1

@@ -10,10 +10,10 @@ import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration
 from albert.checkpoints.initialization import (
-    Initialized,
+    Initialization,
     compare_with_checkpoint,
 )
-from albert.core.errors import Faults, FlagError, UserError
+from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.devices import device
 from albert.modeling import BertConfig, EncoderConfig, read_config
@@ -134,7 +134,7 @@ class EncoderTask(Task):
         }
         return Assets(description, files)
 
-    def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
+    def compare(self, variables: Sequence[tf.Variable]) -> Initialization:
         found, _ = compare_with_checkpoint(
             variables, self.settings.init_checkpoint, self.num_groups()
         )
@@ -157,12 +157,12 @@ class TextTask(EncoderTask):
     outputs: ClassVar[Sequence[str]] = (PAGE,)
 
     def __init__(self, settings: RunSettings):
-        faults = Faults()
-        with faults.collected():
+        faults = ErrorCollector()
+        with faults.collect():
             super().__init__(settings)
-        with faults.collected():
+        with faults.collect():
             _check_buckets(settings)
-        with faults.collected():
+        with faults.collect():
             self.tokenizer = load_tokenizer(settings, getattr(self, "config", None))
         faults.raise_all()
 

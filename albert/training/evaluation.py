@@ -20,14 +20,13 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.core.errors import UserError
-from albert.core.files import open_atomically, sha256_of, write_json
-from albert.core.json_text import read_json
+from albert.core.files import open_atomically, read_json, sha256_of, write_json
 from albert.training.curves import Curves
 
 _VERSION = 1
 
 
-class Scored(NamedTuple):
+class CheckpointScores(NamedTuple):
     """A checkpoint's scores by name, and what writes its predictions if it is the best."""
 
     scores: dict[str, float]
@@ -80,7 +79,7 @@ class Evaluation:
         """Returns how many checkpoints have been scored after the best one."""
         return len(self._history) - 1 - self._history.index(self.best) if self._history else 0
 
-    def score_all(self, score: Callable[[str], Scored]) -> dict:
+    def score_all(self, score: Callable[[str], CheckpointScores]) -> dict:
         """Scores what has no scores yet and returns the best entry.
 
         Raises:
@@ -126,7 +125,7 @@ class Evaluation:
             f"{self._folder} has no checkpoint to score; train first, or give --init_checkpoint"
         )
 
-    def _add(self, checkpoint: str, scored: Scored) -> None:
+    def _add(self, checkpoint: str, scored: CheckpointScores) -> None:
         entry = {
             **scored.scores,
             "global_step": checkpoint_step(checkpoint),

@@ -43,7 +43,7 @@ class StepMonitor:
 
         def watched_model_fn(features, labels, mode, params):
             spec = model_fn(features, labels, mode, params)
-            self.step = estimators.carried(spec)
+            self.step = estimators.graph_parts(spec)
             return spec
 
         return watched_model_fn
@@ -103,19 +103,19 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._runs = 0
         self._longest_run = 0.0
         self._saved_at = time.perf_counter()
-        signals.note(_FIRST_RUN_SECONDS if collectives.size() > 1 else math.inf)
+        signals.defer(_FIRST_RUN_SECONDS if collectives.size() > 1 else math.inf)
 
     def before_run(self, run_context):
         self._began = time.perf_counter()
         if (self._runs + 1) % self._micro_batches:
             return None
         is_due = collectives.is_chief() and self._began - self._saved_at >= self._seconds
-        wishes = [float(is_due), float(signals.noted() is not None)]
+        wishes = [float(is_due), float(signals.deferred() is not None)]
         return tf.train.SessionRunArgs(self._wishes, {self._own_wishes: wishes})
 
     def after_run(self, run_context, run_values) -> None:
         self._longest_run = max(self._longest_run, time.perf_counter() - self._began)
-        signals.note(self._patience())
+        signals.defer(self._patience())
         self._runs += 1
         if self._runs % self._micro_batches:
             return
@@ -123,9 +123,9 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         wants_checkpoint, wants_stop = map(bool, run_values.results)
         if collectives.size() == 1:
             # Without waiting for a step of which nobody else has to know.
-            wants_stop = signals.noted() is not None
+            wants_stop = signals.deferred() is not None
         if wants_stop:
-            signals.take_up()
+            signals.acknowledge()
             run_context.request_stop()
         if self._step % self._every == 0 or self._step == self._last_step:
             self._save(run_context.session, RESULT)
@@ -139,7 +139,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         signals.raise_stopped()
         if after_result():
             run_context.request_stop()
-        signals.note(self._patience())
+        signals.defer(self._patience())
         self._saved_at = time.perf_counter()
 
     def _patience(self) -> float:

@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration
 from albert.core.errors import FlagError, UserError
-from albert.core.locations import command
-from albert.devices import cpu, device
+from albert.core.files import command
+from albert.devices import device, host
 from albert.distributed import collectives, heartbeats
 from albert.distributed.failure import fail
 from albert.settings.run_settings import RunSettings
@@ -31,8 +31,8 @@ def start(settings: RunSettings) -> None:
     device.choose(settings.device)
     _check_workers(settings)
     collectives.start(settings.use_horovod)
-    tf.logging.info("Processor: %s", cpu.find())
-    cpu.limit()
+    tf.logging.info("Processor: %s", host.find_processor())
+    host.limit_threads()
     # A fault of it is to show before any work.
     configuration.from_environment()
 
@@ -99,14 +99,15 @@ def connect(facts: dict, stall_seconds: float) -> None:
     device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
     collectives.check_equal_on_all_workers(facts)
-    heartbeats.start(
-        stall_seconds,
-        lambda worker: fail(
-            f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the job "
-            "anew to resume",
-            1,
-        ),
-    )
+    if collectives.size() > 1 and stall_seconds:
+        heartbeats.start(
+            stall_seconds,
+            lambda worker: fail(
+                f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the "
+                "job again to resume",
+                1,
+            ),
+        )
 
 
 def fetch_missing(settings: RunSettings) -> None:

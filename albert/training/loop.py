@@ -191,9 +191,9 @@ def _now() -> tf.Tensor:
 
 def _stop_together(where: str) -> None:
     """Ends all workers if one has got a signal; none of them before all have come here."""
-    noted = [number for number in collectives.all_gather_objects(signals.noted()) if number]
+    noted = [number for number in collectives.all_gather_objects(signals.deferred()) if number]
     if noted:
-        signals.take_up()
+        signals.acknowledge()
         raise signals.Stopped(noted[0], where, by_all_workers=True)
 
 

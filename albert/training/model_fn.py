@@ -64,7 +64,7 @@ class ModelOptions(NamedTuple):
 def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
 
-    In training its specification carries a `TrainStep`, see `estimators.carried`.
+    In training its specification carries a `TrainStep`, see `estimators.graph_parts`.
     """
 
     def model_fn(features, labels, mode, params):
@@ -104,7 +104,7 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         assert options.optimizer is not None, "a model to train has one"
         num_tokens = tf.reduce_sum(features["input_mask"])
         step = build_train_step(output.loss, options.optimizer, num_tokens=num_tokens)
-        carrier = estimators.Carrier(step)
+        carrier = estimators.GraphParts(step)
         return estimators.EstimatorSpec(
             mode, loss=output.loss, train_op=step.op, training_hooks=[carrier]
         )

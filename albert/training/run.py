@@ -127,11 +127,11 @@ class Run:
     def _take_folder(self) -> None:
         settings, output_dir = self._settings, self._settings.output_dir
         make_writable_folder(output_dir, "--output_dir")
-        if not settings.is_given("output_dir"):
+        if "output_dir" not in settings.given:
             tf.logging.info("--output_dir is not given: results go to %s", output_dir)
         if settings.export_dir:
             make_writable_folder(settings.export_dir, "--export_dir")
-        locks.hold(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
+        locks.hold_until_exit(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
         clear_litter_of_runs(output_dir, self._outputs())
 
     def _outputs(self) -> list[str]:
@@ -209,7 +209,7 @@ class Run:
 
     def _use(self, settings: RunSettings) -> None:
         """Goes on under other settings."""
-        self._settings, self.task = settings, self.task.under(settings)
+        self._settings, self.task = settings, self.task.with_settings(settings)
 
     def _has_results(self) -> bool:
         """Returns whether there is more to score than a checkpoint for resuming."""
@@ -382,7 +382,7 @@ class Run:
 def check_labels(task: Task) -> None:
     """Raises a `UserError` if a file of predictions of `TEST` is not ours to replace."""
     labels = _label_files(task, {})
-    if labels.made_elsewhere():
+    if labels.is_foreign():
         raise UserError(
             f"{labels.paths[0]} exists and was not written by this program; give another "
             "--output_dir or remove it"

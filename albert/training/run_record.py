@@ -12,8 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import SAVING
 from albert.core.errors import FlagError, UserError
-from albert.core.files import temporary_names, write_json
-from albert.core.json_text import read_json
+from albert.core.files import read_json, temporary_names, write_json
 from albert.core.version import VERSION
 from albert.training import assets
 

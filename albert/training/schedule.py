@@ -21,7 +21,7 @@ def global_batch_size(settings: RunSettings) -> int:
     return settings.train_batch_size * settings.gradient_accumulation_steps * collectives.size()
 
 
-def kept_in_training(settings: RunSettings) -> int:
+def checkpoints_to_keep(settings: RunSettings) -> int:
     """Returns how many checkpoints stay while training goes on; 0 for all."""
     return 0 if settings.do_eval else settings.keep_checkpoint_max
 
@@ -35,7 +35,7 @@ def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
         settings.save_checkpoints_steps,
         settings.save_summary_steps,
         settings.log_steps,
-        kept_in_training(settings),
+        checkpoints_to_keep(settings),
         settings.save_checkpoints_minutes,
     )
 

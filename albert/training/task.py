@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration
-from albert.checkpoints.initialization import Initialized
+from albert.checkpoints.initialization import Initialization
 from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.settings.run_settings import RunSettings
 from albert.training.assets import Assets
-from albert.training.evaluation import Scored
+from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output
 
 # The parts of a task's data: to train on, to choose the best checkpoint by, to be labelled by it.
@@ -83,7 +83,7 @@ class Task(abc.ABC):
         """
         self.settings = settings
 
-    def under(self: AnyTask, settings: RunSettings) -> AnyTask:
+    def with_settings(self: AnyTask, settings: RunSettings) -> AnyTask:
         """Returns the task under other settings, which must not concern its data or its model."""
         task = copy.copy(self)
         task.settings = settings
@@ -160,7 +160,7 @@ class Task(abc.ABC):
         return Assets({}, {})
 
     @abc.abstractmethod
-    def compare(self, variables: Sequence[tf.Variable]) -> Initialized:
+    def compare(self, variables: Sequence[tf.Variable]) -> Initialization:
         """Compares the model's variables with those of --init_checkpoint.
 
         Raises:
@@ -172,7 +172,7 @@ class Task(abc.ABC):
         """Returns the score by which the best checkpoint is chosen; None if there are no scores."""
 
     @abc.abstractmethod
-    def score(self, data: Data, outputs: list[Output]) -> Scored:
+    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
         """Returns the scores of what the model gave for every record of `DEV`; on rank 0."""
 
     def samples(self) -> Iterator[str]:
@@ -208,7 +208,7 @@ def is_wanted(settings: RunSettings, task: str, file: str) -> bool:
         return False
     if getattr(settings, file):
         return True
-    if settings.is_given(task):
+    if task in settings.given:
         raise FlagError(f"--{task} needs --{file}")
     tf.logging.info("--%s is off, because --%s is not given", task, file)
     return False

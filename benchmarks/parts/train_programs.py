@@ -103,7 +103,7 @@ def head_of(flags: argparse.Namespace):
 
 def make_weights(flags: argparse.Namespace) -> None:
     """Writes random weights, for this project and for `transformers`."""
-    from albert.convert.convert import Options, to_transformers
+    from albert.convert.convert import ConversionOptions, to_transformers
     from benchmarks.ask import tokenizer_of_size, write_random_weights
 
     os.makedirs(flags.model)
@@ -113,7 +113,7 @@ def make_weights(flags: argparse.Namespace) -> None:
     tokenizer = os.path.join(flags.model, "spm.model")
     with open(tokenizer, "wb") as file:
         file.write(tokenizer_of_size(config.vocab_size))
-    options = Options(config_file=flags.config, spm_model_file=tokenizer)
+    options = ConversionOptions(config_file=flags.config, spm_model_file=tokenizer)
     to_transformers(os.path.join(flags.model, _BEST), os.path.join(flags.model, _THEIRS), options)
 
 

@@ -107,7 +107,7 @@ class TestFaults:
         [
             ('{"allowlist": [\n"MatMul" 1]}', "is not JSON: .*: line 2 column 10"),
             ("[]", "must be a JSON object with the keys allowlist"),
-            ({"allow_list": []}, "unknown key 'allow_list'; did you mean 'allowlist'"),
+            ({"allow_list": []}, "unknown key 'allow_list'; did you mean allowlist?"),
             ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),
             ({"allowlist": "MatMul"}, "allowlist must be a list of op types"),
             ({"conditional_list": [1]}, "conditional_list must be a list of op types"),
@@ -152,10 +152,9 @@ class TestFaults:
         listed = [name for name in wrong if name != "AddV3"]
         exceptions = [["x", "AddV3"], ["y", ""]]
         configuration.load(write({"allowlist": known + listed, CONVERTIBLE: exceptions}))
-        assert [warning.split(": ", 1)[1] for warning in log(logging.WARNING)] == [
-            f"TensorFlow has no op type '{name}'; did you mean '{meant}'?"
-            for name, meant in wrong.items()
-        ]
+        warnings = [warning.split(": ", 1)[1] for warning in log(logging.WARNING)]
+        for warning, (name, meant) in zip(warnings, wrong.items(), strict=True):
+            assert warning.startswith(f"TensorFlow has no op type '{name}'; did you mean {meant}")
 
 
 class TestShippedLists:

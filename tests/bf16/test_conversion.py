@@ -207,7 +207,7 @@ class TestModel:
             for kind, attribute in (("Const", "value"), ("TruncatedNormal", "seed2")):
                 if op.type == kind:
                     assert found[name].get_attr(attribute) == op.get_attr(attribute)
-        steps = [estimators.carried(found) for found in (spec, other_spec)]
+        steps = [estimators.graph_parts(found) for found in (spec, other_spec)]
         for part, other in zip(*steps, strict=True):
             if isinstance(part, tf.Tensor):
                 assert other.name == part.name and other.dtype == tf.float32
@@ -265,7 +265,7 @@ class TestModel:
             with tf.control_dependencies([tf.get_default_graph().get_operation_by_name("count")]):
                 y = tf.matmul(features, features)
             new = tf.get_variable("new", [])
-            carrier = estimators.Carrier({"variables": [new]})
+            carrier = estimators.GraphParts({"variables": [new]})
             return estimators.EstimatorSpec(mode, {"y": y * new}, training_hooks=[carrier])
 
         with tf.Graph().as_default(), tf.Session() as session:
@@ -278,7 +278,7 @@ class TestModel:
             session.run(spec.predictions)
             assert session.run(counter) == 1 and tf.get_collection("mine")[1:] == ["text"]
             of_all, trained = tf.global_variables(), tf.trainable_variables()
-            (carried,) = estimators.carried(spec)["variables"]
+            (carried,) = estimators.graph_parts(spec)["variables"]
             assert of_all[0] is trained[0] is counter and of_all[1] is trained[1] is carried
 
 

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file, save_file
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits
 from albert.checkpoints.initialization import compare_with_checkpoint
-from albert.convert.convert import Options, from_transformers, to_transformers
+from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
 from albert.convert.source import find_source, read_variables
 from albert.core.errors import UserError
 from albert.inference import load_model
@@ -47,14 +47,14 @@ def test_a_model_does_not_take_them(tmp_path):
             with fails(spoilt):
                 check(prefix, variables)
     with fails(spoilt):
-        to_transformers(str(spoilt), str(tmp_path / "to"), Options())
+        to_transformers(str(spoilt), str(tmp_path / "to"), ConversionOptions())
     assert list(tmp_path.iterdir()) == [spoilt]
 
 
 def test_nor_of_a_folder_of_transformers(tmp_path):
     make_checkpoint(tmp_path / "from", "albert", "")
     there = tmp_path / "there"
-    to_transformers(str(tmp_path / "from"), str(there), Options())
+    to_transformers(str(tmp_path / "from"), str(there), ConversionOptions())
     tensors = load_file(there / "model.safetensors")
     spoil(tensors, "embeddings.word_embeddings.weight", "pooler.bias")
     save_file(tensors, there / "model.safetensors")

@@ -9,6 +9,7 @@ from safetensors.numpy import save_file
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import content_of_checkpoint, resolve_checkpoint
+from albert.checkpoints.configurations import config_from_theirs, config_to_theirs
 from albert.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
 from albert.core.errors import UserError
 
@@ -59,10 +60,10 @@ def write(tmp_path):
 )
 def test_activations(family, theirs, ours):
     config = {"model_type": family, **SIZES, **({"hidden_act": theirs} if theirs else {})}
-    found = names.config_from_theirs(config)
+    found = config_from_theirs(config)
     assert found["hidden_act"] == ours
-    back = names.config_to_theirs(family, found)["hidden_act"]
-    assert names.config_from_theirs({**config, "hidden_act": back})["hidden_act"] == ours
+    back = config_to_theirs(family, found)["hidden_act"]
+    assert config_from_theirs({**config, "hidden_act": back})["hidden_act"] == ours
 
 
 def test_names_of_old_files_and_copies(write):

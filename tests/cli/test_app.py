@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from albert.cli import lifecycle
-from albert.cli.commands import COMMANDS
+from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, assert_fails, run, under_mpirun

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from albert.convert.convert import Options, from_transformers, to_transformers
+from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
 from albert.tokenization import FullTokenizer
 from tests.helpers import models
 
@@ -32,7 +32,7 @@ def test_there_and_back(family, head, act, tmp_path):
     expected = models.make_checkpoint(original, family, head, hidden_act=act)
     is_choice = head == "ForMultipleChoice"
     kind = models.class_of(family, head)
-    options = Options(multiple_choice=is_choice)
+    options = ConversionOptions(multiple_choice=is_choice)
     assert to_transformers(str(original), str(there), options) == kind.__name__
     model, report = kind.from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and not report["mismatched_keys"]
@@ -46,7 +46,9 @@ def test_there_and_back(family, head, act, tmp_path):
         config = json.loads((back / f"{family}_config.json").read_text())
         assert {**models.CONFIGS[family], "hidden_act": act}.items() <= config.items()
         vocabulary = str(original / "assets.extra/vocab.txt")
-        to_transformers(str(back), str(again), Options(None, None, vocabulary, None, is_choice))
+        to_transformers(
+            str(back), str(again), ConversionOptions(None, None, vocabulary, None, is_choice)
+        )
         models.same_arrays(*(load_file(path / "model.safetensors") for path in (again, folder)))
     models.same_arrays(
         *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))
@@ -64,7 +66,7 @@ def assert_comes_back(folder):
 def test_the_head_of_squad_v2_stays(tmp_path):
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
-    assert to_transformers(str(tmp_path / "from"), str(there), Options()) == "AlbertModel"
+    assert to_transformers(str(tmp_path / "from"), str(there), ConversionOptions()) == "AlbertModel"
     assert "no counterpart in `transformers`" in " ".join((there / "README.md").read_text().split())
     names = load_file(there / "model.safetensors").keys()
     own = {name for name in names if not name.startswith("albert.")}
@@ -78,7 +80,7 @@ def test_embeddings_as_wide_as_the_encoder(tmp_path):
     """There is a layer between them there, which then does nothing."""
     changes = {"embedding_size": 24, "inner_group_num": 2, "num_hidden_layers": 4}
     expected = models.make_checkpoint(tmp_path / "from", "albert", "", **changes)
-    to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), Options())
+    to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), ConversionOptions())
     model = models.class_of("albert", "").from_pretrained(tmp_path / "there")
     compare(models.compute_there(model, ""), expected)
     assert_comes_back(tmp_path)
@@ -86,7 +88,7 @@ def test_embeddings_as_wide_as_the_encoder(tmp_path):
 
 def test_the_tokenizer_gives_the_same_pieces_there(trained, tmp_path, transformers):
     there = tmp_path / "there"
-    to_transformers(str(trained), str(there), Options())
+    to_transformers(str(trained), str(there), ConversionOptions())
     theirs = transformers.AlbertTokenizer.from_pretrained(there)
     text = "Where does the River Ambrus, of 1,200 km, rise?"
     (pieces,) = FullTokenizer(None, True, str(there / "spiece.model")).encode([text])

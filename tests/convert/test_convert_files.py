@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from albert.convert.convert import Options, from_transformers, to_transformers
+from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from tests.helpers.files import limited
@@ -28,7 +28,7 @@ def run(tmp_path):
 def convert(run, **options) -> tuple[dict, dict]:
     """Returns the tokenizer's files and its configuration."""
     there = run.parent / "there"
-    to_transformers(str(run), str(there), Options(**options))
+    to_transformers(str(run), str(there), ConversionOptions(**options))
     config = json.loads((there / "tokenizer_config.json").read_text())
     files = {name: there / name for name in ("spiece.model", "vocab.txt")}
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
@@ -78,7 +78,7 @@ def test_the_card_shows_the_scores_of_its_checkpoint_alone(run, tmp_path, name, 
     best = {"checkpoint": "model.ckpt-10", "global_step": 10, "f1": 81.25}
     scores = {**best, "history": [{**best, "checkpoint": "model.ckpt-5", "f1": 12.5}, best]}
     (run / "eval_results.json").write_text(json.dumps(scores))
-    to_transformers(f"{run}{name}", str(tmp_path / "there"), Options())
+    to_transformers(f"{run}{name}", str(tmp_path / "there"), ConversionOptions())
     card = (tmp_path / "there/README.md").read_text()
     assert ("| f1 | 81.25 |" in card) == ("## Scores" in card) == is_shown
 
@@ -94,5 +94,5 @@ def test_a_full_disk_leaves_nothing(run, back):
         if back:
             from_transformers(str(there), str(target))
         else:
-            to_transformers(str(run), str(target), Options())
+            to_transformers(str(run), str(target), ConversionOptions())
     assert set(run.parent.iterdir()) == before

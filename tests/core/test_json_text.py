@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from albert.core.errors import UserError
-from albert.core.json_text import print_json, read_json
+from albert.core.files import print_json, read_json
 
 
 def write(folder, content):

@@ -52,14 +52,14 @@ def path(tmp_path):
 @pytest.fixture
 def hold(path):
     """Takes the lock until the end of the process or the test."""
-    yield lambda: locks.hold(path, "--output_dir out")
+    yield lambda: locks.hold_until_exit(path, "--output_dir out")
     locks.release_held()
 
 
 @pytest.fixture
 def enter(path):
     """Takes the lock as in a block that goes on while the result is there."""
-    return lambda: [block := locks.one_at_a_time(path), block.__enter__()]
+    return lambda: [block := locks.exclusive(path), block.__enter__()]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_waits_for_the_holder(path, enter, never, monkeypatch):
     holder = Holder(enter)
     # In place of a line of the log, when this process begins to wait.
     monkeypatch.setattr(locks.LOG, "info", holder.tell_to_end)
-    with locks.one_at_a_time(path) as waited:
+    with locks.exclusive(path) as waited:
         assert waited
     assert holder.exit_code() == 0
     assert not os.path.exists(path + ".lock")
@@ -89,7 +89,7 @@ def test_the_lock_of_a_killed_holder(path, enter, never):
     """At once, on the same host: its process is no more."""
 
     def take_and_release(path):
-        with locks.one_at_a_time(path):
+        with locks.exclusive(path):
             pass
 
     for end in (locks.remove_abandoned, take_and_release):
@@ -106,24 +106,24 @@ def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, 
     with monkeypatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: "another-host")
         Holder(enter).kill()
-    with locks.one_at_a_time(path) as waited:
+    with locks.exclusive(path) as waited:
         assert waited
 
 
 def test_of_a_block(path):
     """Others go by what is in the file: it expires in half a minute. An error releases it."""
-    with pytest.raises(KeyError), locks.one_at_a_time(path):
+    with pytest.raises(KeyError), locks.exclusive(path):
         with open(path + ".lock", encoding="utf-8") as file:
             (seconds,) = (line for line in file if line.startswith("duration="))
         assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
         raise KeyError
-    with locks.one_at_a_time(path) as waited:
+    with locks.exclusive(path) as waited:
         assert not waited
     below = os.path.join(__file__, "x")
-    with pytest.raises(UserError, match="cannot be written"), locks.one_at_a_time(below):
+    with pytest.raises(UserError, match="cannot be written"), locks.exclusive(below):
         pass
     with pytest.raises(UserError, match="cannot be written"):
-        locks.hold(below, "--output_dir out")
+        locks.hold_until_exit(below, "--output_dir out")
 
 
 class TestHold:

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from albert.core.locations import PACKAGE
+from albert.core.files import PACKAGE
 from albert.core.log import make_handler
 
 

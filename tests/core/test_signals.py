@@ -44,23 +44,23 @@ class Timer(threading.Timer):
         timers.append(self)
 timers, threading.Timer = [], Timer
 signals.raise_stopped()
-signals.note(1.0)
+signals.defer(1.0)
 say("ready")
 wait(lambda: timers)
-signals.take_up()
+signals.acknowledge()
 timers[0].function(*timers[0].args)
-say("saved", signals.noted())
+say("saved", signals.deferred())
 """
 TWO = """
 signals._SAME_SECONDS = {}
 signals.raise_stopped()
-signals.note(math.inf)
+signals.defer(math.inf)
 say("ready")
-wait(signals.noted)
+wait(signals.deferred)
 say("noted")
 sys.stdin.readline()
 wait(lambda: signals._SAME_SECONDS)
-say("went on", signals.noted())
+say("went on", signals.deferred())
 """
 FORKING = """
 child = os.fork()
@@ -68,7 +68,7 @@ child or wait()
 say("ready")
 sys.stdin.readline()
 os.kill(child, signal.SIGTERM)
-say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), signals.noted())
+say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), signals.deferred())
 """
 
 
@@ -105,13 +105,13 @@ CASES = {
         (0, "saved 2\n", ""),
     ),
     "noted and not taken up in time": (
-        "signals.raise_stopped(); signals.note(0.1); say('ready'); wait()",
+        "signals.raise_stopped(); signals.defer(0.1); say('ready'); wait()",
         [SIGTERM],
         stopped_by(SIGTERM, 143),
     ),
     "noted and not taken up until the end": (
         CATCHING.format(
-            "signals.note(math.inf); say('ready'); wait(signals.noted); signals.raise_stopped()"
+            "signals.defer(math.inf); say('ready'); wait(signals.deferred); signals.raise_stopped()"
         ),
         [SIGTERM],
         CAUGHT,

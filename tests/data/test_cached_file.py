@@ -56,7 +56,7 @@ def place(tmp_path):
 class TestBuilding:
     def test_what_is_written_is_found_again(self, place, log):
         derived = place.derived()
-        assert derived.reusable() is None and not derived.made_elsewhere()
+        assert derived.reusable() is None and not derived.is_foreign()
         assert derived.state(None) == "to be made" and log() == []
         place.build()
         assert place.listing().keys() == ALL
@@ -81,7 +81,7 @@ class TestBuilding:
         moved.build()
         assert moved.derived().reusable() == {"count": 3}
         place.more.write_text("changed")
-        assert moved.derived().reusable() is None and not moved.derived().made_elsewhere()
+        assert moved.derived().reusable() is None and not moved.derived().is_foreign()
 
     @pytest.mark.parametrize(
         ("error", "message"),
@@ -113,7 +113,7 @@ class TestBuilding:
             patch.setattr(os, "replace", lambda *names: steps.pop()(*names))
             place.build("new", length=128)
         derived = place.derived(length=128)
-        assert derived.reusable() is None and not derived.made_elsewhere()
+        assert derived.reusable() is None and not derived.is_foreign()
         place.build("new", length=128)
         assert derived.reusable() == {"count": 3} and place.listing().keys() == ALL
 
@@ -130,7 +130,7 @@ def made_anew(place, log, reason, **changes):
     """Fails unless the files would be made anew for this reason, and are left alone until then."""
     before, derived = place.listing(), place.derived(**changes)
     log()
-    assert derived.reusable() is None and not derived.made_elsewhere()
+    assert derived.reusable() is None and not derived.is_foreign()
     assert log() == [f"{place.main} is made anew: {reason}"]
     assert derived.state(None) == f"to be made anew: {reason}"
     assert place.listing() == before
@@ -216,7 +216,7 @@ class TestDamagedHeader:
             if derived.reusable() is None or not bytes([byte, damaged[position]]).isspace():
                 (line,) = log()
                 assert line.removeprefix(f"{place.main} is made anew: ") in reasons
-                assert not derived.made_elsewhere()
+                assert not derived.is_foreign()
 
 
 @contextlib.contextmanager
@@ -227,7 +227,7 @@ def no_lock(path):
 
 class TestMadeOnce:
     def test_built_and_then_found(self, place, monkeypatch):
-        made = place.derived().made_once(place.build, None)
+        made = place.derived().build_once(place.build, None)
         assert made[0] == {"count": 3}
 
         def end_with_the_lock() -> None:
@@ -238,8 +238,8 @@ class TestMadeOnce:
 
         assert exit_code_of_child(end_with_the_lock) == 0
         before = place.listing()
-        monkeypatch.setattr(cached_file, "one_at_a_time", no_lock)
-        assert place.derived().made_once(None, None) == made
+        monkeypatch.setattr(cached_file, "exclusive", no_lock)
+        assert place.derived().build_once(None, None) == made
         assert before.keys() - place.listing().keys() == {"main.lock"}
 
     @pytest.mark.parametrize("is_first", [True, False])
@@ -250,7 +250,7 @@ class TestMadeOnce:
         monkeypatch.setattr(launcher.time, "sleep", lambda seconds: events.append("wait"))
         # What is there is taken at once, the second time.
         for _ in range(2):
-            place.derived().made_once(lambda: events.append("build") or place.build(), None)
+            place.derived().build_once(lambda: events.append("build") or place.build(), None)
             assert events == (["build"] if is_first else ["wait", "build"])
 
     @pytest.mark.parametrize("moment", [0, 1])
@@ -260,7 +260,7 @@ class TestMadeOnce:
         steps = [file._header]
         steps.insert(moment, place.build)
         monkeypatch.setattr(file, "_header", lambda: [step() for step in steps][1 - moment])
-        assert not file.made_elsewhere()
+        assert not file.is_foreign()
 
     @pytest.mark.parametrize("moment", ["written", "hashed"])
     @pytest.mark.parametrize("times", [1, 2])
@@ -285,10 +285,10 @@ class TestMadeOnce:
 
         monkeypatch.setattr(cached_file, "sha256_of", sha256_of)
         if times == 1:
-            assert place.derived().made_once(build, None)[0] == {}
+            assert place.derived().build_once(build, None)[0] == {}
         else:
             with pytest.raises(UserError, match="main cannot be written: another process has rem"):
-                place.derived().made_once(build, None)
+                place.derived().build_once(build, None)
         assert place.listing().keys() == ({"main", "main.json"} if times == 1 else set())
         assert len(builds) == 2
 
@@ -297,7 +297,7 @@ class TestMadeOnce:
             with place.derived().building():
                 place.build()
 
-        assert place.derived().made_once(build, None)[0] == {"count": 3}
+        assert place.derived().build_once(build, None)[0] == {"count": 3}
 
     @pytest.mark.parametrize(
         ("waited", "size", "expected"),
@@ -317,10 +317,10 @@ class TestMadeOnce:
             yield waited
             events.append("release")
 
-        monkeypatch.setattr(cached_file, "one_at_a_time", lock)
+        monkeypatch.setattr(cached_file, "exclusive", lock)
         monkeypatch.setattr(cached_file.time, "sleep", lambda seconds: events.append(str(seconds)))
         monkeypatch.setattr(launcher, "started", launcher.Worker(0, size))
-        place.derived().made_once(lambda: events.append("build") or {}, None)
+        place.derived().build_once(lambda: events.append("build") or {}, None)
         assert events == expected.split()
 
 
@@ -347,16 +347,16 @@ class TestForeign:
         place.main.write_text("notes")
         if header is not None:
             place.header.write_bytes(header)
-        assert place.derived().made_elsewhere()
+        assert place.derived().is_foreign()
         assert place.derived().state(dict) == "there, without a header of ours"
         with pytest.raises(ZeroDivisionError):
             place.derived().state(lambda: 1 / 0)
-        monkeypatch.setattr(cached_file, "one_at_a_time", no_lock)
-        summary, snapshot = place.derived().made_once(None, lambda: {"count": 1})
+        monkeypatch.setattr(cached_file, "exclusive", no_lock)
+        summary, snapshot = place.derived().build_once(None, lambda: {"count": 1})
         assert summary == {"count": 1} and log() == []
         snapshot.check()
         # Replaced while it is checked.
-        _, snapshot = place.derived().made_once(None, lambda: place.main.write_text("notes!"))
+        _, snapshot = place.derived().build_once(None, lambda: place.main.write_text("notes!"))
         with pytest.raises(UserError, match=f"{place.main} was replaced"):
             snapshot.check()
 
@@ -379,5 +379,5 @@ class TestForeign:
         with pytest.raises(UserError, match=message):
             place.derived().state(None)
         with pytest.raises(UserError, match=message):
-            place.derived().made_once(place.build, None)
+            place.derived().build_once(place.build, None)
         assert place.listing() == before

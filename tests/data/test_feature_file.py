@@ -44,7 +44,7 @@ class Letters(FeatureSource):
         with open(path, "w") as file:
             file.write(repr(parts))
 
-    count_foreign = None
+    count_other_programs_records = None
 
     def source_of(self, file):
         return f"of {file.num_examples}"
@@ -59,7 +59,7 @@ def test_records_and_companion_are_in_order(tmp_path, log, workers):
     assert source.num_examples() == 7 and list(tmp_path.iterdir()) == []
     file = source.made()
     assert list(source.describe()) == [*expected, ("training features", "reused")]
-    assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.made_elsewhere
+    assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.is_foreign
     records = list(tf.io.tf_record_iterator(str(tmp_path / "records")))
     assert records == list(map(record_of, range(9)))
     assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])

@@ -16,7 +16,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.running import exit_code_of_child, run_text
 
 # Prints the ids of two worker processes, which then have nothing to do or are at work.
-WORK = """
+ENTRY_POINT = """
 import os, time
 from albert.data.process_pool import ordered_map
 def work(task):
@@ -87,7 +87,7 @@ def test_results_that_wait_are_bounded(tmp_path):
 @pytest.mark.parametrize(("number", "busy"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
 def test_workers_end_with_the_process_that_started_them(number, busy):
     """However it ends; else they would hold their memory, and its output open, for ever."""
-    command = [sys.executable, "-c", WORK.format(busy=busy)]
+    command = [sys.executable, "-c", ENTRY_POINT.format(busy=busy)]
     parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     folders = [pathlib.Path("/proc") / pid for pid in parent.stdout.readline().split()]
     assert len(folders) == 2 and all(folder.exists() for folder in folders)

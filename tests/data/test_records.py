@@ -115,7 +115,7 @@ def linear_model_fn(features, labels, mode, params):
     outputs = weight * tf.cast(features["x"], tf.float32)
     loss = tf.reduce_sum(outputs)
     update = tf.group(tf.assign_add(weight, 1.0), tf.assign_add(step, 1))
-    carrier = estimators.Carrier(TrainStep(update, loss, loss, loss))
+    carrier = estimators.GraphParts(TrainStep(update, loss, loss, loss))
     return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update, training_hooks=[carrier])
 
 

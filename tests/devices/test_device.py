@@ -20,7 +20,7 @@ def machine(monkeypatch):
     """A machine with so many GPUs that lacks something for the HPU, or nothing."""
 
     def make(no_hpu, gpus, cards=8):
-        monkeypatch.setattr(habana, "why_not", lambda: no_hpu)
+        monkeypatch.setattr(habana, "why_unavailable", lambda: no_hpu)
         monkeypatch.setattr(habana, "count_cards", lambda: cards)
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"] * gpus)
         monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
@@ -142,9 +142,9 @@ DRIVER, TYPE = "/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_
 def test_what_is_missing_for_the_hpu(has, here, missing):
     has(**here)
     if missing:
-        assert missing in habana.why_not()
+        assert missing in habana.why_unavailable()
     else:
-        assert habana.why_not() is None
+        assert habana.why_unavailable() is None
         assert habana.count_cards() == 1
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert import optimization
-from albert.devices import mask_seeds, ops
+from albert.devices import ops
 
 SHAPE = (100, 100)
 
@@ -62,7 +62,7 @@ def test_places_and_their_numbers():
     """By the variable scope where they have no name. Numbers stay: checkpoints outlive versions of
     the program, and a resumed run is to draw what it would."""
     with tf.Graph().as_default():
-        numbers = [mask_seeds.site_seed(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
+        numbers = [ops.site_seed(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
     assert numbers == [1087620361, 967273114, 1508609807]
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(1)
@@ -70,7 +70,7 @@ def test_places_and_their_numbers():
             with tf.variable_scope(scope), tf.name_scope("anything"):
                 mask()
         mask()
-        assert graph.get_collection(mask_seeds.SITES) == [
+        assert graph.get_collection(ops.SITES) == [
             *("head/dropout_0", "head/dropout_1", "tail/dropout_0", "/dropout_0")
         ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from albert.devices import cpu
+from albert.devices import host
 
 _BEFORE = "processor\t: 0\nvendor_id\t: Maker\nmodel name\t: {}\nstepping\t: 4\nflags\t\t: fpu sse "
 _AFTER = " sha_ni\nbugs\t\t: amx_bf16\n\n"
@@ -15,11 +15,11 @@ SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
 def of_machine(tmp_path):
     """The processor of a machine whose /proc/cpuinfo says this; None for no such file."""
 
-    def find(cpuinfo: str | None) -> cpu.Processor:
+    def find(cpuinfo: str | None) -> host.Cpu:
         if cpuinfo is not None:
             (tmp_path / "proc").mkdir()
             (tmp_path / "proc/cpuinfo").write_text(cpuinfo)
-        return cpu.find(str(tmp_path))
+        return host.find_processor(str(tmp_path))
 
     return find
 

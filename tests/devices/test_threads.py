@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from albert.devices import cpu
+from albert.devices import host
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 
@@ -60,7 +60,7 @@ V1 = {
     ],
 )
 def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
-    assert cpu.count_cores(workers, machine(cores, bound, **files)) == count
+    assert host.count_cores(workers, machine(cores, bound, **files)) == count
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
 def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, log, given, expected, end):
     """Of two workers on a host of eight cores."""
     monkeypatch.setattr(collectives, "_worker", Worker(1, 2, 1, 2, "mpirun"))
-    monkeypatch.setattr(cpu, "count_cores", lambda workers: 8 // workers)
-    for name in cpu.VARIABLES:
+    monkeypatch.setattr(host, "count_cores", lambda workers: 8 // workers)
+    for name in host.VARIABLES:
         monkeypatch.setenv(name, given.get(name, ""))
         if name not in given:
             monkeypatch.delenv(name)
-    cpu.limit()
-    assert [os.environ[name] for name in cpu.VARIABLES] == expected
+    host.limit_threads()
+    assert [os.environ[name] for name in host.VARIABLES] == expected
     assert log() == [f"Threads: 4, a share of the host's cores for each of 2 workers{end}"]

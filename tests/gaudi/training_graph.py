@@ -22,8 +22,8 @@ from albert.devices import device, habana, ops
 from albert.devices.device import Device
 from albert.optimization import OptimizerOptions
 from albert.tasks.glue.task import make_head
+from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
-from albert.tasks.squad.records import ANSWER_KEYS
 from albert.training import model_fn as model_fns
 from albert.training.loop import make_estimator
 from tests.helpers.forking import ROOT

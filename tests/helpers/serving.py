@@ -13,7 +13,7 @@ import requests
 
 from albert.inference import load_model
 from albert.serving.server import HttpServer, listen, url_of
-from albert.serving.services import Questions
+from albert.serving.services import QuestionService
 from albert.serving.web import Api, Limits
 from albert.tasks.glue.task import make_head
 from albert.tasks.race.task import make_race_head
@@ -38,7 +38,7 @@ def model_of(random_model: Callable[..., str], kind: str) -> str:
     return random_model(make_head(len(labels), 0.0), task="glue", labels=labels, limits=limits)
 
 
-class Gated(Questions):
+class Gated(QuestionService):
     """Answers when it may; notes what goes through the model together."""
 
     def __init__(self, model):

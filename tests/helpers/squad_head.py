@@ -101,7 +101,7 @@ def train_golden(
     with tf.Graph().as_default(), quick_session() as session:
         features = placeholders(keys, length=128)
         spec = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
-        step = estimators.carried(spec)
+        step = estimators.graph_parts(spec)
         wanted = fetches(features, step)
         session.run(tf.global_variables_initializer())
         variables = {v.op.name: v for v in tf.trainable_variables()}

@@ -37,7 +37,7 @@ def on(host: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", script, "sh", *command]
 
 
-def why_not() -> str:
+def why_unavailable() -> str:
     """Why two hosts cannot be made here; empty if they can."""
     for program in ("ip", "unshare", SSHD, "ssh-keygen"):
         if not shutil.which(program):
@@ -56,7 +56,7 @@ def remove_hosts() -> None:
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory) -> Iterator[str]:
     """The ssh command from one of the two hosts to the other; both are up meanwhile."""
-    if reason := why_not():
+    if reason := why_unavailable():
         pytest.skip(f"no network namespaces with an sshd each, which root can make: {reason}")
     folder = tmp_path_factory.mktemp("ssh")
     for name in ("host_key", "key"):

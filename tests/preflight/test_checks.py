@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.bf16 import configuration
 from albert.devices import device
-from albert.devices.cpu import Processor
+from albert.devices.host import Cpu
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, build_train_step
 from albert.preflight import checks
@@ -109,7 +109,7 @@ HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX51
 )
 def test_advice_on_the_type_of_products(monkeypatch, kind, instructions, config, value):
     monkeypatch.setattr(device, "kind", lambda: kind)
-    monkeypatch.setattr(checks.cpu, "find", lambda: Processor("", instructions))
+    monkeypatch.setattr(checks.host, "find_processor", lambda: Cpu("", instructions))
     report = Report()
     checks.describe_choice(report, config and configuration.load(config))
     (row,) = report.rows

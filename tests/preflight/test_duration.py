@@ -11,9 +11,9 @@ from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.preflight import duration
-from albert.preflight.duration import Elsewhere, Measured, Pace, describe_duration
+from albert.preflight.duration import BatchTime, Measurement, RemoteWorkers, describe_duration
 from albert.preflight.report import Report
-from albert.preflight.scaling import Link, scale, sent_in_a_step
+from albert.preflight.scaling import Link, scale, step_traffic
 from albert.training.task import DEV, TEST, TRAIN
 
 SETTINGS = {"train_batch_size": 4, "gradient_accumulation_steps": 3, "predict_batch_size": 10}
@@ -22,11 +22,11 @@ SETTINGS |= {"allreduce_dtype": "float32", "shard_optimizer": "none"}
 
 
 def test_the_pace_is_without_the_first():
-    pace = Pace.of([10.0, 2.0, 3.0])
+    pace = BatchTime.of([10.0, 2.0, 3.0])
     assert pace == (10.0, 2.5, 2)
     assert (pace.seconds(1), pace.seconds(5)) == (10.0, 20.0)
-    assert Pace.of([7.0]) == (7.0, 7.0, 0), "alone it stands for all"
-    assert Pace.of([7.0]).seconds(3) == 21.0
+    assert BatchTime.of([7.0]) == (7.0, 7.0, 0), "alone it stands for all"
+    assert BatchTime.of([7.0]).seconds(3) == 21.0
 
 
 def test_three_batches_or_five_minutes_are_enough():
@@ -42,7 +42,7 @@ def part(num_records: int) -> Data:
 def rows(monkeypatch):
     """The rows about a job of 50 steps at one worker, of which all train 600 examples."""
 
-    def rows(measured: Measured, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
+    def rows(measured: Measurement, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
         monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
         task = types.SimpleNamespace(
             settings=types.SimpleNamespace(**SETTINGS | settings),
@@ -61,10 +61,10 @@ def rows(monkeypatch):
     return rows
 
 
-MEASURED = Measured(
+MEASURED = Measurement(
     5.0,
     {TRAIN: part(0), DEV: part(95), TEST: part(11)},
-    {TRAIN: Pace(9.0, 0.5, 2), DEV: Pace(2.0, 1.0, 2), TEST: Pace(2.0, 1.0, 1)},
+    {TRAIN: BatchTime(9.0, 0.5, 2), DEV: BatchTime(2.0, 1.0, 2), TEST: BatchTime(2.0, 1.0, 1)},
 )
 
 
@@ -86,7 +86,7 @@ def test_every_checkpoint_in_the_folder_is_scored(rows, tmp_path):
             tf.get_variable("w", initializer=0.0)
             session.run(tf.global_variables_initializer())
             tf.train.Saver().save(session, str(tmp_path / f"model.ckpt-{step}"))
-    measured = Measured(0.0, {DEV: part(95)}, {DEV: Pace(2.0, 1.0, 2)})
+    measured = Measurement(0.0, {DEV: part(95)}, {DEV: BatchTime(2.0, 1.0, 2)})
     found = rows(measured, trains=False, output_dir=str(tmp_path))
     assert found["scoring"].startswith("33.0 s: 3 x 95 features")
 
@@ -129,7 +129,7 @@ def test_workers_like_those_here(rows):
 
     12 steps of 1.62 s; 1 pass of 3 batches; 1 batch.
     """
-    found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)))
+    found = rows(MEASURED, RemoteWorkers(4, None, Link(10.0, 0.0)))
     expected = {
         "features": "5.0 s, made once",
         "training": "19.4 s: 12 steps of 48 examples, 29.63 a second",
@@ -144,9 +144,9 @@ def test_workers_like_those_here(rows):
 def test_other_workers_and_other_bytes(rows):
     """Half the bytes are sent in half the time. Of another rate, a step of 12 examples takes 0.1 s
     and the all-reduce 0.12 s; prediction is 3 times faster."""
-    found = rows(MEASURED, Elsewhere(4, None, Link(10.0, 0.0)), allreduce_dtype="float16")
+    found = rows(MEASURED, RemoteWorkers(4, None, Link(10.0, 0.0)), allreduce_dtype="float16")
     assert "at an efficiency of 0.962, " in found["4 workers: whole job"]
-    found = rows(MEASURED, Elsewhere(4, 120.0, Link(10.0, 0.0)))
+    found = rows(MEASURED, RemoteWorkers(4, 120.0, Link(10.0, 0.0)))
     assert found["4 workers: training"] == "2.6 s: 12 steps of 48 examples, 218.18 a second"
     assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 a second"
     said = "efficiency of 0.455, modelled with 120.00 examples/s of a single worker, as given"
@@ -155,7 +155,7 @@ def test_other_workers_and_other_bytes(rows):
 
 def test_a_job_of_another_machine(rows):
     """Nothing was measured here but the features."""
-    found = rows(MEASURED._replace(paces={}), Elsewhere(1, 8.0, Link()))
+    found = rows(MEASURED._replace(paces={}), RemoteWorkers(1, 8.0, Link()))
     items = "features", "training", "scoring", "labelling", "whole job"
     assert list(found) == [f"1 worker: {item}" for item in items]
     # 150 micro-batches of 0.5 s, 30 batches of 10 / 24 s and 2.
@@ -164,8 +164,8 @@ def test_a_job_of_another_machine(rows):
 
 def test_without_a_training(rows):
     """The initial checkpoint is scored where there is no other."""
-    measured = Measured(0.0, {DEV: part(95)}, {DEV: Pace(2.0, 1.0, 2)})
-    found = rows(measured, Elsewhere(4, None, Link()), trains=False)
+    measured = Measurement(0.0, {DEV: part(95)}, {DEV: BatchTime(2.0, 1.0, 2)})
+    found = rows(measured, RemoteWorkers(4, None, Link()), trains=False)
     assert found == {
         "scoring": "11.0 s: 1 x 95 features, 10.00 a second, by 2 batches after the first",
         "whole job": "11.0 s from the beginning, on hosts like this one",
@@ -176,7 +176,7 @@ def test_without_a_training(rows):
 @pytest.mark.parametrize(("workers", "times"), [(1, 0), (2, 1), (4, 1.5), (64, 1.96875)])
 def test_more_workers_send_less_than_twice(workers, times):
     """200 MB, 10 Gbit/s: 0.16 s for what the gradients are once."""
-    scaled = scale(0.16, sent_in_a_step(50_000_000, workers), Link(10.0, microseconds=0.0))
+    scaled = scale(0.16, step_traffic(50_000_000, workers), Link(10.0, microseconds=0.0))
     assert scaled.allreduce == pytest.approx(0.16 * times)
     assert scaled.step == pytest.approx(0.16 * (1 + times))
     assert scaled.efficiency == pytest.approx(1 / (1 + times))
@@ -194,9 +194,9 @@ def test_more_workers_send_less_than_twice(workers, times):
 )
 def test_what_four_workers_send(shard, batches, wire, expected, turns):
     """Weights are gathered in float32, whatever the gradients are sent as."""
-    assert sent_in_a_step(1000, 4, wire, shard, batches) == (1000 * expected, turns)
+    assert step_traffic(1000, 4, wire, shard, batches) == (1000 * expected, turns)
 
 
 def test_a_link_says_what_it_is():
     assert str(Link()) == "links of 100 Gbit/s with 20 us latency"
-    assert scale(1.0, sent_in_a_step(0, 64), Link()).allreduce == pytest.approx(126 * 20e-6)
+    assert scale(1.0, step_traffic(0, 64), Link()).allreduce == pytest.approx(126 * 20e-6)

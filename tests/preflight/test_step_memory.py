@@ -12,9 +12,9 @@ from albert.core import estimators
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions, training_op
-from albert.preflight.step_memory import estimate_memory, on_the_cpu
+from albert.preflight.step_memory import cpu_memory, estimate_memory
+from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
-from albert.tasks.squad.records import ANSWER_KEYS
 from albert.training.model_fn import ModelOptions, make_model_fn
 from benchmarks.memory import make_step
 from tests.helpers.tracing import IN_TURN, traced_peak
@@ -53,9 +53,9 @@ def test_accumulated_gradients():
 
 def test_resident_memory_by_hand():
     parts = {"activations": 50, "gradients and updates": 30, "in all": 200}
-    program = on_the_cpu({**parts, "activations": -30, "in all": 0})
-    assert on_the_cpu(parts) == 200 + 8 + program
-    assert on_the_cpu({**parts, "accumulated gradients": 7}) == 200 + 8 + 7 + program
+    program = cpu_memory({**parts, "activations": -30, "in all": 0})
+    assert cpu_memory(parts) == 200 + 8 + program
+    assert cpu_memory({**parts, "accumulated gradients": 7}) == 200 + 8 + 7 + program
 
 
 def encoder_step(
@@ -87,7 +87,7 @@ def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
         tensors = parts["activations"] + parts["gradients and updates"]
         session.run(tf.global_variables_initializer())
         assert tensors == pytest.approx(traced_peak(session, step, feed), rel=0.1)
-    assert on_the_cpu(parts) > parts["in all"]
+    assert cpu_memory(parts) > parts["in all"]
 
 
 # Gigabytes of a program before a training and at its peak, which benchmarks/memory.py has measured.
@@ -100,5 +100,5 @@ def test_a_step_takes_as_much_as_measured(size, accumulation, checkpointing, pro
     vars(flags).update(layers=None, optimizer="adamw", accumulation=accumulation)
     with tf.Graph().as_default():
         step, _ = make_step(flags, checkpointing, batch_size=4)
-        needed = on_the_cpu(estimate_memory(step)) / 1e9
+        needed = cpu_memory(estimate_memory(step)) / 1e9
     assert program + needed == pytest.approx(peak, rel=0.15)

@@ -120,7 +120,7 @@ def golden_job(folder: pathlib.Path) -> Job:
 
     def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
         model_fn = make_model_fn(config, head, ModelOptions(options, str(folder)))
-        return estimators.carried(model_fn(features, None, estimators.ModeKeys.TRAIN, {}))
+        return estimators.graph_parts(model_fn(features, None, estimators.ModeKeys.TRAIN, {}))
 
     names = ("learning_rate", "num_train_steps", "num_warmup_steps")
     first_values = {"cls/squad/output_weights": curve["output_weights"]}

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from albert.serving.batches import Batcher, Refused
+from albert.serving.batches import Batcher, RequestRefused
 
 
 class Doubling:
@@ -91,5 +91,5 @@ def test_closing_answers_what_was_taken(doubling):
     closing.join(60)
     assert [future.result(0) for future in futures] == [2, 4, 6, 8, 10, 12, 14]
     assert sum(sizes) == 7 and max(sizes) == 3 and batcher.waiting == 0
-    with pytest.raises(Refused, match="ends"):
+    with pytest.raises(RequestRefused, match="ends"):
         batcher.submit(1)

@@ -182,7 +182,7 @@ def test_the_limit_is_below_that_on_files(files, most):
 def test_a_well_behaved_client_is_answered_beside_others(exported):
     """A server of few files, and connections that are idle, half-sent, or large."""
     with (
-        server_load.served(str(exported), files=128) as server,
+        server_load.served(str(exported), max_files=128) as server,
         server_load.connections(server.port, 80, b""),
         server_load.connections(server.port, 80, server_load.HALF),
         server_load.connections(server.port, 2, server_load.post_of("word " * 500_000)),

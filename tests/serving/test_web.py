@@ -15,7 +15,7 @@ import pytest
 from albert.serving import fields
 from albert.serving.openapi import FAULTS
 from albert.serving.server import hosts_of, listen
-from albert.serving.services import Questions, service_of
+from albert.serving.services import QuestionService, service_of
 from albert.serving.web import Limits
 from tests.helpers.serving import BODY, LONGEST, TEXT, Gated, Served, load_once, model_of, until
 
@@ -54,7 +54,7 @@ def gated(serve, model) -> Callable[..., tuple[Gated, Served]]:
 @pytest.fixture(scope="module")
 def served(model) -> Iterator[Served]:
     """With a token and a small limit of size."""
-    served = Served(Questions(model), Limits(body_bytes=2000, seconds=LONGEST), "secret")
+    served = Served(QuestionService(model), Limits(body_bytes=2000, seconds=LONGEST), "secret")
     yield served
     served.stop()
 
@@ -112,7 +112,7 @@ def test_other_methods_and_hosts(served):
 
 def test_what_is_counted_and_timed(serve, model):
     """Unknown paths as one, and answers alone."""
-    served = serve(Questions(model))
+    served = serve(QuestionService(model))
     assert [served.get(path).json() for path in ("/a", "/b")] == [{"error": "Not Found"}] * 2
     assert served.post({"question": " "}).status_code == 422
     assert served.metric('albert_requests_total{path="other",status="404"}') == 2
@@ -162,7 +162,7 @@ def test_a_flood_is_answered_in_batches(gated, model):
     answered = [n for n, response in enumerate(responses) if response.status_code == 200]
     assert len(answered) == 4
     for n in answered:
-        (expected,) = Questions(model).answer_all([{**bodies[n], "n_best": 1}])
+        (expected,) = QuestionService(model).answer_all([{**bodies[n], "n_best": 1}])
         (own,), (other,) = responses[n].json()["answers"], expected["answers"]
         assert own.pop("probability") == pytest.approx(other.pop("probability"), rel=1e-4)
         assert own == other
@@ -201,7 +201,7 @@ def test_a_client_that_hangs_up(gated):
 
 
 def test_a_fault_of_the_model_is_one_requests_own(serve, model, caplog):
-    class Failing(Questions):
+    class Failing(QuestionService):
         """Breaks down at a question, and has an answer that JSON lacks to another."""
 
         def answer_all(self, asked, pause):
@@ -227,7 +227,7 @@ def test_a_fault_of_the_model_is_one_requests_own(serve, model, caplog):
 
 def test_hosts(serve, model):
     with listen("127.0.0.1", 0) as listener:
-        served = serve(Questions(model), hosts=hosts_of(listener))
+        served = serve(QuestionService(model), hosts=hosts_of(listener))
     allowed = ("localhost", "LocalHost:80", "127.0.0.1:1", "[::1]:80")
     refused = ("evil.example", "10.0.0.7:8080", "localhost.evil.example", "::1", "")
     for host in (*allowed, *refused, "evil@localhost", "localhost:80:80"):
@@ -245,14 +245,14 @@ def test_hosts(serve, model):
     with listen("127.0.0.2", 0) as listener:
         assert "127.0.0.2" in hosts_of(listener)
         assert hosts_of(listener, ["a.example", "*"]) == ()
-    assert serve(Questions(model)).post(headers={"Host": "any.example"}).status_code == 200
+    assert serve(QuestionService(model)).post(headers={"Host": "any.example"}).status_code == 200
 
 
 def test_a_short_request_does_not_wait_for_a_long_one(serve, model):
     class OfLongTexts(Gated):
         def answer_all(self, asked, pause):
             is_long = len(asked[0]["context"]) > 10_000
-            return (Gated if is_long else Questions).answer_all(self, asked, pause)
+            return (Gated if is_long else QuestionService).answer_all(self, asked, pause)
 
     service = OfLongTexts(model)
     served = serve(service, Limits(waiting=1, seconds=LONGEST))
@@ -307,7 +307,7 @@ LEAST = {"question": "Who?", "options": ["a", "b"]}
 
 @pytest.fixture(scope="module")
 def validator():
-    schema = fields.whole(FIELDS)
+    schema = fields.object_schema(FIELDS)
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -318,7 +318,7 @@ def test_fields_that_are_read(validator):
     assert fields.read(whole, FIELDS) == whole
     assert validator.is_valid(LEAST) and validator.is_valid(whole)
     # What no schema can refuse.
-    with pytest.raises(fields.Unfit, match="'question' has half of a surrogate pair"):
+    with pytest.raises(fields.InvalidRequest, match="'question' has half of a surrogate pair"):
         fields.read({**LEAST, "question": "a\ud83c"}, FIELDS)
 
 
@@ -343,7 +343,7 @@ def test_fields_that_are_read(validator):
     ],
 )
 def test_fields_that_do_not_fit(validator, body, message):
-    with pytest.raises(fields.Unfit) as caught:
+    with pytest.raises(fields.InvalidRequest) as caught:
         fields.read(body, FIELDS)
     assert message in str(caught.value) and "\n" not in str(caught.value)
     assert not validator.is_valid(body)

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import remove_checkpoint
 from albert.core.errors import UserError
-from albert.training.evaluation import Evaluation, Scored
+from albert.training.evaluation import CheckpointScores, Evaluation
 from tests.helpers.checkpoints import points, write_checkpoint
 
 SCORES = {5: (20.0, 40.5), 10: (30.0, 60.25), 15: (35.0, 60.25), 20: (10.0, 50.0)}
@@ -51,7 +51,7 @@ class Place:
         self.scored.append(os.path.basename(checkpoint))
         step = int(tf.train.load_variable(checkpoint, "weight")[0])
         scores = dict(zip(("exact_match", "f1"), self.scores[step], strict=True))
-        return Scored(scores, lambda: self.output.write_text(str(step)))
+        return CheckpointScores(scores, lambda: self.output.write_text(str(step)))
 
     def record(self):
         return json.loads((self.folder / "eval_results.json").read_text(encoding="utf-8"))
@@ -163,7 +163,9 @@ class TestResumed:
             scores, write = place.score(checkpoint)
             if checkpoint.endswith("15"):
                 raise KeyboardInterrupt
-            return Scored(scores, write if writes or checkpoint.endswith("-5") else lambda: 1 / 0)
+            return CheckpointScores(
+                scores, write if writes or checkpoint.endswith("-5") else lambda: 1 / 0
+            )
 
         with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
             place.run(score)

@@ -76,7 +76,7 @@ class TestSaveCheckpoints:
     ):
         """A worker that is lost would never end its step."""
         noted = []
-        monkeypatch.setattr(hooks.signals, "note", noted.append)
+        monkeypatch.setattr(hooks.signals, "defer", noted.append)
         monkeypatch.setattr(hooks.collectives, "size", lambda: 2)
         monkeypatch.setattr(hooks.collectives, "all_reduce_sum", lambda wishes: wishes)
         seconds = iter([3, 7, 2])
@@ -84,7 +84,7 @@ class TestSaveCheckpoints:
         def noted_in_a_step() -> None:
             clock.now += next(seconds)
 
-        monkeypatch.setattr(hooks.signals, "noted", noted_in_a_step)
+        monkeypatch.setattr(hooks.signals, "deferred", noted_in_a_step)
         train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 
@@ -129,7 +129,7 @@ class TestSaveCheckpoints:
     def test_a_signal_ends_the_step_and_saves_it(
         self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
     ):
-        monkeypatch.setattr(hooks.signals, "noted", lambda: 15 if clock.now >= seconds else None)
+        monkeypatch.setattr(hooks.signals, "deferred", lambda: 15 if clock.now >= seconds else None)
         hook = hooks.SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
         train(tmp_path, hook, clock, [1] * 20)
         assert names_in(log()) == expected

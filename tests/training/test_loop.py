@@ -96,7 +96,7 @@ def model_of(loss_of):
         with tf.control_dependencies([loss]):
             op = tf.assign_add(tf.train.get_or_create_global_step(), 1)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(tf.global_variables()))
-        carrier = estimators.Carrier(TrainStep(op, loss, loss, loss))
+        carrier = estimators.GraphParts(TrainStep(op, loss, loss, loss))
         return estimators.EstimatorSpec(mode, loss=loss, train_op=op, training_hooks=[carrier])
 
     return model_fn

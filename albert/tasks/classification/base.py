@@ -20,7 +20,7 @@ from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.assets import Assets
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
-from albert.training.evaluation import Scored
+from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output
 from albert.training.schedule import steps_of_epochs
 from albert.training.task import DEV, TEST, TRAIN
@@ -99,10 +99,10 @@ class ClassificationTask(TextTask):
         settings = self.settings
         num_steps, num_warmup_steps = settings.train_steps, settings.warmup_step
         # What --num_train_epochs come to where they alone are given, and so on.
-        if settings.num_train_epochs and not settings.is_given("train_steps"):
+        if settings.num_train_epochs and "train_steps" not in settings.given:
             num_steps = steps_of_epochs(settings, num_examples, settings.data_dir)
         if settings.warmup_proportion and not (
-            num_warmup_steps and settings.is_given("warmup_step")
+            num_warmup_steps and "warmup_step" in settings.given
         ):
             num_warmup_steps = int(num_steps * settings.warmup_proportion)
         return num_steps, num_warmup_steps
@@ -126,17 +126,17 @@ class ClassificationTask(TextTask):
     def score_key(self, data: Data) -> str:
         return self.metrics[0]
 
-    def score(self, data: Data, outputs: list[Output]) -> Scored:
+    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
         outputs = self._of_examples(data, outputs)
         labels, logits = (np.array([o[key] for o in outputs]) for key in ("label_ids", "logits"))
         scores = compute_metrics(self.metrics, labels, logits)
 
         def write_outputs() -> None:
-            texts = [self.processor.shown(example) for example in data.source]
+            texts = [self.processor.display_parts(example) for example in data.source]
             view = labels_view(self.settings.task_name, texts, outputs, self.labels, scores)
             write_page(self.page(), view)
 
-        return Scored(scores, write_outputs)
+        return CheckpointScores(scores, write_outputs)
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
         outputs = self._of_examples(data, outputs)

@@ -57,7 +57,7 @@ class Processor(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def shown(example: Any) -> dict[str, Any]:
+    def display_parts(example: Any) -> dict[str, Any]:
         """Returns the parts of an example to display: `id`, `passage` (or None) and `texts`."""
 
     def process_text(self, text: str | bytes) -> str:

@@ -122,7 +122,7 @@ class LabelledFeatures(FeatureSource):
         del start
         return Chunk(len(examples), self._records(examples))
 
-    def count_foreign(self) -> int:
+    def count_other_programs_records(self) -> int:
         length = self.spec["input_ids"].shape[-1]
         path = self.cached.paths[0]
         return count_foreign_records(path, self.spec, length, self.way_out, self._limits)

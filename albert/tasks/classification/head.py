@@ -11,7 +11,7 @@ from albert import modeling
 from albert.training.model_fn import Encode, Head, HeadOutput
 
 
-class Classified(NamedTuple):
+class ClassifierOutput(NamedTuple):
     """What the head says of texts.
 
     Attributes:
@@ -33,7 +33,7 @@ class Classified(NamedTuple):
 
 
 # From pooled output [B, H], labels [B] or None, and the rate of dropout.
-Classify = Callable[[tf.Tensor, tf.Tensor | None, float], Classified]
+Classify = Callable[[tf.Tensor, tf.Tensor | None, float], ClassifierOutput]
 
 
 def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tensor:
@@ -56,20 +56,20 @@ def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tens
         return tf.nn.bias_add(tf.matmul(pooled, weights, transpose_b=True), bias)
 
 
-def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> Classified:
+def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> ClassifierOutput:
     """Returns predictions from scores [B, C], and losses where there are labels, int32 [B]."""
     probabilities = tf.nn.softmax(logits)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
     losses = None
     if labels is not None:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return Classified(losses, probabilities, logits, predictions)
+    return ClassifierOutput(losses, probabilities, logits, predictions)
 
 
 def make_head(classify: Classify, dropout: float, threshold: float | None = None) -> Head:
     """Returns the head of a classification or regression.
 
-    Its predictions are `probabilities`, `predictions` and `logits`, see `Classified`, and
+    Its predictions are `probabilities`, `predictions` and `logits`, see `ClassifierOutput`, and
     `label_ids` and `is_real_example` where the features have them.
 
     Args:

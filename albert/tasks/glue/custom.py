@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.data.rows import Place, read_json_lines, read_tsv_records
+from albert.data.rows import SourceLine, read_json_lines, read_tsv_records
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.training.task import TEST, TRAIN
 
@@ -82,17 +82,17 @@ class TsvProcessor(DataProcessor):
             )
 
     @staticmethod
-    def _records(path: str) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    def _records(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
         return _READERS[os.path.splitext(path)[1]](path)
 
 
-def _text(place: Place, record: Mapping[str, Any], key: str) -> str:
+def _text(place: SourceLine, record: Mapping[str, Any], key: str) -> str:
     if not isinstance(record.get(key), str):
         raise place.error(f"{key} is missing, or no text; there are {', '.join(map(str, record))}")
     return record[key]
 
 
-def _label(place: Place, record: Mapping[str, Any]) -> str:
+def _label(place: SourceLine, record: Mapping[str, Any]) -> str:
     """Returns the label as in the file; one that is not text in JSON is as JSON writes it."""
     label = record.get("label")
     if isinstance(label, bool | int | float):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.data.rows import Place, read_tsv
+from albert.data.rows import SourceLine, read_tsv
 from albert.tasks.classification.examples import Processor
 from albert.training.task import TEST
 
@@ -110,7 +110,7 @@ class DataProcessor(Processor):
         return example.guid
 
     @staticmethod
-    def shown(example: InputExample) -> dict[str, Any]:
+    def display_parts(example: InputExample) -> dict[str, Any]:
         texts = [text for text in (example.text_a, example.text_b) if text is not None]
         return {"id": example.guid, "passage": None, "texts": texts}
 
@@ -141,7 +141,9 @@ class DataProcessor(Processor):
                 left_out[0],
             )
 
-    def _example(self, guid: str, row: list[str], columns: Columns, place: Place) -> InputExample:
+    def _example(
+        self, guid: str, row: list[str], columns: Columns, place: SourceLine
+    ) -> InputExample:
         return InputExample(
             guid=guid if columns.guid is None else row[columns.guid],
             text_a=self.process_text(row[columns.text_a]),
@@ -151,7 +153,7 @@ class DataProcessor(Processor):
             ),
         )
 
-    def label_of(self, text: str | None, place: Place) -> str | float:
+    def label_of(self, text: str | None, place: SourceLine) -> str | float:
         """Returns the label that stands in a file; the first one, or 0, where there is none.
 
         Raises:
@@ -167,7 +169,7 @@ class DataProcessor(Processor):
         return text
 
 
-def _number(text: str, place: Place) -> float:
+def _number(text: str, place: SourceLine) -> float:
     """Reads a finite number."""
     try:
         value = float(text)

@@ -15,7 +15,7 @@ from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.head import Classified, classified, pooled_scores
+from albert.tasks.classification.head import ClassifierOutput, classified, pooled_scores
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.examples import DataProcessor
 from albert.tasks.glue.features import GlueFeatures
@@ -161,7 +161,7 @@ def classify(
     labels: tf.Tensor | None,
     dropout: float,
     num_labels: int,
-) -> Classified:
+) -> ClassifierOutput:
     """Builds the head.
 
     Args:
@@ -175,7 +175,7 @@ def classify(
         return classified(scores, labels)
     numbers = tf.squeeze(scores, [-1])
     losses = None if labels is None else tf.square(numbers - labels)
-    return Classified(losses, scores, numbers, numbers)
+    return ClassifierOutput(losses, scores, numbers, numbers)
 
 
 def make_head(num_labels: int, dropout: float, threshold: float | None = None) -> Head:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
-from albert.tasks.pretraining.pairs import Pair, PairMaker, PairOptions, make_sequences
+from albert.tasks.pretraining.pairs import PairMaker, PairOptions, SegmentPair, make_sequences
 from albert.tasks.pretraining.records import PairRecordMaker
-from albert.tasks.pretraining.text import Block, Documents, Encoder, join_documents
+from albert.tasks.pretraining.text import Block, Documents, PieceEncoder, join_documents
 
 # Rows that are worked on at a time: arrays of them fit into the processor's cache.
 _ROWS = 256
@@ -37,7 +37,7 @@ class BlockRecords(NamedTuple):
 class BlockMaker:
     """Makes the records of blocks: a function of the blocks, the options and a block's number."""
 
-    def __init__(self, blocks: Sequence[Block], encoder: Encoder, options: DataOptions):
+    def __init__(self, blocks: Sequence[Block], encoder: PieceEncoder, options: DataOptions):
         self._blocks = blocks
         self._encoder = encoder
         self._options = options
@@ -76,7 +76,7 @@ class BlockMaker:
 
     def _made(
         self,
-        pairs: Sequence[Pair],
+        pairs: Sequence[SegmentPair],
         documents: Documents,
         rng: np.random.Generator,
         counts: collections.Counter,

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.data.cached_file import is_intact
-from albert.data.records import fault, no_autograph
+from albert.data.records import no_autograph, record_error
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.distributed import collectives
 from albert.tasks.pretraining.masking import Masker
@@ -105,7 +105,7 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
         "masked_lm_positions": options.seq_length,
         "masked_lm_weights": math.inf,
     }
-    wrong = fault(record, spec, limits)
+    wrong = record_error(record, spec, limits)
     if wrong:
         raise UserError(
             f"{path}: record {number} {wrong}; --max_seq_length is {options.seq_length}, "

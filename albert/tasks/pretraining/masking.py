@@ -30,7 +30,7 @@ class MaskingOptions(NamedTuple):
         return self.max_predictions_per_seq * (1 + self.do_permutation)
 
 
-class Masked(NamedTuple):
+class MaskedRows(NamedTuple):
     """Rows of tokens, some of which are to be predicted from the others.
 
     Attributes:
@@ -73,7 +73,7 @@ class Masker:
 
     def mask(
         self, ids: np.ndarray, layout: Layout, begins_word: np.ndarray, rng: np.random.Generator
-    ) -> Masked:
+    ) -> MaskedRows:
         """Masks rows.
 
         Args:
@@ -142,14 +142,14 @@ class Masker:
 
     def _predictions(
         self, masked_ids: np.ndarray, ids: np.ndarray, rows: np.ndarray, columns: np.ndarray
-    ) -> Masked:
+    ) -> MaskedRows:
         """Pads what is to be predicted at these places, which are in order."""
         counts = np.bincount(rows, minlength=len(ids))
         positions, labels = np.zeros((2, len(ids), self._options.max_predictions), np.int32)
         number = _count_up(counts)
         positions[rows, number] = columns
         labels[rows, number] = ids[rows, columns]
-        return Masked(masked_ids, positions, labels, counts)
+        return MaskedRows(masked_ids, positions, labels, counts)
 
 
 def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:

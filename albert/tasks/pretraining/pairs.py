@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.tasks.pretraining.text import Documents, Encoder
+from albert.tasks.pretraining.text import Documents, PieceEncoder
 
 
 class PairOptions(NamedTuple):
@@ -20,7 +20,7 @@ class PairOptions(NamedTuple):
     random_next_sentence: bool
 
 
-class Pair(NamedTuple):
+class SegmentPair(NamedTuple):
     """Two segments, as the tokens they begin at and the ones after their last.
 
     Attributes:
@@ -56,7 +56,7 @@ class PairMaker:
         # Besides [CLS] and two times [SEP].
         self._max_tokens = options.max_seq_length - 3
 
-    def pairs(self, document: int) -> Iterator[Pair]:
+    def pairs(self, document: int) -> Iterator[SegmentPair]:
         """Draws the pairs of a document, which cover its sentences.
 
         A single sentence that is all there is in all documents gives none.
@@ -109,14 +109,14 @@ class PairMaker:
         stop = min(bisect_left(self._bounds, wanted, start + 1), last)
         return self._bounds[start], self._bounds[stop]
 
-    def _truncated(self, a: tuple[int, int], b: tuple[int, int], label: int) -> Pair:
+    def _truncated(self, a: tuple[int, int], b: tuple[int, int], label: int) -> SegmentPair:
         """Cuts what is too long: the longer one first, then both, each at its front and its end."""
         length_a, length_b = a[1] - a[0], b[1] - b[0]
         excess = max(length_a + length_b - self._max_tokens, 0)
         longer = min(abs(length_a - length_b), excess)
         # Of two equal ones the reference cuts the second first.
         cut_a = (excess - longer) // 2 + (longer if length_a > length_b else 0)
-        return Pair(*self._cut(a, cut_a), *self._cut(b, excess - cut_a), label)
+        return SegmentPair(*self._cut(a, cut_a), *self._cut(b, excess - cut_a), label)
 
     def _cut(self, segment: tuple[int, int], count: int) -> tuple[int, int]:
         """Takes `count` tokens away, each with even odds from the front or from the end."""
@@ -183,7 +183,7 @@ class SequenceBatch(NamedTuple):
 
 
 def make_sequences(
-    pairs: Sequence[Pair], documents: Documents, encoder: Encoder, seq_length: int
+    pairs: Sequence[SegmentPair], documents: Documents, encoder: PieceEncoder, seq_length: int
 ) -> SequenceBatch:
     """Builds rows of the ids of one or more pairs."""
     a_start, a_end, b_start, b_end, labels = np.array(pairs, np.int32).T

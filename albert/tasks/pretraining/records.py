@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.data import tf_example
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.tasks.pretraining.masking import Masked
+from albert.tasks.pretraining.masking import MaskedRows
 from albert.tasks.pretraining.pairs import SequenceBatch
 
 
@@ -29,7 +29,7 @@ class PairRecordMaker:
         self._table = tf_example.varint_table(max(vocab_size, seq_length))
 
     def records(
-        self, batch: SequenceBatch, masked: Masked, begins_word: np.ndarray
+        self, batch: SequenceBatch, masked: MaskedRows, begins_word: np.ndarray
     ) -> Iterator[bytes]:
         """Yields the record of each row.
 

@@ -19,12 +19,12 @@ import tqdm
 from albert import tokenization
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
-from albert.core.locks import one_at_a_time
+from albert.core.locks import exclusive
 from albert.core.log import progress_bar
 from albert.data.cached_file import CachedFile
 from albert.data.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
-from albert.tasks.pretraining.text import Block, Encoder, plan_blocks
+from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
 
 # Records take a little more room than their text, `dupe_factor` times. This much text over that
 # bounds what a worker sends; more than the least, so that documents of a block meet others.
@@ -104,7 +104,7 @@ class ShardMaker:
     def __init__(
         self, tokenizer: tokenization.FullTokenizer, options: DataOptions, workers: int = 1
     ):
-        self._encoder = Encoder(tokenizer)
+        self._encoder = PieceEncoder(tokenizer)
         self._options = options
         self._workers = workers
 
@@ -122,9 +122,9 @@ class ShardMaker:
             CachedFile(shard.path, self._made_from(hashes, plan, shard), numbers=_COUNTS)
             for shard in plan.shards
         ]
-        with one_at_a_time(plan.shards[0].path):
+        with exclusive(plan.shards[0].path):
             counts = [file.reusable() for file in derived]
-            foreign = next((file for file in derived if file.made_elsewhere()), None)
+            foreign = next((file for file in derived if file.is_foreign()), None)
             if foreign:
                 raise UserError(
                     f"{foreign.paths[0]} exists and was not written by this program; it is not "

@@ -27,7 +27,7 @@ from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
-from albert.training.evaluation import Scored
+from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
 from albert.training.prediction import Output
 from albert.training.task import DEV, TRAIN
@@ -117,8 +117,8 @@ class PretrainingTask(EncoderTask):
     def score_key(self, data: Data) -> str:
         return KEY_SCORE
 
-    def score(self, data: Data, outputs: list[Output]) -> Scored:
-        return Scored(scores_of(outputs), lambda: None)
+    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+        return CheckpointScores(scores_of(outputs), lambda: None)
 
 
 class RecordPart:
@@ -193,7 +193,7 @@ def _check(settings: PretrainingSettings) -> None:
     if settings.do_train or not settings.eval_file:
         settings.require("input_file")
     for name in _UNUSED:
-        if settings.is_given(name):
+        if name in settings.given:
             raise FlagError(
                 f"--{name} has no use in pretraining, which has --num_train_steps and "
                 "--num_warmup_steps"

@@ -179,7 +179,7 @@ def join_documents(first: Documents, second: Documents) -> Documents:
     )
 
 
-class Encoder:
+class PieceEncoder:
     """A tokenizer as pretraining needs it.
 
     Attributes:

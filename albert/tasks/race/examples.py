@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.data.rows import Place, read_json_lines
+from albert.data.rows import SourceLine, read_json_lines
 from albert.tasks.classification.examples import Processor
 
 LABELS = ["A", "B", "C", "D"]
@@ -60,21 +60,21 @@ class RaceProcessor(Processor):
         return example.example_id
 
     @staticmethod
-    def shown(example: InputExample) -> dict[str, Any]:
+    def display_parts(example: InputExample) -> dict[str, Any]:
         passage, texts = example.context_sentence, example.endings
         return {"id": example.example_id, "passage": passage, "texts": texts}
 
-    def _examples(self, place: Place, passage: Mapping[str, Any]) -> Iterator[InputExample]:
+    def _examples(self, place: SourceLine, passage: Mapping[str, Any]) -> Iterator[InputExample]:
         _check(place, passage)
         context = self.process_text(passage["article"])
         columns = (passage[key] for key in ("questions", "options", "answers"))
         for question, options, answer in zip(*columns, strict=True):
             texts = [self.process_text(text) for text in (question, *options)]
-            endings = filled_in(*texts)
+            endings = fill_blank(*texts)
             yield InputExample(passage["id"], context, None, endings, LABELS.index(answer))
 
 
-def filled_in(question: str, *options: str) -> list[str]:
+def fill_blank(question: str, *options: str) -> list[str]:
     """Returns the question with each option in the place of its blank, or behind it."""
     blank = question if "_" in question else f"{question} _"
     return [blank.replace("_", option) for option in options]
@@ -89,7 +89,7 @@ def _texts(folder: str) -> list[str]:
     return found
 
 
-def _check(place: Place, passage: Mapping[str, Any]) -> None:
+def _check(place: SourceLine, passage: Mapping[str, Any]) -> None:
     """Raises a `UserError` if a passage has not what it must have."""
     for key, kind in _KINDS.items():
         if not isinstance(passage.get(key), kind):

@@ -13,7 +13,7 @@ from albert.core.errors import FlagError
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.features import LabelledFeatures
-from albert.tasks.classification.head import Classified, classified, make_head, pooled_scores
+from albert.tasks.classification.head import ClassifierOutput, classified, make_head, pooled_scores
 from albert.tasks.race.examples import LABELS, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
 from albert.tasks.race.settings import RaceSettings
@@ -69,7 +69,7 @@ class RaceTask(ClassificationTask):
 
 def choose(
     pooled: tf.Tensor, labels: tf.Tensor | None, dropout: float, num_options: int
-) -> Classified:
+) -> ClassifierOutput:
     """Builds the layer above the pooled output, float32 [B * N, H], of N options each."""
     return classified(tf.reshape(pooled_scores(pooled, 1, dropout), [-1, num_options]), labels)
 

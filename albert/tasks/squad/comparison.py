@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert.core.errors import UserError
-from albert.core.json_text import read_json
+from albert.core.files import read_json
 from albert.tasks.squad.examples import load_squad, read_examples
 from albert.tasks.squad.scoring import (
     apply_no_ans_threshold,
@@ -26,7 +26,7 @@ _RESAMPLES = 10_000
 _LEVEL = 0.95
 
 
-class Questions:
+class QuestionFile:
     """The questions of a SQuAD file, to score predictions against.
 
     Attributes:
@@ -120,7 +120,7 @@ class Predictions(NamedTuple):
     odds: Mapping[str, float] | None = None
     threshold: float = 1.0
 
-    def check(self, questions: Questions) -> None:
+    def check(self, questions: QuestionFile) -> None:
         """Raises a `UserError` if there are odds, but not of all questions with an answer."""
         if self.odds is not None:
             missing = [i for i in questions.ids if i in self.answers and i not in self.odds]
@@ -130,13 +130,13 @@ class Predictions(NamedTuple):
                     f"answer, the first is {missing[0]}: the files must be of the same run"
                 )
 
-    def scores(self, questions: Questions) -> dict[str, float]:
+    def scores(self, questions: QuestionFile) -> dict[str, float]:
         """Returns the scores of the official script for the questions' version."""
         if questions.is_version_2:
             return evaluate_v2(questions.articles, *self)
         return evaluate_v1(questions.articles, self.answers)
 
-    def raw_scores(self, questions: Questions) -> tuple[dict[str, float], dict[str, float]]:
+    def raw_scores(self, questions: QuestionFile) -> tuple[dict[str, float], dict[str, float]]:
         """Returns question id to exact match and to F1, after abstentions."""
         articles = questions.articles
         if not questions.is_version_2:

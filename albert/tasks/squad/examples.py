@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import check_readable, read_bytes
-from albert.core.json_text import read_json
+from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.log import LOG
 
 _NAMED = 3  # how many left-out questions a log line names
@@ -56,7 +55,7 @@ class SquadExample:
         )
 
 
-class LeftOut:
+class DroppedQuestions:
     """Counts the questions that training leaves out, by reason, and remembers the first ids."""
 
     def __init__(self):
@@ -141,7 +140,7 @@ def check_all_answerable(input_file: str, what: str) -> None:
 
 def read_examples(
     articles: list[dict], input_file: str, is_training: bool, unanswerable: bool = False
-) -> tuple[list[SquadExample], LeftOut]:
+) -> tuple[list[SquadExample], DroppedQuestions]:
     """Makes examples from what `load_squad` returned, and what training leaves out.
 
     Args:
@@ -151,7 +150,7 @@ def read_examples(
       unanswerable: whether a question is impossible that has no answers and does not say what it
         is, and one left out that says it is and has answers.
     """
-    examples, left_out = [], LeftOut()
+    examples, left_out = [], DroppedQuestions()
     for paragraph_text, question in _questions(articles, input_file, is_training):
         example = SquadExample(question["id"], question["question"], paragraph_text)
         if is_training:

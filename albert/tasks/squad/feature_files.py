@@ -13,9 +13,16 @@ from albert.core.errors import UserError
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_input
 from albert.data.records import RecordFile, count_foreign_records
-from albert.tasks.squad.examples import LeftOut, SquadExample, load_squad, read_examples
-from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
-from albert.tasks.squad.records import WindowRecordMaker, feature_spec, with_unique_id
+from albert.tasks.squad.examples import DroppedQuestions, SquadExample, load_squad, read_examples
+from albert.tasks.squad.features import (
+    FIRST_UNIQUE_ID,
+    Window,
+    WindowMaker,
+    WindowRecordMaker,
+    feature_spec,
+    model_inputs,
+    with_unique_id,
+)
 from albert.tokenization import FullTokenizer
 
 # To be raised when the same input gives other training features; in prediction nothing has changed.
@@ -30,7 +37,7 @@ class FeatureOptions(NamedTuple):
     max_query_length: int
 
 
-class Questions(NamedTuple):
+class ScoringData(NamedTuple):
     """What scoring needs of a file to predict."""
 
     articles: list[dict]
@@ -93,7 +100,7 @@ class SquadFeatures(FeatureSource):
         return load_squad(self.input_file)
 
     @functools.cached_property
-    def _examples(self) -> tuple[list[SquadExample], LeftOut]:
+    def _examples(self) -> tuple[list[SquadExample], DroppedQuestions]:
         return read_examples(self.articles, self.input_file, self._is_training, self.unanswerable)
 
     def read(self) -> tuple[list[SquadExample], dict[str, int]]:
@@ -115,7 +122,7 @@ class SquadFeatures(FeatureSource):
     def write_companion(self, path: str, parts: list[TokenColumns]) -> None:
         write_columns(path, join_columns(parts))
 
-    def source_of(self, file: FeatureFile) -> Questions | None:
+    def source_of(self, file: FeatureFile) -> ScoringData | None:
         """Returns the questions of a file to predict.
 
         Raises:
@@ -123,22 +130,22 @@ class SquadFeatures(FeatureSource):
         """
         if self._is_training:
             return None
-        if file.made_elsewhere:
+        if file.is_foreign:
             features = self._token_places_for_others_records()
         else:
             features = list(prediction_features(read_columns(self.cached.paths[1])))
         file.snapshot.check()
-        return Questions(self.articles, self.read()[0], features)
+        return ScoringData(self.articles, self.read()[0], features)
 
     def state(self) -> str:
         def check() -> None:
-            self.count_foreign()
+            self.count_other_programs_records()
             if not self._is_training:
                 self._token_places_for_others_records()
 
         return self.cached.state(check)
 
-    def count_foreign(self) -> int:
+    def count_other_programs_records(self) -> int:
         return count_foreign_records(
             self.cached.paths[0],
             self.spec,

@@ -9,9 +9,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from albert.core.errors import Faults, FlagError
-from albert.core.files import content_of, write_json
-from albert.core.json_text import read_json
+from albert.core.errors import ErrorCollector, FlagError
+from albert.core.files import content_of, read_json, write_json
 from albert.data.batches import Data
 from albert.report.page import write_page
 from albert.settings.run_settings import RunSettings
@@ -19,11 +18,11 @@ from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.examples import check_all_answerable
 from albert.tasks.squad.feature_files import (
     FeatureOptions,
-    Questions,
+    ScoringData,
     SquadFeatures,
     SquadV2Features,
 )
-from albert.tasks.squad.features import SPECIAL_TOKENS
+from albert.tasks.squad.features import SPECIAL_TOKENS, feature_spec
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     NO_ANSWER_V2,
@@ -35,7 +34,6 @@ from albert.tasks.squad.predictions import (
     spans_of_best,
     spans_v2,
 )
-from albert.tasks.squad.records import feature_spec
 from albert.tasks.squad.scoring import (
     evaluate_v1,
     evaluate_v2,
@@ -49,7 +47,7 @@ from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2S
 from albert.tasks.squad.view import answers_view
 from albert.training.assets import Assets
 from albert.training.encoder_task import TextTask, check_room
-from albert.training.evaluation import Scored
+from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
 from albert.training.prediction import Output
 from albert.training.schedule import steps_of_epochs
@@ -72,15 +70,15 @@ class SquadTask(TextTask):
     raw_scores: ClassVar[Callable[..., tuple[dict[str, float], dict[str, float]]]]
 
     def __init__(self, settings: SquadSettings):
-        faults = Faults()
-        with faults.collected():
+        faults = ErrorCollector()
+        with faults.collect():
             self._wanted = _wanted(settings)
             self.check_files(settings)
-        with faults.collected():
+        with faults.collect():
             super().__init__(settings)
-        with faults.collected():
+        with faults.collect():
             self._paths = _feature_paths(settings)
-        with faults.collected():
+        with faults.collect():
             _check_lengths(settings)
         faults.raise_all()
         self.trims = settings.trim_batches
@@ -132,12 +130,12 @@ class SquadTask(TextTask):
         return self.best_by(list(questions_of(data.source.articles)))
 
     def answer(
-        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Returns scores, and the contents of `outputs` by name; adds n-best lists to `nbest`."""
         raise NotImplementedError
 
-    def score(self, data: Data, outputs: list[Output]) -> Scored:
+    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
         folder = self.settings.output_dir
         nbest = NbestLists(folder, self.settings.n_best_size)
         scores, contents = self.answer(data.source, outputs, nbest)
@@ -153,7 +151,7 @@ class SquadTask(TextTask):
             view = answers_view(title, articles, answers, scores, raw, nbest, contents.get(ODDS))
             write_page(self.page(), view)
 
-        return Scored(scores, write_outputs)
+        return CheckpointScores(scores, write_outputs)
 
 
 def _wanted(settings: SquadSettings) -> list[str]:
@@ -242,7 +240,7 @@ class SquadV1Task(SquadTask):
         return "f1" if any(question.get("answers") for question in questions) else None
 
     def answer(
-        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
         find_spans = spans_of_best(self.settings.max_answer_length)
@@ -300,7 +298,7 @@ class SquadV2Task(SquadTask):
         return "best_f1" if known else None
 
     def answer(
-        self, questions: Questions, outputs: list[Output], nbest: NbestLists
+        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
         results = raw_results_v2(outputs)

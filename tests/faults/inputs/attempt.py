@@ -115,6 +115,6 @@ def _judged(
     lines = [line for line in result.stderr.splitlines() if re.match(r"\S+\.py: error: ", line)]
     if len(lines) != 1:
         return f"{len(lines)} lines of error"
-    if not re.search(attempt.says, lines[0]):
+    if not re.search(attempt.value, lines[0]):
         return f"its line does not say {attempt.says!r}"
     return None

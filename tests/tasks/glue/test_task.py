@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import estimators
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
-from albert.devices import mask_seeds
+from albert.devices import ops
 from albert.report.page import read_page
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
@@ -38,7 +38,7 @@ def model_of(task, steps, mode):
         ids = tf.constant([[5, 6, 7], [8, 9, 10]])
         features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
         features["label_ids"] = tf.constant([0, 1])
-        return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(mask_seeds.SITES)
+        return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(ops.SITES)
 
 
 def test_numbers_in_a_submission_are_within_the_tasks_limits(make, tmp_path):

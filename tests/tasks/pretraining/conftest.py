@@ -12,7 +12,7 @@ from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
 from albert.tasks.pretraining.shards import ShardMaker, plan_shards
-from albert.tasks.pretraining.text import Encoder
+from albert.tasks.pretraining.text import PieceEncoder
 from tests.helpers.pretraining import write_topics
 
 
@@ -34,8 +34,8 @@ def tokenizer(corpus) -> tokenization.FullTokenizer:
 
 
 @pytest.fixture(scope="session")
-def encoder(tokenizer) -> Encoder:
-    return Encoder(tokenizer)
+def encoder(tokenizer) -> PieceEncoder:
+    return PieceEncoder(tokenizer)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import sentencepiece as spm
 
 from albert import tokenization
 from albert.core.errors import UserError
-from albert.tasks.pretraining.text import Encoder, join_documents, plan_blocks
+from albert.tasks.pretraining.text import PieceEncoder, join_documents, plan_blocks
 
 LINES = ["Axono ayono, in 1995, and 5,", "Ümlaut “quotes” — and ½, €5, 漢字 12,"]
 LINES += ["", "  \t ", "\u3000", "   A   second   document. ", ""]
@@ -60,7 +60,7 @@ def test_a_token_that_ends_in_a_digit_and_a_comma(tmp_path, block, word):
     sentences = iter(20 * ["axono ayono"] + 50 * [word])
     spm.SentencePieceTrainer.train(sentence_iterator=sentences, **options)
     tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
-    found = Encoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
+    found = PieceEncoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
     careless = tokenizer.sp_model.encode("axono 5, ayono")
     assert ("▁5," in tokenizer.convert_ids_to_tokens(careless)) == (word == "5,")
     pieces = tokenizer.tokenize("axono 5, ayono")
@@ -71,7 +71,7 @@ def test_where_words_begin(encoder, tokenizer, of_words, block):
     assert encoder.begins_word.tolist() == [tokenizer.begins_word(p) for p in tokenizer.vocab]
     assert 0 < encoder.begins_word.sum() < len(encoder.begins_word) == tokenizer.size
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "."]
-    encoder = Encoder(of_words(tokens))
+    encoder = PieceEncoder(of_words(tokens))
     assert encoder.begins_word.tolist() == [token != "##ing" for token in tokens]
     documents = encoder.documents(block("Playing.\n\nPlay\n"))
     assert documents.ids.tolist() == [5, 6, 7, 5]
@@ -82,4 +82,4 @@ def test_where_words_begin(encoder, tokenizer, of_words, block):
 def test_missing_special_tokens_are_named(of_words, block, missing):
     tokens = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x") if t != missing]
     with pytest.raises(UserError, match=rf"vocab\.txt has no piece \{missing}"):
-        Encoder(of_words(tokens)).documents(block("x"))
+        PieceEncoder(of_words(tokens)).documents(block("x"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.tasks.pretraining.masking import Masked
-from albert.tasks.pretraining.pairs import Layout, Pair, SequenceBatch, make_sequences
+from albert.tasks.pretraining.masking import MaskedRows
+from albert.tasks.pretraining.pairs import Layout, SegmentPair, SequenceBatch, make_sequences
 from albert.tasks.pretraining.records import PairRecordMaker
 from albert.tasks.pretraining.text import Documents
 
@@ -20,8 +20,8 @@ def random_pairs(count, num_tokens, seed):
     for _ in range(count):
         length_a, length_b = rng.integers(1, 10), rng.integers(1, 8)
         a, b = rng.integers(0, num_tokens - 10, 2)
-        pairs.append(Pair(int(a), int(a + length_a), int(b), int(b + length_b), int(a > b)))
-    return [Pair(0, 1, num_tokens - 16, num_tokens, 0), Pair(3, 19, 0, 1, 1), *pairs]
+        pairs.append(SegmentPair(int(a), int(a + length_a), int(b), int(b + length_b), int(a > b)))
+    return [SegmentPair(0, 1, num_tokens - 16, num_tokens, 0), SegmentPair(3, 19, 0, 1, 1), *pairs]
 
 
 def test_rows(encoder):
@@ -66,7 +66,7 @@ def test_records_have_the_reference_keys_and_types():
     positions = np.array([[0] * 8, [1, 2, 3, 126, 127] + [0] * 3, range(128, 136)], np.int32)
     labels = rng.integers(0, 30000, (3, 8)).astype(np.int32) * used
     batch = SequenceBatch(ids, layout, np.array([0, 1, 1], np.int32))
-    masked, begins_word = Masked(ids, positions, labels, counts), rng.random((3, 200)) < 0.5
+    masked, begins_word = MaskedRows(ids, positions, labels, counts), rng.random((3, 200)) < 0.5
     records = list(PairRecordMaker(200, 8, 30000).records(batch, masked, begins_word))
     for row, record in enumerate(records):
         feature = tf.train.Example.FromString(record).features.feature

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert import race_utils
 from albert.core.errors import UserError
 from albert.tasks.classification.features import feature_spec
-from albert.tasks.race.examples import InputExample, RaceProcessor, filled_in
+from albert.tasks.race.examples import InputExample, RaceProcessor, fill_blank
 from albert.tasks.race.features import make_records, make_sequences
 from tests.helpers.race import write_race
 
@@ -48,7 +48,7 @@ def test_a_question_is_joined_with_each_option(read):
     assert second == InputExample("high1.txt", "rivers run to the sea.", None, filled, 2)
     first, _ = read(json.dumps(PASSAGE), use_spm=False)
     assert first.context_sentence == PASSAGE["article"]
-    assert filled_in("_ and _?", "x", "y") == ["x and x?", "y and y?"]
+    assert fill_blank("_ and _?", "x", "y") == ["x and x?", "y and y?"]
 
 
 def test_both_layouts_and_levels(tmp_path):

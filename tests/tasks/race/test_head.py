@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.devices import mask_seeds
+from albert.devices import ops
 from albert.modeling import AlbertModel
 from albert.race_utils import create_model, model_fn_builder
 from tests.helpers.classification import CONFIG
@@ -58,7 +58,7 @@ def test_dropout_has_a_place_of_its_own():
         tf.set_random_seed(1)
         inputs = map(tf.constant, batch([SIZE, 4, LENGTH]))
         create_model(CONFIG, True, *inputs, None, 4, False, LENGTH, 0.5, None)
-        assert tf.get_collection(mask_seeds.SITES) == ["classifier"]
+        assert tf.get_collection(ops.SITES) == ["classifier"]
 
 
 def test_training_lowers_the_loss():
@@ -69,7 +69,7 @@ def test_training_lowers_the_loss():
         features = dict(zip(SEQUENCE_KEYS, values, strict=True))
         features["label_ids"] = tf.constant(LABELS)
         spec = model_fn_builder(*arguments)(features, None, estimators.ModeKeys.TRAIN, {})
-        assert tf.get_collection(mask_seeds.SITES) == []
+        assert tf.get_collection(ops.SITES) == []
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
     assert losses[-1] < losses[0]

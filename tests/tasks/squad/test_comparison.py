@@ -10,7 +10,7 @@ import pytest
 from albert.core.errors import UserError
 from albert.tasks.squad.comparison import (
     Predictions,
-    Questions,
+    QuestionFile,
     bootstrap_interval,
     compare,
     spread_of_runs,
@@ -60,7 +60,7 @@ def questions(tmp_path):
     qas[1]["is_impossible"] = True
     path = tmp_path / "dev.json"
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "", "qas": qas}]}]}))
-    return Questions(str(path))
+    return QuestionFile(str(path))
 
 
 def test_odds_of_another_run(questions):

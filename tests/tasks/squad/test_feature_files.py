@@ -21,8 +21,7 @@ from albert.distributed import launcher
 from albert.squad_utils import FeatureWriter
 from albert.tasks.squad import feature_files
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
-from albert.tasks.squad.features import WindowMaker
-from albert.tasks.squad.records import feature_spec
+from albert.tasks.squad.features import WindowMaker, feature_spec
 from tests.helpers.files import write_records
 
 OPTIONS = FeatureOptions(64, 16, 20)
@@ -225,14 +224,14 @@ class TestForeign:
         before = place.listing()
         # The folder may be one that cannot be written, and on a Gaudi a session before the bridge
         # is loaded ends the process.
-        monkeypatch.setattr(cached_file, "one_at_a_time", None)
+        monkeypatch.setattr(cached_file, "exclusive", None)
         monkeypatch.setattr(tf, "Session", None)
         log()
         for rank in (0, 1):
             monkeypatch.setattr(launcher, "started", launcher.Worker(rank, 2))
             file, left = place.make()
             assert file[:3] == (str(place.records), 12, len(place.features()))
-            assert file.made_elsewhere and place.listing() == before
+            assert file.is_foreign and place.listing() == before
             warnings = [line.partition(": its")[0] for line in log(logging.WARNING)]
             assert warnings == [f"{place.records} has no header of ours"] * (rank == 0)
             if not place.training:

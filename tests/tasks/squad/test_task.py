@@ -12,13 +12,13 @@ from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.data.order import shuffled_numbers
-from albert.devices import device, mask_seeds
+from albert.devices import device, ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions
 from albert.report.page import read_page
 from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.feature_files import PredictionFeature, Questions
+from albert.tasks.squad.feature_files import PredictionFeature, ScoringData
 from albert.tasks.squad.scoring import evaluate_v2
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
@@ -117,7 +117,7 @@ def test_initial_weights_are_those_of_the_seed(make):
                 for name, spec in task.model_inputs().items()
             }
             task.model_fn((10, 1))(features, None, mode, {})
-            assert bool(tf.get_collection(mask_seeds.SITES)) == (mode == "train")
+            assert bool(tf.get_collection(ops.SITES)) == (mode == "train")
             session.run(tf.global_variables_initializer())
             return session.run({v.name: v for v in tf.trainable_variables()})
 
@@ -238,7 +238,7 @@ class TestVersion2:
         outputs = [{"unique_ids": i, "cls_logits": o, **top} for i, o in enumerate(odds)]
         task = make_v2(*flags)
         (tmp_path / "out").mkdir()
-        data = Data([], {}, 4, 4, source=Questions(articles, examples, features))
+        data = Data([], {}, 4, 4, source=ScoringData(articles, examples, features))
         scored = task.score(data, outputs)
         scored.write_outputs()
         names = [name for name in task.outputs if name.endswith(".json")]

@@ -1,14 +1,14 @@
-"""The CPU of this host: its instruction sets, and how many threads compute."""
+"""The host: the instruction sets of its CPU, how many threads compute, and its cgroups' limits."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.core import cgroup
 from albert.distributed import collectives
 
 # By the names that Linux has for them.
@@ -16,7 +16,7 @@ _NAMES = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512_BF16", "a
 _OF_BFLOAT16 = ("AVX512_BF16", "AMX")
 
 
-class Processor(NamedTuple):
+class Cpu(NamedTuple):
     """A processor; `str` of it is for people.
 
     Attributes:
@@ -45,15 +45,15 @@ class Processor(NamedTuple):
         return False, f"the processor has neither {' nor '.join(_OF_BFLOAT16)}"
 
 
-def find(root: str = "/") -> Processor:
+def find_processor(root: str = "/") -> Cpu:
     """Returns the processor of this host; `root` is where `proc` is."""
-    text = cgroup.read(os.path.join(root, "proc/cpuinfo"))
+    text = read(os.path.join(root, "proc/cpuinfo"))
     # The first core stands for all. Only processors of this family have these lines.
     model, flags = (
         re.search(rf"^{key}\s*:(.*)$", text, re.MULTILINE) for key in ("model name", "flags")
     )
     there = flags and set(flags[1].split())
-    return Processor(
+    return Cpu(
         model[1].strip() if model else "",
         tuple(name for flag, name in _NAMES.items() if flag in there) if there else None,
     )
@@ -63,7 +63,7 @@ def find(root: str = "/") -> Processor:
 VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
 
 
-def limit() -> None:
+def limit_threads() -> None:
     """Sets the threads of this process, and logs them; to be called before the first session.
 
     By themselves the workers of a host would have a thread for each of its cores, each of them. A
@@ -99,7 +99,7 @@ def _sets(root: str) -> list[int]:
     """Returns how many cores each cgroup has."""
     names = "cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective"
     ranges = [
-        re.findall(r"(\d+)(?:-(\d+))?", content) for _, content in cgroup.settings(*names, root)
+        re.findall(r"(\d+)(?:-(\d+))?", content) for _, content in cgroup_settings(*names, root)
     ]
     return [sum(int(last or first) - int(first) + 1 for first, last in of) for of in ranges if of]
 
@@ -107,11 +107,45 @@ def _sets(root: str) -> list[int]:
 def _quotas(root: str) -> list[float]:
     """Returns how many cores' time each cgroup may take."""
     quotas = []
-    for file, content in cgroup.settings("cpu", "cpu.cfs_quota_us", "cpu.max", root):
+    for file, content in cgroup_settings("cpu", "cpu.cfs_quota_us", "cpu.max", root):
         # Version 2 has the period beside the quota, version 1 in a file of its own.
-        period = cgroup.read(file.replace("quota", "period")) if "cfs" in file else ""
+        period = read(file.replace("quota", "period")) if "cfs" in file else ""
         numbers = f"{content} {period}".split()
         # "max" and -1 are no limit.
         if len(numbers) == 2 and all(map(str.isdecimal, numbers)) and int(numbers[1]):
             quotas.append(int(numbers[0]) / int(numbers[1]))
     return quotas
+
+
+def cgroup_settings(
+    controller: str, old: str, new: str, root: str = "/"
+) -> Iterator[tuple[str, str]]:
+    """Yields path and content of a setting's files: of this process's cgroup and of all above it.
+
+    In a container the path may be that on the host, of which only the container's own root is seen.
+
+    Args:
+      controller: such as "memory".
+      old, new: the files' name in versions 1 and 2 of cgroups.
+      root: where `proc` and `sys` are.
+    """
+    groups = os.path.join(root, "sys/fs/cgroup")
+    for line in read(os.path.join(root, "proc/self/cgroup")).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top, name = (os.path.join(groups, controller), old) if controllers else (groups, new)
+        parts = os.path.normpath(path).strip("/").split("/")
+        for depth in range(len(parts) + 1):
+            file = os.path.join(top, *parts[:depth], name)
+            if content := read(file).strip():
+                yield file, content
+
+
+def read(path: str) -> str:
+    """Returns a file's text, "" if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

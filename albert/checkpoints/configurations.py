@@ -1,0 +1,98 @@
+"""Configurations of models: sizes that are possible, and conversion from and to `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from albert.core.errors import UserError
+
+FAMILIES = ("albert", "bert")
+# Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
+# is built in minutes and the elements of no variable are too many for TensorFlow to count.
+_MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
+LARGEST = {
+    "vocab_size": _MOST_ROWS,
+    "embedding_size": _WIDEST,
+    "hidden_size": _WIDEST,
+    "num_hidden_layers": _MOST_BLOCKS,
+    "num_hidden_groups": _MOST_BLOCKS,
+    "num_attention_heads": _WIDEST,
+    "intermediate_size": _WIDEST,
+    "inner_group_num": _MOST_BLOCKS,
+    "max_position_embeddings": _MOST_ROWS,
+    "type_vocab_size": _MOST_ROWS,
+}
+# `gelu` is the tanh form in Google's code, and the erf form in `transformers`.
+_ACTIVATIONS = {
+    "gelu": "gelu_new",
+    "gelu_erf": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+_OTHER_NAMES = {"gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu_erf"}
+# What `transformers` can build otherwise, and this project cannot.
+_FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute", "is_decoder": False}
+# Of what `transformers` writes, what says nothing of the model.
+_NOT_OURS = {*_FIXED, "architectures", "dtype", "model_type", "torch_dtype", "transformers_version"}
+
+
+def check_sizes(values: Mapping[str, Any]) -> None:
+    """Checks the sizes in a configuration; what is missing has a default and passes.
+
+    Raises:
+      UserError: no model can be built with one of them, which it names.
+    """
+    for name, largest in LARGEST.items():
+        value = values.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UserError(f"{name} must be a positive integer, not {value!r}")
+        if value > largest:
+            raise UserError(f"{name} must be {largest} at most, not {value}")
+    groups = values.get("num_hidden_groups", 1)
+    layers, inner = values.get("num_hidden_layers", groups), values.get("inner_group_num", 1)
+    if groups > layers:
+        raise UserError(f"num_hidden_groups {groups} is more than num_hidden_layers {layers}")
+    if layers * inner > _MOST_BLOCKS:
+        raise UserError(
+            f"num_hidden_layers {layers} times inner_group_num {inner} must be {_MOST_BLOCKS} at "
+            "most"
+        )
+
+
+def is_theirs(config: Mapping) -> bool:
+    """Returns whether a configuration is one of `transformers`."""
+    return "model_type" in config
+
+
+def config_from_theirs(config: Mapping) -> dict:
+    """Returns the configuration here of one of `transformers`.
+
+    Raises:
+      UserError: it is of another family, or of a model that is not built here.
+    """
+    family = config["model_type"]
+    if family not in FAMILIES:
+        raise UserError(f"model_type {family!r} is another family than {' and '.join(FAMILIES)}")
+    for name, value in _FIXED.items():
+        if config.get(name, value) != value:
+            raise UserError(f"{name} is {config[name]!r}; here it is always {value!r}")
+    found = {name: value for name, value in config.items() if name not in _NOT_OURS}
+    activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
+    ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
+    if not isinstance(activation, str) or activation not in ours:
+        raise UserError(f"hidden_act {activation!r} is not there here; known: {', '.join(ours)}")
+    return found | {"hidden_act": ours[activation]}
+
+
+def config_to_theirs(family: str, config: Mapping) -> dict:
+    """Returns the configuration of `transformers` of one of a family here."""
+    activation = (config.get("hidden_act") or "linear").lower()
+    unused = {"down_scale_factor"}
+    return {
+        "model_type": family,
+        **{name: value for name, value in config.items() if name not in unused},
+        "hidden_act": _ACTIVATIONS[activation],
+        "layer_norm_eps": _FIXED["layer_norm_eps"],
+    }
