@@ -205,7 +205,7 @@ def model_inputs(
 
 
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
-_REMEMBERED_PARAGRAPHS = 64
+_REMEMBERED_ENCODINGS = 64
 # How the entry of an id begins; ids from 2**28 to before 2**35 take 5 bytes, as all of them do.
 _BEFORE_ID = tf_example.entry("unique_ids", bytes(5))[:-5]
 
@@ -228,7 +228,7 @@ class WindowRecordMaker:
           UserError: the tokenizer has no [CLS] or [SEP].
         """
         # The windows of all questions on a paragraph are cut out of its encoded ids.
-        self._encoded = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(self._encode_ids)
+        self._encoded = functools.lru_cache(_REMEMBERED_ENCODINGS)(self._encode_ids)
         self._table = tf_example.varint_table(tokenizer.size)
         self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
         self._cls, self._sep = (tf_example.varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id))
