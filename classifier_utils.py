@@ -1,4 +1,4 @@
-"""The module `albert.classifier_utils`, by its name in the reference."""
+"""The module `albert.classifier_utils` under its name in the reference."""
 
 import sys
 

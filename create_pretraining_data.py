@@ -1,4 +1,4 @@
-"""Runs `albert pretraining-data`, by its name in the reference."""
+"""Runs `albert pretraining-data` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The module `albert.fine_tuning_utils`, by its name in the reference."""
+"""The module `albert.fine_tuning_utils` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The module `albert.lamb_optimizer`, by its name in the reference."""
+"""The module `albert.lamb_optimizer` under its name in the reference."""
 
 import sys
 

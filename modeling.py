@@ -1,4 +1,4 @@
-"""The module `albert.modeling`, by its name in the reference."""
+"""The module `albert.modeling` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The module `albert.optimization`, by its name in the reference."""
+"""The module `albert.optimization` under its name in the reference."""
 
 import sys
 

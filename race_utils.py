@@ -1,4 +1,4 @@
-"""The module `albert.race_utils`, by its name in the reference."""
+"""The module `albert.race_utils` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs `albert classify`, by its name in the reference."""
+"""Runs `albert classify` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs `albert pretrain`, by its name in the reference."""
+"""Runs `albert pretrain` under its name in the reference."""
 
 import sys
 

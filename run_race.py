@@ -1,4 +1,4 @@
-"""Runs `albert race`, by its name in the reference."""
+"""Runs `albert race` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs `albert squad`, by its name in the reference."""
+"""Runs `albert squad` under its name in the reference."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Runs `albert squad 2.0`, by its name in the reference."""
+"""Runs `albert squad 2.0` under its name in the reference."""
 
 import sys
 

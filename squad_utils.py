@@ -1,4 +1,4 @@
-"""The module `albert.squad_utils`, by its name in the reference."""
+"""The module `albert.squad_utils` under its name in the reference."""
 
 import sys
 

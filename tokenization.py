@@ -1,4 +1,4 @@
-"""The module `albert.tokenization`, by its name in the reference."""
+"""The module `albert.tokenization` under its name in the reference."""
 
 import sys
 

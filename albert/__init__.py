@@ -6,8 +6,8 @@
     result = albert.train("squad", "out/squad", model="albert_base_v2", train_file="train.json")
     scores = albert.evaluate(result, predict_file="dev.json").scores
 
-The reference's modules are here by their names: `from albert import modeling`. This import itself
-takes neither TensorFlow nor time.
+The package also has the reference's modules under their names, as in `from albert import modeling`.
+`import albert` is fast, because it does not import TensorFlow.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Result", "UserError", "evaluate", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the public functions when one of them is asked for first."""
+    """Imports the public functions when one of them is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     level = "TF_CPP_MIN_LOG_LEVEL"
-    # TensorFlow's core prints a page about the processor when it is imported; warnings still show.
+    # TensorFlow prints many lines about the processor when it is imported. Warnings still show.
     quietens = "tensorflow" not in sys.modules and level not in os.environ
     if quietens:
         os.environ[level] = "1"

@@ -1,7 +1,7 @@
-"""The public functions: a model is loaded, trained and scored from Python as from the command line.
+"""The public functions, which load, train and score a model from Python.
 
-They run in this process, and leave it as they found it: no signal handler, variable of the
-environment or handler of the log stays.
+They do the same as the commands, but in this process. When they return, they restore its signal
+handlers, environment variables and log handlers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from albert.training.run import run
 from albert.training.run_record import recorded_settings, recorded_task
 from albert.training.task import Task
 
-# By the name of the command.
+# The keys are the names of the commands.
 _TASKS: dict[str, tuple[type[Task], type[RunSettings]]] = {
     "squad": (SquadV1Task, SquadV1Settings),
     "squad 2.0": (SquadV2Task, SquadV2Settings),
@@ -51,9 +51,9 @@ _TASKS: dict[str, tuple[type[Task], type[RunSettings]]] = {
     "race": (RaceTask, RaceSettings),
     "pretrain": (PretrainingTask, PretrainingSettings),
 }
-# Where published models are kept, unless this variable of the environment names another folder.
+# An environment variable that may name another folder to keep published models in.
 _CACHE = "ALBERT_CACHE"
-# What the folder of a pretrained model has, by the setting that names it.
+# The files in the folder of a pretrained model, by the setting that takes each.
 _PRETRAINED = {
     "albert_config_file": ("albert_config.json", "bert_config.json"),
     "spm_model_file": ("*.model",),
@@ -64,15 +64,15 @@ AnyPath = str | os.PathLike[str]
 
 
 class Result(NamedTuple):
-    """What a training or a scoring has come to.
+    """The result of `train` or `evaluate`.
 
     Attributes:
-      task: its name, as `train` takes it.
-      output_dir: the folder with scores and the page of predictions; after a training it has the
-        checkpoints, too.
-      scores: of the best checkpoint on the data to score on, by name; empty without such data.
-      predictions: what the best checkpoint says there, by the example's id: the text of an answer,
-        a label, or a number.
+      task: the name of the task, as `train` takes it.
+      output_dir: the folder with the scores and the page of predictions; after a training, it also
+        has the checkpoints.
+      scores: the scores of the best checkpoint, by name; empty if there was no data to score on.
+      predictions: the predictions of the best checkpoint on that data, by the example's id: the
+        text of an answer, a label, or a number.
       model: the folder of the run that trained the model.
     """
 
@@ -83,7 +83,7 @@ class Result(NamedTuple):
     model: str
 
     def load(self) -> Model:
-        """Loads the best checkpoint, see `load`."""
+        """Loads the best checkpoint; see the function `load`."""
         with shown_log(verbose=False):
             return load_model(self.model)
 
@@ -96,22 +96,22 @@ class Result(NamedTuple):
 
 
 def load(model: AnyPath | Result) -> Model | Embedder:
-    """Loads a trained model, which answers, classifies, chooses or embeds.
+    """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
 
     Args:
-      model: what `train` has returned, or the folder of a run or an export; or a pretrained model
-        for embeddings: its folder or its published name, such as "albert_base_v2", which is fetched
-        if it is not there yet.
+      model: a result of `train`, or the folder of a run or an export. To compute embeddings, a
+        pretrained model: its folder or its published name, such as "albert_base_v2". A published
+        model is downloaded unless it is already on disk.
 
     Returns:
-      A `QuestionAnswerer`, `TextClassifier` or `OptionChooser`, by the model's task; an `Embedder`
-      of the last layer and the pooled output of a pretrained model.
+      A `QuestionAnswerer`, `TextClassifier` or `OptionChooser`, depending on the model's task. For
+      a pretrained model, an `Embedder` for the last layer and the pooled output.
 
     Raises:
-      UserError: there is no such model, or it cannot be used.
+      UserError: the model does not exist, or cannot be used.
     """
     path = _path_of(model)
-    # In a notebook TensorFlow would write the log, too.
+    # In a notebook, TensorFlow would also print the log.
     with shown_log(verbose=False):
         if os.path.isdir(path) and not _pretrained_files(path):
             return load_model(path)
@@ -132,38 +132,38 @@ def train(
     verbose: bool = True,
     **settings: Any,
 ) -> Result:
-    """Trains a task, and scores it, as the command of its name does.
+    """Trains and scores a model, like the command with the name of the task.
 
-    The same call with the same folder resumes a training that was interrupted: Ctrl-C, or the
-    button of a notebook, ends it after the step that it is at, with a checkpoint.
+    Ctrl-C, or the interrupt button of a notebook, ends a training after its current step and writes
+    a checkpoint. To resume the training, call the function again with the same folder.
 
     Args:
       task: "squad", "squad 2.0", "classify", "race" or "pretrain".
-      output_dir: the folder of checkpoints and results.
-      model: a model to start from: what `train` has returned, or its folder; or a pretrained one,
-        by its folder or its published name, such as "albert_base_v2", which is fetched if it is not
-        there yet.
-      verbose: whether the log is shown, on standard error.
+      output_dir: the folder for checkpoints and results.
+      model: a model to start from: a result of `train`, the folder of a run, or a pretrained model,
+        by its folder or its published name, such as "albert_base_v2". A published model is
+        downloaded unless it is already on disk.
+      verbose: whether to show the log, on standard error.
       settings: the flags of the command, by name: `train_file="train.json", learning_rate=5e-5`.
-        Features are made by this process unless `preprocess_workers` says otherwise. "classify"
-        trains and scores unless `do_train` and `do_eval` say otherwise.
+        Two defaults differ from the command: `preprocess_workers` is 1, so that this process makes
+        the features, and for "classify" `do_train` and `do_eval` are true.
 
     Returns:
       The scores and predictions of the best checkpoint.
 
     Raises:
-      UserError: a setting, the input or the environment does not allow it.
-      KeyboardInterrupt: it was interrupted; the step that it was at is saved.
+      UserError: a setting, the input or the environment has an error.
+      KeyboardInterrupt: the training was interrupted, after its current step was saved.
     """
     if task not in _TASKS:
-        raise UserError(f"{task!r} is no task; there are {', '.join(map(repr, _TASKS))}")
+        raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, _TASKS))}")
     task_class, kind = _TASKS[task]
     values: dict[str, Any] = {"output_dir": os.path.abspath(os.fspath(output_dir))}
     if "preprocess_workers" in kind.flags():
-        # Of a process in which TensorFlow has threads no other ones should be forked.
+        # TensorFlow has threads in this process, so forking it is not safe.
         values["preprocess_workers"] = 1
     if kind is GlueSettings:
-        # The reference's defaults do nothing, which nobody who calls this wants.
+        # With the reference's defaults, the call would do nothing.
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
         path = _path_of(model)
@@ -185,12 +185,12 @@ def evaluate(
     """Scores a trained model on other data.
 
     Args:
-      model: the folder of its run, or what `train` has returned.
-      output_dir: the folder of the results; None for a temporary one, which is removed. The
-        returned `output_dir` is that of the model then.
+      model: the folder of the model's run, or a result of `train`.
+      output_dir: the folder for the results. If None, the results go to a temporary folder, which
+        is removed, and the returned `output_dir` is that of the model.
       verbose: see `train`.
-      settings: flags of the command that trained it: the data, such as `predict_file="dev.json"`,
-        and what else is to be other than in the training.
+      settings: flags of the command that trained the model: the data, such as
+        `predict_file="dev.json"`, and any flag whose value must differ from the training.
 
     Raises:
       UserError: the folder has no run, or see `train`.
@@ -198,7 +198,7 @@ def evaluate(
     folder = _path_of(model)
     recorded = recorded_settings(folder)
     if recorded is None:
-        raise UserError(f"{folder} has no run; give the output_dir of a training")
+        raise UserError(f"{folder} has no run; pass the output_dir of a training")
     kind = recorded_task(folder)
     task = next(name for name, (of_task, _) in _TASKS.items() if of_task.kind == kind)
     flags = _TASKS[task][1].flags()
@@ -218,9 +218,9 @@ def evaluate(
 
 @contextlib.contextmanager
 def _running(verbose: bool) -> Iterator[None]:
-    """Lets a run end as it should in a process that goes on."""
+    """Restores the log, environment variables and signal handlers after a run."""
     environment = dict(os.environ)
-    # What a command prints besides its log are some predictions.
+    # In addition to its log, a command prints some predictions.
     printed = contextlib.nullcontext() if verbose else contextlib.redirect_stdout(io.StringIO())
     with signals.interruptible(), shown_log(verbose), printed:
         try:
@@ -253,7 +253,7 @@ def _path_of(model: AnyPath | Result) -> str:
 
 
 def _trained_files(folder: str) -> dict[str, str]:
-    """Returns the files of a run's model, by setting; none if the folder is not that of a run."""
+    """Returns the files of a run's model, by setting; an empty dict if the folder has no run."""
     checkpoint, assets = best_or_newest(folder), os.path.join(folder, FOLDER)
     names = {"albert_config_file": CONFIG, "spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
     paths = {setting: os.path.join(assets, name) for setting, name in names.items()}
@@ -262,27 +262,28 @@ def _trained_files(folder: str) -> dict[str, str]:
 
 
 def _pretrained(model: str) -> dict[str, str]:
-    """Returns the files of a pretrained model, by setting; fetches it if it is a published name.
+    """Returns the files of a pretrained model, by setting; downloads a published model.
 
     Raises:
-      UserError: there is no such model, or it cannot be fetched.
+      UserError: the model does not exist, or cannot be downloaded.
     """
     path = model
     if not os.path.isdir(path):
         if model not in MODELS:
-            raise UserError(f"{model} is no folder, and no published model has that name")
+            raise UserError(f"{model} is neither a folder nor the name of a published model")
         cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tensorflow").expanduser()
         cache.mkdir(parents=True, exist_ok=True)
         download_model(archive_address(None, model), cache / model)
         path = str(cache / model)
     found = _pretrained_files(path)
     if not found:
-        raise UserError(f"{path} has no pretrained model: neither of {_PRETRAINED}")
+        expected = "; ".join(" or ".join(patterns) for patterns in _PRETRAINED.values())
+        raise UserError(f"{path} has no pretrained model; expected files: {expected}")
     return found
 
 
 def _pretrained_files(folder: str) -> dict[str, str]:
-    """Returns the files of a pretrained model, by setting; none if the folder is no such one."""
+    """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
     found: dict[str, str] = {}
     for name, patterns in _PRETRAINED.items():
         for pattern in patterns:

@@ -1,4 +1,4 @@
-"""The reference's module of classification functions: names of `albert.reference_api`."""
+"""The reference's module of functions for classification; its names are from `reference_api`."""
 
 from albert.reference_api.glue_features import (
     InputFeatures,

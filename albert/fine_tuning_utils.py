@@ -1,4 +1,4 @@
-"""The reference's module of what fine-tuning builds on: names only, of `albert.reference_api`."""
+"""The reference's module of functions for fine-tuning; its names are from `reference_api`."""
 
 from albert.reference_api.encoders import create_albert, create_vocab
 

@@ -1,12 +1,12 @@
 """The encoders ALBERT (https://arxiv.org/abs/1909.11942) and BERT (https://arxiv.org/abs/1810.04805).
 
-They know no task, no file layout and no device. Variable names are those of the official
-checkpoints, such as `bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias`,
-which in a BERT is `bert/encoder/layer_0/intermediate/dense/bias`.
+This module does not depend on tasks, files or devices. Variables have the names of the official
+checkpoints, such as `bert/encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias`
+in ALBERT and `bert/encoder/layer_0/intermediate/dense/bias` in BERT.
 
 Letters in shape comments: B batch, S sequence length, E embedding size, H hidden size, N attention
-heads, D = H / N, I intermediate size. Inside the encoder activations are matrices of shape
-[B * S, H]: on every device one matrix product per dense layer, and one for its gradient.
+heads, D = H / N, I intermediate size. Inside the encoder, activations are matrices of shape
+[B * S, H], so that every dense layer, and its gradient, is one matrix product on every device.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from albert.model.token_rows import PackedRows, PaddedRows, TokenRows
 
 
 class Encoder:
-    """An encoder and its pooler, built into the current graph; the configuration says which.
+    """An encoder with its pooler in the current graph; the configuration selects ALBERT or BERT.
 
-    ALBERT and BERT have the same layers, and other names of variables. In ALBERT layers share
-    weights, in groups, and the embeddings may have a width of their own.
+    ALBERT and BERT have the same layers, but their variables have different names. In ALBERT,
+    groups of layers share weights, and the embeddings may have a different width than the encoder.
 
     Example:
       model = Encoder(config, is_training=True, input_ids=ids, input_mask=mask,
@@ -81,15 +81,15 @@ class Encoder:
           input_mask: int32 [B, S], 1 where a token may be attended to, 0 elsewhere (anywhere, not
             only at the end); None for all ones.
           token_type_ids: int32 [B, S] segment ids; None for all zeros.
-          use_one_hot_embeddings: look words up by a product with a one-hot matrix.
-          use_einsum: dense layers through `tf.einsum` instead of `tf.matmul`.
+          use_one_hot_embeddings: look up words by a product with a one-hot matrix.
+          use_einsum: compute dense layers with `tf.einsum` instead of `tf.matmul`.
           scope: name of the variable scope, "bert" if None.
-          gradient_checkpointing: compute each block again in the backward pass: less memory, and
-            a third more time. The graph needs a seed.
-          remove_padding: leave positions outside `input_mask` out of the layers: the same states
-            of real tokens, 0 for the others, with other masks of dropout.
-          positions: int32 [B, P], or [1, P] for all sequences, of real tokens, the first one's
-            first: the last layer gives the states of these alone, [B, P, H]; None for all.
+          gradient_checkpointing: compute each block again in the backward pass. This saves memory
+            and takes a third more time. The graph needs a seed.
+          remove_padding: skip positions outside `input_mask` in the layers. States of real tokens
+            stay the same and the other states are 0; dropout masks differ.
+          positions: int32 [B, P], or [1, P] for all sequences: real tokens, beginning with the
+            first. The last layer computes only their states, [B, P, H]; None for all tokens.
 
         Raises:
           UserError: the configuration or the sequence length is impossible.
@@ -114,7 +114,7 @@ class Encoder:
             positions = tf.convert_to_tensor(positions, tf.int32)
 
         if is_training:
-            # Dropout depends on it. Made here, it does not end up in a scope of the model.
+            # Dropout depends on the step. Making it here keeps it out of the model's scopes.
             tf.train.get_or_create_global_step()
         with tf.variable_scope(scope, default_name="bert"):
             with tf.variable_scope("embeddings"):
@@ -133,8 +133,8 @@ class Encoder:
                     initializer_range=config.initializer_range,
                     max_position_embeddings=config.max_position_embeddings,
                     dropout_prob=hidden_dropout,
-                    # Google's BERT always does so for segments: one row a segment, not a token,
-                    # counts in the norm by which gradients are clipped.
+                    # Google's BERT always does this for segments. The gradient then has one row per
+                    # segment, not per token, in the norm that clips gradients.
                     use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
                 )
             with tf.variable_scope("encoder"):
@@ -148,7 +148,7 @@ class Encoder:
                 )
 
     def get_pooled_output(self) -> tf.Tensor:
-        """Returns float32 [B, H]: the first token's last state through a dense layer and tanh."""
+        """Returns float32 [B, H]: the first token's last state after a dense layer and tanh."""
         return self.pooled_output
 
     def get_sequence_output(self) -> tf.Tensor:
@@ -160,11 +160,11 @@ class Encoder:
         return self.all_encoder_layers
 
     def get_word_embedding_output(self) -> tf.Tensor:
-        """Returns float32 [B, S, E]: the word embeddings alone."""
+        """Returns float32 [B, S, E]: the word embeddings without segments and positions."""
         return self.word_embedding_output
 
     def get_embedding_output(self) -> tf.Tensor:
-        """Returns float32 [B, S, E]: words, segments and positions summed and normalized."""
+        """Returns float32 [B, S, E]: normalized sum of word, segment and position embeddings."""
         return self.embedding_output
 
     def get_embedding_table(self) -> tf.Variable:
@@ -172,12 +172,12 @@ class Encoder:
         return self.output_embedding_table
 
 
-# The reference's name; so `AlbertModel` takes either configuration.
+# The reference's name. With this alias, `AlbertModel` takes either configuration.
 AlbertModel = Encoder
 
 
 class BertModel(Encoder):
-    """An `Encoder` with the arguments of Google's BERT."""
+    """An `Encoder` with the constructor arguments of Google's BERT."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class BertModel(Encoder):
         use_one_hot_embeddings=False,
         scope=None,
     ):
-        """Builds the graph of either configuration, see `Encoder`."""
+        """Builds the graph from either configuration; see `Encoder`."""
         super().__init__(
             config,
             is_training,
@@ -218,12 +218,12 @@ def transformer_model(
     do_return_all_layers=False,
     use_einsum=True,
 ) -> tf.Tensor | list[tf.Tensor]:
-    """Returns the states [B, S, H] of the encoder of an ALBERT, of the last block or of all.
+    """Returns the states [B, S, H] after the last block of ALBERT's encoder, or after every block.
 
     Args:
       input_tensor: float32 [B, S, E].
-      attention_mask: int32 [B, S], 1 where a token may be attended to; None for all.
-      intermediate_act_fn: the activation, or its name, see `get_activation`.
+      attention_mask: int32 [B, S], 1 where a token may be attended to; None to attend to all.
+      intermediate_act_fn: the activation or its name; see `get_activation`.
       do_return_all_layers: return a list with the states after every block.
       hidden_size, num_hidden_layers, num_hidden_groups, num_attention_heads, intermediate_size,
         inner_group_num, hidden_dropout_prob, attention_probs_dropout_prob, initializer_range,
@@ -254,7 +254,7 @@ def transformer_model(
 
 
 class _BuildOptions(NamedTuple):
-    """How an encoder is built: its configuration, and what is not in it."""
+    """A configuration with the other options for building an encoder."""
 
     config: EncoderConfig
     hidden_dropout: float
@@ -265,12 +265,12 @@ class _BuildOptions(NamedTuple):
 
 
 class _Scopes(NamedTuple):
-    """The scopes that hold an encoder's variables.
+    """Names of the scopes of an encoder's variables.
 
     Attributes:
-      layers, group, inner: of all layers; of a set of weights; of a block; None where there is no
-        such scope.
-      attention, attention_norm, wide, output, output_norm: of the parts of a block.
+      layers, group, inner: scope of all layers, of a set of weights, and of a block; None if the
+        model does not have this scope.
+      attention, attention_norm, wide, output, output_norm: scopes of the parts of a block.
     """
 
     layers: str | None
@@ -310,7 +310,7 @@ def _scopes_of(config: EncoderConfig) -> _Scopes:
 
 
 def _scope(name: str | None, number: int = 0, **options) -> contextlib.AbstractContextManager:
-    """Returns a variable scope to enter, or nothing to enter."""
+    """Returns a variable scope, or a null context if the name is None."""
     return tf.variable_scope(name.format(number), **options) if name else contextlib.nullcontext()
 
 
@@ -320,9 +320,9 @@ def _encode(
     building: _BuildOptions,
     positions: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Runs the transformer: [B, S, E] to a list with the states [B, S, H] after every block.
+    """Applies the transformer to [B, S, E]; returns the states [B, S, H] after every block.
 
-    With `positions`, see `Encoder`, those after the last block are [B, P, H].
+    With `positions` (see `Encoder`), the states after the last block are [B, P, H].
     """
     config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
@@ -343,7 +343,7 @@ def _encode(
     with _scope(scopes.layers, reuse=tf.AUTO_REUSE):
         for layer in range(config.num_hidden_layers):
             group = layer * config.num_hidden_groups // config.num_hidden_layers
-            # BERT's scope of weights is a scope of operations as well.
+            # In BERT, the scope of the weights is also a scope of operations.
             named = tf.name_scope(f"layer_{layer}") if scopes.inner else contextlib.nullcontext()
             with _scope(scopes.group, group), named:
                 for inner in range(config.inner_group_num):
@@ -373,10 +373,10 @@ def _block(
     site: str,
     positions: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Applies self-attention and feed-forward, each with residual and layer norm, to [M, H].
+    """Applies self-attention and feed-forward to [M, H], each with a residual and layer norm.
 
-    `site` begins the names of the dropouts' sites. With `positions`, all that comes after
-    attention is done for these, and the result is [B * P, H].
+    `site` is the prefix of the dropouts' sites. With `positions`, the block computes everything
+    after attention only for these positions, and returns [B * P, H].
     """
     config, hidden_dropout, attention_dropout, use_einsum, *_ = building
     scopes = _scopes_of(config)

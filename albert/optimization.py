@@ -1,4 +1,4 @@
-"""Optimizers with decoupled weight decay, and the training op around them."""
+"""Optimizers with decoupled weight decay, and the training op that uses them."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 
 
 class OptimizerOptions(NamedTuple):
-    """How a model is trained.
+    """Options of the optimizer and its schedule.
 
     Attributes:
-      learning_rate: the highest one.
+      learning_rate: the peak learning rate.
       num_train_steps: the step at which the polynomial decay reaches 0.
-      num_warmup_steps: steps of linear warmup; 0 or None for none.
+      num_warmup_steps: steps of linear warm-up; 0 or None for none.
       optimizer: a name in `OPTIMIZERS`.
       poly_power: exponent of the decay, 1 for linear.
-      start_warmup_step: the step at which the warmup begins; the rate is 0 before.
-      gradient_accumulation_steps: runs of the training op for one optimizer step: gradients of this
-        many batches are added up, then sent, clipped and applied as the mean of one large batch.
-      allreduce_dtype: type of the gradients on the wire, if not float32.
-      shard_optimizer: what is shared out over the workers, see `sharded_optimizer`.
-      epsilon: what the optimizer adds to the root of the second moment.
-      weight_decay: the rate of decay, of all weights but biases and layer norms.
+      start_warmup_step: the step at which the warm-up begins; the rate is 0 before.
+      gradient_accumulation_steps: runs of the training op per optimizer step. The gradients of this
+        many batches are accumulated, then sent, clipped and applied as the mean of one large batch.
+      allreduce_dtype: type in which gradients are sent; None for float32.
+      shard_optimizer: what is sharded over the workers, see `albert.optimizers.sharded`.
+      epsilon: value that the optimizer adds to the root of the second moment.
+      weight_decay: rate of decay of all weights except biases and layer norms.
     """
 
     learning_rate: float
@@ -57,14 +57,16 @@ class OptimizerOptions(NamedTuple):
 
 
 class TrainStep(NamedTuple):
-    """One optimizer step, and what is known of it when it is done.
+    """One optimizer step and its metrics.
 
     Attributes:
-      op: runs the step; with several batches a step, one batch's part of it.
-      loss: float32 scalar, the mean over all batches and workers; 0 where a run ends no step.
+      op: runs the step; with accumulation, runs one micro-batch.
+      loss: float32 scalar, the mean over all batches and workers; 0 in runs that do not complete a
+        step.
       learning_rate: float32 scalar.
-      tokens: float32 scalar, of all batches and workers; 0 where a run ends no step.
-      sharded: the optimizer's state that is shared out over the workers; may be empty.
+      tokens: float32 scalar, the sum over all batches and workers; 0 in runs that do not complete
+        a step.
+      sharded: the optimizer's state that is sharded over the workers; may be empty.
     """
 
     op: tf.Operation
@@ -86,11 +88,11 @@ def create_optimizer(
     colocate_gradients_with_ops=False,
     excluded_tvars=None,
 ) -> tf.Operation:
-    """Returns `training_op`, with the reference's arguments.
+    """Returns the result of `training_op`, with the reference's arguments.
 
     Args:
       loss: scalar tensor.
-      init_lr: the highest learning rate.
+      init_lr: the peak learning rate.
       use_tpu: must be false.
       num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step: see
         `OptimizerOptions`.
@@ -114,7 +116,7 @@ def create_optimizer(
 
 
 def training_op(loss: tf.Tensor, options: OptimizerOptions, **more: Any) -> tf.Operation:
-    """Returns the op of `build_train_step`, which has the same arguments."""
+    """Returns the op of `build_train_step`, which takes the same arguments."""
     return build_train_step(loss, options, **more).op
 
 
@@ -128,16 +130,16 @@ def build_train_step(
 ) -> TrainStep:
     """Builds one optimizer step: gradients, mean, clipping, update, step counter.
 
-    Step k, counted from 0, uses the learning rate of step k: the counter moves only after the
-    update. A global norm that is not finite raises `InvalidArgumentError` before any variable
-    changes.
+    Step k, counted from 0, uses the learning rate of step k, because the counter is incremented
+    after the update. If the global norm is not finite, the step raises `InvalidArgumentError`
+    before any variable changes.
 
     Args:
       loss: scalar.
-      options: of the optimizer.
-      excluded_tvars: trainable variables, or their names, that are not to change.
+      options: options of the optimizer.
+      excluded_tvars: trainable variables, or their names, that must not change.
       colocate_gradients_with_ops: as in `tf.gradients`.
-      num_tokens: scalar, tokens of the batch that the loss is of.
+      num_tokens: scalar, number of tokens in the batch.
     """
     global_step = tf.train.get_or_create_global_step()
     step = tf.identity(global_step)
@@ -146,7 +148,7 @@ def build_train_step(
     variables = _without(excluded_tvars or (), tf.trainable_variables())
     batch = compute_gradients(loss, variables, num_tokens, colocate_gradients_with_ops)
     num_batches = options.gradient_accumulation_steps * collectives.size()
-    # A worker by itself has nobody to share with.
+    # A single worker has nothing to shard.
     shares = None
     if options.shard_optimizer != NONE and collectives.size() > 1:
         shares = ShardedOptimizer(batch.variables, options.allreduce_dtype)
@@ -180,14 +182,14 @@ def build_train_step(
 
 
 def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
-    """Returns the means over the workers, whose gradients are sent as `dtype`, float32 if None."""
+    """Returns the means over the workers; gradients are sent as `dtype`, or float32 if None."""
     values = collectives.all_reduce_mean(batch.values, dtype)
     (metrics,) = collectives.all_reduce_mean([batch.metrics])
     return batch._replace(values=values, metrics=metrics)
 
 
 def sum_of_squares(batch: Gradients) -> tf.Tensor:
-    """Returns the sum of the squares of what counts in the norm by its own values."""
+    """Returns the sum of squares of the gradients that are not counted by `row_squares`."""
     others = [g for g, by_row in zip(batch.values, batch.of_rows, strict=True) if not by_row]
     return tf.square(tf.global_norm(others))
 
@@ -197,32 +199,33 @@ def clipping_factor(squares: tf.Tensor, metrics: tf.Tensor, num_batches: int) ->
 
     Args:
       squares: see `sum_of_squares`.
-      metrics: a vector of `StepMetrics`, with the squares of the rest.
-      num_batches: of all workers.
+      metrics: a vector of `StepMetrics`, with the squares of the other gradients.
+      num_batches: number of batches over all workers.
     """
     row_squares = StepMetrics(*tf.unstack(metrics)).row_squares / num_batches
     norm = tf.sqrt(squares + row_squares)
-    # Everything that follows depends on the check, so that no NaN ever reaches a variable.
+    # All updates depend on this check, so no NaN reaches a variable.
     return 1.0 / tf.maximum(tf.debugging.check_numerics(norm, NOT_FINITE), 1.0)
 
 
 def apply(
     optimizer: AdamWeightDecayOptimizer, batch: Gradients, factor: tf.Tensor, step: tf.Tensor
 ) -> tf.Operation:
-    """Returns the op that updates variables and the optimizer's state in a step."""
+    """Returns the op that updates the variables and the optimizer's state in one step."""
     pairs = zip(batch.values, batch.variables, strict=True)
     return optimizer.apply_gradients(pairs, step, factor=factor)
 
 
 def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Tensor]) -> tf.Tensor:
-    """Adds up the gradients of several runs; the last run finishes the step with their means.
+    """Accumulates the gradients of several runs; the last run finishes the step with their means.
 
-    The sums are no part of a checkpoint: one is written between two steps, when they are 0.
+    Checkpoints do not contain the sums, because they are written between steps, when the sums
+    are 0.
 
     Args:
-      batch: of one run.
-      runs: runs of the training op for one step; with 1 nothing is added up.
-      finish: builds what ends a step and returns its metrics.
+      batch: gradients of one run.
+      runs: runs of the training op per step; with 1 nothing is accumulated.
+      finish: builds the end of a step and returns the step's metrics.
 
     Returns:
       The metrics that `finish` returns; zeros in the other runs.
@@ -236,7 +239,7 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
         for number, value in enumerate(values)
     ]
     count = ops.micro_batch()
-    # Means, not sums to be divided at the end: that would take memory for both.
+    # Accumulate means, because dividing sums at the end would take memory for both.
     added = [total.assign_add(value / runs) for total, value in zip(sums, values, strict=True)]
     with tf.control_dependencies(added):
         counted = tf.identity(count.assign_add(1))
@@ -244,7 +247,8 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
     def last_run() -> tf.Tensor:
         metrics, *means = (total.read_value() for total in sums)
         metrics = finish(batch._replace(values=means, metrics=metrics))
-        # Zeros that TensorFlow takes for constants, it would make once and keep beside the sums.
+        # TensorFlow would compute constant zeros once and keep them in memory next to the sums, so
+        # make them depend on the counter.
         zero = counted - runs
         with tf.control_dependencies([metrics]):
             cleared = [v.assign(tf.fill(v.shape, tf.cast(zero, v.dtype))) for v in (*sums, count)]
@@ -256,15 +260,18 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
 
 
 def _without(excluded: Iterable, variables: Sequence[tf.Variable]) -> list[tf.Variable]:
-    """Returns the variables that are not excluded, by themselves or by name."""
+    """Returns the variables that are not excluded; `excluded` has variables or names."""
     left_out = {getattr(entry, "name", entry).split(":")[0] for entry in excluded}
     if unknown := left_out - {variable.op.name for variable in variables}:
-        raise ValueError(f"excluded_tvars: no trainable variable is {', '.join(sorted(unknown))}")
+        raise ValueError(f"excluded_tvars: not trainable variables: {', '.join(sorted(unknown))}")
     return [variable for variable in variables if variable.op.name not in left_out]
 
 
 def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
-    """Returns polynomial decay to 0 from the first step on; in the warmup a linear rise instead."""
+    """Returns the learning rate: a linear rise in the warm-up, then polynomial decay to 0.
+
+    The decay is computed from step 0, not from the end of the warm-up.
+    """
     rate = tf.train.polynomial_decay(
         tf.constant(options.learning_rate, tf.float32),
         step,
@@ -276,7 +283,7 @@ def _schedule(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
     if not options.num_warmup_steps:
         return rate
     num_warmup_steps = float(options.num_warmup_steps)
-    # Before the start of the warmup the reference's rates are negative, which raises the loss.
+    # Before the start of the warm-up, the reference's rates are negative and increase the loss.
     warmed = tf.maximum(tf.cast(step - options.start_warmup_step, tf.float32), 0.0)
     warmup_rate = options.learning_rate * (warmed / num_warmup_steps)
     return tf.where(warmed < num_warmup_steps, warmup_rate, rate)
@@ -287,7 +294,7 @@ def _make_optimizer(
 ) -> AdamWeightDecayOptimizer:
     name = options.optimizer
     if name not in OPTIMIZERS:
-        raise ValueError(f"Not supported optimizer: {name} (known: {', '.join(OPTIMIZERS)})")
+        raise ValueError(f"unsupported optimizer {name!r}; supported: {', '.join(OPTIMIZERS)}")
     return OPTIMIZERS[name](
         learning_rate=learning_rate,
         weight_decay_rate=options.weight_decay,
@@ -299,9 +306,9 @@ def _make_optimizer(
 
 
 class AdamWeightDecayOptimizer(tf.train.Optimizer):
-    """Adam without bias correction, with weight decay apart from the gradient.
+    """Adam without bias correction, with decoupled weight decay.
 
-    The decay is that of AdamW (https://arxiv.org/abs/1711.05101); moments are kept in variables
+    The decay is that of AdamW (https://arxiv.org/abs/1711.05101). The moments are variables
     `<name>/adam_m` and `<name>/adam_v`.
     """
 
@@ -315,7 +322,18 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         exclude_from_weight_decay=None,
         name="AdamWeightDecayOptimizer",
     ):
-        """Sets up; `exclude_from_weight_decay`: regular expressions searched in variable names."""
+        """Creates the optimizer.
+
+        Args:
+          learning_rate: the learning rate, a number or a scalar tensor.
+          weight_decay_rate: rate of the weight decay.
+          beta_1: decay rate of the first moment.
+          beta_2: decay rate of the second moment.
+          epsilon: value added to the root of the second moment.
+          exclude_from_weight_decay: regular expressions; a variable whose name contains a match
+            does not decay.
+          name: name of the optimizer.
+        """
         super().__init__(False, name)
         self.learning_rate = learning_rate
         self.weight_decay_rate = weight_decay_rate
@@ -332,15 +350,15 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         name: str | None = None,
         factor: tf.Tensor | None = None,
     ) -> tf.Operation:
-        """Returns the op that updates variables and moments, one variable after the other.
+        """Returns the op that updates variables and moments, one variable at a time.
 
-        All at once would hold copies of every parameter and of its moments.
+        Updating all at once would take memory for copies of all parameters and moments.
 
         Args:
-          grads_and_vars: pairs of gradient and variable; those with a None are left out.
-          global_step: the step, counted from 0. As in the reference it does not move.
-          name: of the op.
-          factor: that the gradients are multiplied by, if not by 1.
+          grads_and_vars: pairs of gradient and variable; pairs with a None are skipped.
+          global_step: the step, counted from 0. As in the reference, it is not incremented.
+          name: name of the op.
+          factor: factor of the gradients; None for 1.
         """
         assignments: list[tf.Operation] = []
         before: list[tf.Operation] = []
@@ -356,7 +374,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _assignments(
         self, gradient: tf.Tensor, variable: tf.Variable, step: tf.Tensor | tf.Variable | None
     ) -> list:
-        """Returns the ops that give a variable and its moments their new values."""
+        """Returns the ops that assign new values to a variable and its moments."""
         m, v = self._moments_of(variable)
         next_m, next_v, update = self.next_state(gradient, m, v, step)
         if decay := self.decay_of(variable.op.name):
@@ -372,8 +390,8 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         v: tf.Tensor,
         step: tf.Tensor | tf.Variable | None,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns the moments after a step, and what it subtracts at a rate of 1 without decay."""
-        # One after the other, as the variables are: each of these has copies of the variable.
+        """Returns the moments after a step, and the update at a rate of 1 without decay."""
+        # In sequence, like the variables, because each of these takes copies of the variable.
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         with tf.control_dependencies([next_m]):
             next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
@@ -381,11 +399,11 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
             return next_m, next_v, self._update(next_m, next_v, step)
 
     def decay_of(self, name: str) -> float:
-        """Returns the rate of decay of the variable of a name."""
+        """Returns the rate of decay of the variable with a name."""
         return 0.0 if _matches(name, self.exclude_from_weight_decay) else self.weight_decay_rate
 
     def adapts(self, name: str) -> bool:
-        """Tells whether the rate of the variable of a name is scaled, by `trust_ratio`."""
+        """Returns whether `trust_ratio` scales the rate of the variable with a name."""
         return False
 
     def _update(
@@ -399,7 +417,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         return self.learning_rate
 
     def create_slots(self, variables: Iterable[tf.Variable]) -> None:
-        """Makes the moments of variables, for `apply_gradients` inside a conditional branch."""
+        """Creates the moments of variables, for `apply_gradients` in a conditional branch."""
         for variable in variables:
             self._moments_of(variable)
 
@@ -434,7 +452,12 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         exclude_from_layer_adaptation=None,
         name="LAMBOptimizer",
     ):
-        """Takes `exclude_from_weight_decay` for both without `exclude_from_layer_adaptation`."""
+        """Creates the optimizer; see `AdamWeightDecayOptimizer` for the other arguments.
+
+        Args:
+          exclude_from_layer_adaptation: regular expressions; the rate of a variable whose name
+            contains a match is not scaled. If None, `exclude_from_weight_decay` is used.
+        """
         super().__init__(
             learning_rate,
             weight_decay_rate,
@@ -449,7 +472,7 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         )
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
-        """Returns the rate times |variable| / |update|; times 1 where a norm is 0, or excluded."""
+        """Returns the rate times |variable| / |update|, or the rate if excluded or a norm is 0."""
         if not self.adapts(variable.op.name):
             return self.learning_rate
         return self.trust_ratio(tf.norm(variable), tf.norm(update)) * self.learning_rate
@@ -458,13 +481,13 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
         return not _matches(name, self.exclude_from_layer_adaptation)
 
     def trust_ratio(self, weight_norm: tf.Tensor, update_norm: tf.Tensor) -> tf.Tensor:
-        """Returns the factor of a variable's learning rate, from its norm and its update's."""
+        """Returns the factor of a variable's learning rate, from the norms of weight and update."""
         has_both = (weight_norm > 0) & (update_norm > 0)
         return tf.where_v2(has_both, weight_norm / update_norm, 1.0)
 
 
 class RAdamOptimizer(AdamWeightDecayOptimizer):
-    """Rectified Adam (https://arxiv.org/abs/1908.03265, algorithm 2), decay as in AdamW.
+    """Rectified Adam (https://arxiv.org/abs/1908.03265, algorithm 2), with the decay of AdamW.
 
     In step t, counted from 1, with the moments m and v, and rho = 2 / (1 - beta_2) - 1:
 
@@ -473,9 +496,9 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
       update = m / (1 - beta_1^t) * r_t sqrt(1 - beta_2^t) / (sqrt(v) + epsilon)   if rho_t > 5
       update = m / (1 - beta_1^t)                                                  else
 
-    Threshold and epsilon, which the paper has at 4 and not at all, are where the authors' program
-    (https://github.com/LiyuanLucasLiu/RAdam) and PyTorch have them. With a beta_2 of 0.999 the
-    first five steps are the plain ones.
+    The threshold, which is 4 in the paper, and epsilon, which the paper omits, follow the authors'
+    program (https://github.com/LiyuanLucasLiu/RAdam) and PyTorch. With a beta_2 of 0.999, the first
+    five steps are not rectified.
     """
 
     def _update(
@@ -483,9 +506,10 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
     ) -> tf.Tensor:
         if step is None:
             raise ValueError("RAdamOptimizer: apply_gradients needs the global_step")
-        # In float32 the difference of two numbers near 2000 may take rho_5, 4.996, for above 5.
+        # In float64, because rho_5 = 4.996 is the difference of two numbers near 2000, and float32
+        # may round it to a value above 5.
         t = tf.cast(step, tf.float64) + 1.0
-        # What the weights of the gradients in the moments add up to.
+        # The sums of the gradients' weights in the moments.
         sum_1, sum_2 = (1.0 - beta**t for beta in (self.beta_1, self.beta_2))
         rho = 2.0 / (1.0 - self.beta_2) - 1.0
         rho_t = rho - 2.0 * t * (1.0 - sum_2) / sum_2

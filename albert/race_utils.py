@@ -1,4 +1,4 @@
-"""The reference's module of the functions of RACE: names of `albert.reference_api`."""
+"""The reference's module of functions for RACE; its names are from `reference_api`."""
 
 from albert.reference_api.glue_models import file_based_input_fn_builder
 from albert.reference_api.race import (

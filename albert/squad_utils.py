@@ -1,4 +1,4 @@
-"""The reference's module of SQuAD functions: names of `albert.reference_api`."""
+"""The reference's module of functions for SQuAD; its names are from `reference_api`."""
 
 from albert.reference_api.squad_features import (
     FeatureWriter,

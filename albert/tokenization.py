@@ -1,4 +1,4 @@
-"""Text to tokens: SentencePiece (ALBERT v1, v2) and WordPiece (BERT, Chinese ALBERT)."""
+"""Tokenization with SentencePiece (ALBERT v1, v2) and WordPiece (BERT, Chinese ALBERT)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has 
     load_vocab,
 )
 
-# A SentencePiece sign alone begins a word, and so does a piece with anything but signs and letters.
+# A piece that is a single sign begins a word. So does a piece with characters other than these
+# signs and letters.
 _SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
-# How names of letters begin whose scripts have no spaces between words: a piece is a word there.
+# Prefixes of the Unicode names of letters in scripts without spaces between words. In such scripts,
+# every piece counts as a word.
 _WITHOUT_SPACES = (
     *("CJK ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO ", "YI ", "TANGUT "),
     *(
@@ -47,49 +49,49 @@ _WITHOUT_SPACES = (
         "BALINESE ",
     ),
 )
-# Less of the pieces than this have capitals by chance only.
+# If a smaller part of the pieces has capitals, the vocabulary counts as uncased.
 _PART_OF_CASED = 0.01
 
 
 def printable_text(text: str | bytes) -> str:
-    """Returns a printable form of a text; since Python 3 the same as `convert_to_unicode`."""
+    """Returns a printable form of a text; in Python 3 the same as `convert_to_unicode`."""
     return convert_to_unicode(text)
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
-    """Looks up every item."""
+    """Looks up every item in a vocabulary."""
     return [vocab[item] for item in items]
 
 
 def convert_tokens_to_ids(vocab: Mapping[str, int], tokens: Iterable[str]) -> list[int]:
-    """Returns ids of tokens."""
+    """Returns the ids of tokens."""
     return convert_by_vocab(vocab, tokens)
 
 
 def convert_ids_to_tokens(inv_vocab: Mapping[int, str], ids: Iterable[int]) -> list[str]:
-    """Returns tokens of ids."""
+    """Returns the tokens of ids."""
     return convert_by_vocab(inv_vocab, ids)
 
 
 def whitespace_tokenize(text: str) -> list[str]:
-    """Returns the words between white space."""
+    """Splits a text at white space."""
     return text.split()
 
 
 class FullTokenizer:
-    """SentencePiece where a model is given, else basic and WordPiece tokenization.
+    """A tokenizer for SentencePiece if a model is given, otherwise for WordPiece.
 
     Attributes:
-      vocab, inv_vocab: token to id, id to token.
-      do_lower_case: whether `normalize` and `encode` lower-case.
-      sp_model: the `SentencePieceProcessor`, or None.
+      vocab, inv_vocab: maps from token to id and from id to token.
+      do_lower_case: whether `normalize` and `encode` lower-case text.
+      sp_model: the `SentencePieceProcessor`, or None for WordPiece.
     """
 
     def __init__(self, vocab_file, do_lower_case=True, spm_model_file=None):
-        """Loads the model `spm_model_file`, or else the WordPiece vocabulary `vocab_file`.
+        """Loads the SentencePiece model, or the WordPiece vocabulary if there is no model.
 
         Raises:
-          UserError: the file is missing or is none.
+          UserError: the file is missing or invalid, or neither file is given.
         """
         self.do_lower_case = do_lower_case
         self.sp_model = None
@@ -107,29 +109,29 @@ class FullTokenizer:
 
     @classmethod
     def from_scratch(cls, vocab_file, do_lower_case, spm_model_file):
-        """Makes a tokenizer as the constructor does."""
+        """Makes a tokenizer in the same way as the constructor."""
         return cls(vocab_file, do_lower_case, spm_model_file)
 
     @property
     def is_wordpiece(self) -> bool:
-        """Tells whether pieces are those of a vocabulary, and not of a SentencePiece model."""
+        """Returns whether the pieces come from a vocabulary and not from a SentencePiece model."""
         return self.sp_model is None
 
     @property
     def size(self) -> int:
-        """Counts the tokens: ids are below it."""
+        """Returns the number of tokens; all ids are below it."""
         return len(self.vocab)
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Returns the hash of the SentencePiece model or of the vocabulary, hexadecimal."""
+        """Returns the SHA-256 hash of the SentencePiece model or the vocabulary, in hexadecimal."""
         if self.sp_model:
             return hashlib.sha256(self.sp_model.serialized_model_proto()).hexdigest()
         return hashlib.sha256("\n".join(self.vocab).encode()).hexdigest()
 
     @property
     def cls_id(self) -> int:
-        """Returns the id of [CLS]; it and those below raise a `UserError` if there is none."""
+        """Returns the id of [CLS]; this and the next ones raise a `UserError` if it is missing."""
         return self._special_id("[CLS]")
 
     @property
@@ -144,19 +146,19 @@ class FullTokenizer:
 
     @property
     def pad_id(self) -> int:
-        """Returns the id of the padding."""
+        """Returns the id of padding."""
         return self._special_id("<pad>" if self.sp_model else "[PAD]")
 
     @property
     def unk_id(self) -> int:
-        """Returns the id of what has no piece."""
+        """Returns the id of unknown tokens."""
         return self.sp_model.unk_id() if self.sp_model else self._special_id("[UNK]")
 
     def _special_id(self, piece: str) -> int:
         if piece not in self.vocab:
-            hint = "is it one of ALBERT or BERT?"
+            hint = "use a file from ALBERT or BERT"
             if self.is_wordpiece and "<unk>" in self.vocab:
-                hint = "it belongs to a SentencePiece model: give that (--spm_model_file)"
+                hint = "it belongs to a SentencePiece model; pass that model with --spm_model_file"
             raise UserError(f"{self._file} has no piece {piece}; {hint}")
         return self.vocab[piece]
 
@@ -166,55 +168,55 @@ class FullTokenizer:
         return BasicTokenizer(do_lower_case=self.do_lower_case)
 
     def check(self) -> None:
-        """Checks what every model needs of its tokenizer; warns of a wrong `do_lower_case`.
+        """Checks that special tokens exist; warns if `do_lower_case` does not fit the vocabulary.
 
         Raises:
-          UserError: there is no [CLS], [SEP] or piece for the unknown.
+          UserError: [CLS], [SEP] or the unknown token is missing.
         """
         _ = self.cls_id, self.sep_id, self.unk_id
         if self.is_wordpiece and (mismatch := self._case_mismatch()):
             tf.logging.warning("%s %s", self._file, mismatch)
 
     def _case_mismatch(self) -> str | None:
-        """Says what is wrong with `do_lower_case` for the vocabulary; None if nothing is."""
+        """Returns a message if `do_lower_case` does not fit the vocabulary, otherwise None."""
         words = [piece for piece in self.vocab if not piece.startswith("[")]
         capitals = [piece for piece in words if piece != piece.lower()]
         is_cased = len(capitals) > _PART_OF_CASED * len(words)
         if is_cased and self.do_lower_case:
             return (
                 f"is cased: {len(capitals)} of its {len(words)} pieces have capitals, such as "
-                f"{capitals[0]}, and are never found in text that --do_lower_case makes lower "
-                "case; give --do_lower_case=false"
+                f"{capitals[0]}, and never match text that --do_lower_case lower-cases; pass "
+                "--do_lower_case=false"
             )
         if not (is_cased or self.do_lower_case) and any(map(str.islower, words)):
             return (
-                "is uncased: with --do_lower_case=false words with capitals become [UNK]; give "
+                "is uncased: with --do_lower_case=false, words with capitals become [UNK]; pass "
                 "--do_lower_case=true"
             )
         return None
 
     def begins_word(self, piece: str) -> bool:
-        """Returns whether a piece begins a word, for the masking of words."""
+        """Returns whether a piece begins a word, for whole-word masking."""
         if self.is_wordpiece:
             return not piece.startswith("##")
         inside = all(char in _SIGNS or _is_letter_inside(char) for char in piece)
         return piece[:1] in ("▁", "<") or piece in _SIGNS or not inside
 
     def normalize(self, text: str) -> str:
-        """Returns a text as `tokenize` wants it; for WordPiece, which does the rest, stripped."""
+        """Prepares a text for `tokenize`; for WordPiece, this only strips white space."""
         if self.sp_model:
             return preprocess_text(text, lower=self.do_lower_case)
         return text.strip()
 
     def encode(self, texts: Iterable[str], normalized: bool = False) -> list[list[int]]:
-        """Returns the ids of each text: those of `tokenize(normalize(text))`.
+        """Returns the ids of each text, which are those of `tokenize(normalize(text))`.
 
         Args:
           texts: any number of texts; many at a time are faster.
-          normalized: they are what `normalize` returned; twice is not always the same as once.
+          normalized: whether `normalize` returned the texts; normalizing again may change them.
 
         Raises:
-          UserError: a vocabulary without [UNK].
+          UserError: the vocabulary has no [UNK].
         """
         texts = list(texts if normalized else map(self.normalize, texts))
         if self.sp_model is None:
@@ -227,14 +229,14 @@ class FullTokenizer:
 
     @functools.cached_property
     def _need_care(self) -> set[int]:
-        """Returns ids of pieces that the comma rule may cut; the unknown one's may hide one."""
+        """Returns ids of pieces that the comma rule may split, including the unknown piece."""
         return {self.unk_id, *(i for piece, i in self.vocab.items() if ends_in_digit_comma(piece))}
 
     def encode_with_offsets(self, text: str) -> Tokens:
-        """Returns the tokens of a text as `encode` gives them, and the characters they stand for.
+        """Returns the tokens of a text, as `encode` does, with their positions in the text.
 
         Raises:
-          UserError: the SentencePiece model has byte fallback, or a vocabulary no [UNK].
+          UserError: the SentencePiece model has byte fallback, or the vocabulary has no [UNK].
         """
         return self._aligner.tokenize(text, self.do_lower_case)
 
@@ -247,7 +249,7 @@ class FullTokenizer:
         return WordAligner(self.wordpiece_tokenizer, self.unk_id)
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns pieces of a text, as it is (see `preprocess_text` for SentencePiece)."""
+        """Returns the pieces of a text; for SentencePiece, apply `preprocess_text` first."""
         if self.sp_model:
             return encode_pieces(self.sp_model, text)
         return [
@@ -257,13 +259,13 @@ class FullTokenizer:
         ]
 
     def convert_tokens_to_ids(self, tokens: Sequence[str | bytes]) -> list[int]:
-        """Returns ids of pieces; SentencePiece gives its unknown id for what it does not know."""
+        """Returns the ids of pieces; SentencePiece returns its unknown id for unknown pieces."""
         if self.sp_model:
             return [self.sp_model.piece_to_id(printable_text(token)) for token in tokens]
         return convert_by_vocab(self.vocab, tokens)
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        """Returns pieces of ids."""
+        """Returns the pieces of ids."""
         return [self.inv_vocab[int(i)] for i in ids]
 
 
@@ -280,7 +282,7 @@ def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
 
 
 def _is_letter_inside(char: str) -> bool:
-    """Tells whether a character is a letter, or a mark, of a script with spaces between words."""
+    """Returns whether a character is a letter or mark of a script with spaces between words."""
     if unicodedata.category(char)[0] not in "LM":
         return False
     return not unicodedata.name(char, "").startswith(_WITHOUT_SPACES)

@@ -1,11 +1,11 @@
-"""Times what comes before SQuAD's predictions, features and the order in which they are taken, and
-what comes after: answers, scores, and the files of the best ones.
+"""Times the steps before and after SQuAD's prediction: features, answers, scores and files.
 
   make bench NAME=answers FLAGS="[--questions 10000] [--data FOLDER] ..."
 
-The questions are those of the training files, with others like them (`squad_size.py`); what the
-model would give is drawn at random, so that there are more likely answers than a trained model
-leaves. Each version of SQuAD is a process of its own; the fastest round counts.
+Before the prediction, features are made and ordered; after it, answers are found, scored and
+written. The questions are those of the training files, and similar ones (`squad_size.py`). The
+model's outputs are random, so that there are more probable answers than with a trained model. Each
+version of SQuAD runs in a separate process; the fastest round counts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from albert.training.task import DEV
 from benchmarks.parts.harness import DATA, give, new_parser, run_again
 from benchmarks.parts.squad_size import write_questions
 
-# What is promised of 10,000 questions, in seconds.
+# The bound for 10,000 questions, in seconds.
 MOST, OF_QUESTIONS = 5.0, 10000
 _SIZES = {"1.1": (SquadV1Settings, SquadV1Task), "2.0": (SquadV2Settings, SquadV2Task)}
 _LONGEST = 384
 
 
 def main() -> int:
-    """Prints the table, and tells by the exit code whether the promise holds; or is a version."""
+    """Prints the table and returns 1 if the bound is exceeded; or measures one version."""
     flags = parse_flags()
     if flags.version:
         tf.logging.set_verbosity(tf.logging.ERROR)
@@ -59,7 +59,9 @@ def main() -> int:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument("--data", default=os.path.join(DATA, "squad"), help="of train-v*.json")
+    parser.add_argument(
+        "--data", default=os.path.join(DATA, "squad"), help="folder of train-v*.json"
+    )
     parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--questions", type=int, default=OF_QUESTIONS)
@@ -69,8 +71,8 @@ def parse_flags() -> argparse.Namespace:
 
 
 def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
-    """Returns the numbers of questions and of windows; the seconds of what is before the
-    prediction, of answers and scores, and of files."""
+    """Returns the numbers of questions and of windows, and the seconds before the prediction, of
+    answers and scores, and of files."""
     with tempfile.TemporaryDirectory() as folder:
         task = make_task(flags, folder)
         start = time.perf_counter()
@@ -90,7 +92,7 @@ def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
 
 
 def make_task(flags: argparse.Namespace, folder: str) -> SquadTask:
-    """Returns the task of a file with as many questions as wanted."""
+    """Returns the task for a file with the given number of questions."""
     questions, config = (os.path.join(folder, name) for name in ("questions", "config"))
     source = os.path.join(flags.data, f"train-v{flags.version}.json")
     write_questions(source, questions, flags.questions)

@@ -2,9 +2,9 @@
 
   make bench NAME=ask FLAGS="[--rounds 9] [--lengths 32,128,384] ..."
 
-The first answer is that of a new process, with all imports and the model's loading, next to the
-time that `import tensorflow` took in the same process. A later one is next to the time that it
-spent in the model's forward pass. Printed are medians.
+The first answer is that of a new process, including all imports and loading the model. It is
+compared with the time of `import tensorflow` in the same process. A later answer is compared with
+the time of the model's forward pass. The table has medians.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from albert.training import assets
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from benchmarks.parts.harness import new_parser
 
-# What is promised, as multiples.
+# The bounds, as multiples.
 MOST_FIRST, MOST_LATER = 3.0, 1.3
 QUESTION = "what is the name of the river ?"
 _TEXT = "the river of this old city has a name and a long way to the sea in the south"
@@ -54,7 +54,7 @@ _DESCRIPTION = {
     "max_answer_length": 30,
     "mask_padding_in_loss": True,
 }
-# Of a new process; the arguments are the model, the question and the text.
+# The program of a new process; its arguments are the model, the question and the text.
 _FIRST_ANSWER = """
 import sys, time
 start = time.perf_counter()
@@ -68,7 +68,7 @@ print(imported - start, time.perf_counter() - start)
 
 
 def main() -> int:
-    """Measures, prints the table, and tells by the exit code whether the promises hold."""
+    """Measures, prints the table, and returns 1 if a bound is exceeded."""
     flags = parse_flags()
     tf.logging.set_verbosity(tf.logging.ERROR)
     lengths = [int(length) for length in flags.lengths.split(",")]
@@ -96,14 +96,16 @@ def main() -> int:
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
-    parser.add_argument("--lengths", default="32,64,128,256,384", help="tokens, with commas")
+    parser.add_argument(
+        "--lengths", default="32,64,128,256,384", help="numbers of tokens, separated by commas"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="answers of each length")
-    parser.add_argument("--starts", type=int, default=3, help="new processes")
+    parser.add_argument("--starts", type=int, default=3, help="number of new processes")
     return parser.parse_args()
 
 
 def write_model(folder: str, config_file: str) -> None:
-    """Writes a model of SQuAD 1.1 with random weights, as a run has it."""
+    """Writes a model of SQuAD 1.1 with random weights, as a run would."""
     config = read_config(config_file)
     tokenizer = os.path.join(folder, "tokenizer")
     with open(tokenizer, "wb") as file:
@@ -116,7 +118,7 @@ def write_model(folder: str, config_file: str) -> None:
 
 
 def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None:
-    """Writes the best checkpoint of a model that nobody has trained."""
+    """Writes the best checkpoint of an untrained model."""
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = {key: tf.placeholder(tf.int32, [None, None], key) for key in SEQUENCE_KEYS}
         model_fn = make_model_fn(config, head, ModelOptions())
@@ -128,7 +130,7 @@ def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None
 def tokenizer_of_size(size: int) -> bytes:
     """Returns a SentencePiece model of some words, with as many pieces as a model needs.
 
-    Those that nothing is cut into fill it up; how fast it cuts does not depend on their number.
+    Unused pieces fill it up; the speed of tokenizing does not depend on their number.
     """
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "spm")
@@ -149,7 +151,7 @@ def tokenizer_of_size(size: int) -> bytes:
             content = file.read()
     processor = spm.SentencePieceProcessor()
     processor.LoadFromSerializedProto(content)
-    # Messages one behind the other are one message; a piece is field 1, with its text and score.
+    # Concatenated messages are one message; a piece is field 1, with its text and score.
     return content + b"".join(
         entry(1, entry(1, f"unused{number}".encode()) + struct.pack("<Bf", 2 << 3 | 5, -100.0))
         for number in range(processor.get_piece_size(), size)
@@ -157,16 +159,16 @@ def tokenizer_of_size(size: int) -> bytes:
 
 
 def entry(field: int, content: bytes) -> bytes:
-    """Returns a field of a protocol buffer, of bytes or a message shorter than 128."""
+    """Returns a field of a protocol buffer, for bytes or a message shorter than 128."""
     return bytes([field << 3 | 2, len(content)]) + content
 
 
 def text_of(folder: ModelFolder, length: int) -> str:
-    """Returns a text that makes one window of at most so many tokens, and nearly as many."""
+    """Returns a text that makes one window of nearly, but at most, `length` tokens."""
     text = ""
     for number in range(length):
         longer = f"{text} {_WORDS[number % len(_WORDS)]}"
-        # [CLS] question [SEP] text [SEP], and what `later_answers` puts before it.
+        # [CLS] question [SEP] text [SEP], and the prefix that `later_answers` adds.
         if sum(map(len, folder.tokenizer.encode([QUESTION, longer]))) + 7 > length:
             break
         text = longer
@@ -174,12 +176,12 @@ def text_of(folder: ModelFolder, length: int) -> str:
 
 
 def later_answers(model: QuestionAnswerer, text: str, rounds: int) -> tuple[float, float]:
-    """Returns the seconds of an answer, and how many times those of its forward pass they are."""
+    """Returns the seconds of an answer, and their ratio to those of its forward pass."""
     timed = []
     for number in range(rounds + 1):
         with forward_pass(model._session) as in_model:
             start = time.perf_counter()
-            # Another text every time, which is cut into tokens anew.
+            # A new text every time, so that it is tokenized again.
             model.answer(QUESTION, [f"{number} {text}"])
             timed.append((time.perf_counter() - start, sum(in_model)))
     # The first use of a shape is slower.
@@ -188,7 +190,7 @@ def later_answers(model: QuestionAnswerer, text: str, rounds: int) -> tuple[floa
 
 
 def embeddings(folder: str, text: str, write: Callable) -> tuple[float, float]:
-    """Returns the seconds of the embeddings of a text, likewise."""
+    """Returns the seconds of the embeddings of a text, and their ratio in the same way."""
     embedder, count = Embedder(open_folder(folder), [-1, -2], pooled=False), 64
     with forward_pass(embedder._session) as in_model:
         start = time.perf_counter()
@@ -199,7 +201,7 @@ def embeddings(folder: str, text: str, write: Callable) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def forward_pass(session: ModelSession) -> Iterator[list[float]]:
-    """Yields a list that gets the seconds of every forward pass meanwhile."""
+    """Yields a list that collects the seconds of every forward pass."""
     seconds, run = [], session._session.run
 
     def timed(*args):
@@ -214,7 +216,7 @@ def forward_pass(session: ModelSession) -> Iterator[list[float]]:
 
 
 def first_answer(folder: str, text: str) -> tuple[float, float]:
-    """Returns the seconds of `import tensorflow` and of all up to the first answer."""
+    """Returns the seconds of `import tensorflow`, and of everything up to the first answer."""
     command = [sys.executable, "-c", _FIRST_ANSWER, folder, QUESTION, text]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     imported, answered = map(float, result.stdout.split()[-2:])

@@ -3,12 +3,12 @@
   make bench NAME=features FLAGS="--input_file ... --spm_model_file ..."
 
 The others are a longest common subsequence in plain Python (`lcs.py`), on some examples, and
-`transformers`' fast ALBERT tokenizer through `datasets.map` in one process. Every way has a
-SentencePiece model but for one, which has a WordPiece vocabulary. Two more are this project on a
-file of the size of SQuAD, with one process and with two: paragraphs and questions are those of
---input_file and others like them (`squad_size.py`), none of which occurs twice. Each runs in a
-process of its own, whose peak memory is shown; start-up is not counted. They take turns, so that an
-hour in which the machine is slower is one for all of them.
+`transformers`' fast ALBERT tokenizer through `datasets.map` in one process. One way uses a
+WordPiece vocabulary, all others a SentencePiece model. Two more run this project on a file of the
+size of SQuAD, with one process and with two: its paragraphs and questions are those of --input_file
+and similar ones (`squad_size.py`), none of which occurs twice. Each way runs in a separate process,
+whose peak memory is shown; start-up does not count. The ways take turns, so that a slow hour of the
+machine affects all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH = 384, 128, 64
 
 
 def main() -> None:
-    """Runs every way in a process of its own and prints the table, or is such a process."""
+    """Runs every way in a separate process and prints the table, or is such a process."""
     flags = parse_flags()
     if flags.way:
         give(WAYS[flags.way][0](flags))
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def measured_way(way: str, large: str) -> dict:
-    """Returns what a process of its own has measured of a way; `large` is the file of its size."""
+    """Returns the measurements of a way in a new process; `large` is the file of SQuAD's size."""
     flags = f"--way={way}", f"--large_file={large}"
     return run_again("features", *flags, environment=WAYS[way][1])
 
@@ -69,8 +69,12 @@ def parse_flags() -> argparse.Namespace:
     )
     parser.add_argument("--lcs_examples", type=int, default=100)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=5, help="a turn; the fastest of all counts")
-    parser.add_argument("--questions", type=int, default=88000, help="of the size of SQuAD")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds of a turn; the fastest of all counts"
+    )
+    parser.add_argument(
+        "--questions", type=int, default=88000, help="questions of the large file; SQuAD has 88,000"
+    )
     parser.add_argument("--large_file", help=argparse.SUPPRESS)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -100,7 +104,7 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
     options = FeatureOptions(MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH)
 
     def work(folder: str) -> int:
-        # One that has not seen any word yet.
+        # A copy whose cache of words is empty.
         tokenizer = copy.copy(loaded)
         paths = [os.path.join(folder, "features")]
         source = SquadFeatures(flags.input_file, paths, tokenizer, options, workers)
@@ -110,13 +114,13 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
 
 
 def large(flags: argparse.Namespace, workers: int) -> dict:
-    """Times this project likewise, once, on a file of the size of SQuAD."""
+    """Times this project once on a file of the size of SQuAD."""
     of_size = argparse.Namespace(**{**vars(flags), "input_file": flags.large_file, "rounds": 1})
     return ours(of_size, workers, flags.spm_model_file, None)
 
 
 def lcs(flags: argparse.Namespace) -> dict:
-    """Times the plain method, to a record file, on some examples spread over the file."""
+    """Times the plain method, to a record file, on examples spread over the file."""
     import tensorflow.compat.v1 as tf
 
     from albert.tasks.squad.examples import read_squad_examples
@@ -140,7 +144,7 @@ def lcs(flags: argparse.Namespace) -> dict:
 
 
 def fast_tokenizer(flags: argparse.Namespace) -> dict:
-    """Times the way of `transformers` and `datasets`: windows, offsets and answer positions."""
+    """Times `transformers` and `datasets`: windows, offsets and answer positions."""
     import datasets
     import transformers
     from transformers.utils import sentencepiece_model_pb2_new
@@ -195,7 +199,7 @@ def fast_tokenizer(flags: argparse.Namespace) -> dict:
     return fastest(work, flags.rounds)
 
 
-# What is measured, and with which variables in the environment.
+# The ways, and their variables in the environment.
 WAYS = {
     "one process": (lambda flags: ours(flags, 1, flags.spm_model_file, None), {}),
     "the same, WordPiece": (lambda flags: ours(flags, 1, None, flags.vocab_file), {}),

@@ -2,12 +2,12 @@
 
   make bench NAME=memory FLAGS="[--batch_size 4] [--seq_length 384] ..."
 
-Each training is a process of its own with random weights, on the CPU, that runs one step of two
-accumulated batches; later steps take no more. Beside its peak is the estimate of `albert check`.
-Without checkpointing ALBERT-xxlarge takes more memory than many machines have: what is estimated
-to take more than there is is left out. `--layers` makes it smaller.
+Each training runs in a separate process on the CPU, with random weights, for one step of two
+accumulated batches; later steps need no more memory. The table has the peak and the estimate of
+`albert check`. Without checkpointing, ALBERT-xxlarge needs more memory than many machines have; a
+training that is estimated to exceed the memory is not run. `--layers` makes the model smaller.
 
-With --table nothing is trained: by the same estimate, it is what fits into cards.
+With --table nothing is trained: the same estimate gives the largest batches that fit into cards.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CARDS = (16, 32)  # GB
 
 
 def main() -> None:
-    """Starts the trainings and prints the table, or is one of them."""
+    """Starts the trainings and prints the table, or runs one of them."""
     flags = parse_flags()
     if flags.checkpointing is not None:
         give(train(flags))
@@ -61,16 +61,18 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--config", default="configs/albert_xxlarge_v2.json")
     parser.add_argument("--batch_size", type=int, default=4)
     parser.add_argument("--seq_length", type=int, default=384)
-    parser.add_argument("--layers", type=int, help="in place of the configuration's")
-    parser.add_argument("--accumulation", type=int, default=2, help="batches of a step")
+    parser.add_argument("--layers", type=int, help="instead of the configuration's")
+    parser.add_argument("--accumulation", type=int, default=2, help="batches per step")
     parser.add_argument("--optimizer", default="adamw")
-    parser.add_argument("--table", action="store_true", help="the largest batches of cards")
+    parser.add_argument(
+        "--table", action="store_true", help="print the largest batches that fit into cards"
+    )
     parser.add_argument("--checkpointing", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def print_table(flags: argparse.Namespace) -> None:
-    """Prints the largest batches of every ALBERT in the memory of cards, without and with."""
+    """Prints the largest batches of every ALBERT in cards, without and with checkpointing."""
     cards = "".join(f" {gb} GB | {gb} GB, checkpointing |" for gb in _CARDS)
     print(f"| ALBERT |{cards}\n|---|{'---|' * 2 * len(_CARDS)}")
     for size in _SIZES:
@@ -90,7 +92,7 @@ def need(flags: argparse.Namespace, checkpointing: bool, batch_size: int) -> int
 def largest_batch(memory: int, needed: Callable[[int], int]) -> int:
     """Returns the largest batch that needs no more than `memory`; 0 for none."""
     size = 64
-    # Newton's method: an example more needs about the same more, and rather more than less.
+    # Newton's method: each additional example needs about the same memory, or slightly more.
     while more := (memory - needed(size)) // (needed(size + 1) - needed(size)):
         size += more
         if size < 1:
@@ -99,9 +101,9 @@ def largest_batch(memory: int, needed: Callable[[int], int]) -> int:
 
 
 def train(flags: argparse.Namespace) -> dict:
-    """Runs a step; returns bytes estimated, bytes at the peak, and seconds of the second batch.
+    """Runs a step; returns estimated bytes, peak bytes, and seconds of the second batch.
 
-    There is no peak, and nothing is run, where there is less memory than is estimated.
+    Nothing is run, and there is no peak, if the estimate exceeds the memory.
     """
     tf.logging.set_verbosity(tf.logging.ERROR)
     with tf.Graph().as_default():

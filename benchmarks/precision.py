@@ -1,14 +1,14 @@
 """Fine-tunes on the sample in float32 and in bfloat16, and shows curves and scores side by side.
 
-Prints tables, of an ALBERT and of a BERT of the same size, and draws the curves of the first in
+Prints tables for an ALBERT and a BERT of the same size, and draws the ALBERT's curves in
 `benchmarks/precision.svg`.
 
   make bench NAME=precision FLAGS="[--configs bf16_config/albert.json ...]"
 
-The runs are `run_squad_v1.py` with the flags of `make demo`, the same seed and data, with the
-configurations in TF_BF16_CONVERSION. The BERT's vocabulary is of the sample's most frequent words,
-and of letters for the others; its list is `bf16_config/bert.json`. On a CPU without bfloat16
-instructions a step takes longer than in float32; what is to be seen is the effect on loss and
+The runs are `run_squad_v1.py` with the flags of `make demo`, with the same seed and data, and with
+the configurations in TF_BF16_CONVERSION. The BERT's vocabulary has the sample's most frequent
+words, and letters for the others; its list is `bf16_config/bert.json`. On a CPU without bfloat16
+instructions, a step takes longer than in float32; the benchmark shows the effect on loss and
 scores, not the speed on a card.
 """
 
@@ -35,19 +35,19 @@ from albert.tokenization import BasicTokenizer
 from benchmarks.parts.harness import ROOT, new_parser
 
 FLOAT32 = "float32"
-# Of the demo's configuration, whose embeddings are as wide as its layers, which share nothing.
+# Of the demo's configuration; its embeddings are as wide as its layers, and layers share nothing.
 OF_ALBERT = ("embedding_size", "num_hidden_groups")
 ROWS = 10
 SHIPPED = [os.path.join(ROOT, "bf16_config", name) for name in ("albert.json", "bert.json")]
 FIGURE = os.path.join(ROOT, "benchmarks", "precision.svg")
-# Of the figure, in pixels: its size, and where the axes begin and end in it.
+# Layout of the figure in pixels: its size, and where the axes begin and end.
 WIDTH, HEIGHT = 720, 400
 LEFT, RIGHT, TOP, BOTTOM = 50, 700, 20, 340
 COLORS = ("#222222", "#d1495b", "#00798c", "#edae49")
 
 
 def main() -> None:
-    """Trains what is not trained yet, then prints the tables and draws the figure."""
+    """Makes the missing runs, then prints the tables and draws the figure."""
     flags = parse_flags()
     folder = os.path.abspath(flags.output_dir)
     configs = {os.path.basename(path): os.path.abspath(path) for path in flags.configs}
@@ -79,14 +79,16 @@ def report(model: str, folders: Mapping[str, str]) -> tuple[dict, dict]:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument("--configs", nargs="+", default=SHIPPED, help="for the ALBERT")
+    parser.add_argument(
+        "--configs", nargs="+", default=SHIPPED, help="bfloat16 configurations of the ALBERT"
+    )
     parser.add_argument("--output_dir", default=os.path.join(ROOT, "demo_output"))
     parser.add_argument("--figure", default=FIGURE)
     return parser.parse_args()
 
 
 def run(bf16_conversion: str, *arguments: str) -> None:
-    """Runs a Python command; it ends at once if its output folder has the results already."""
+    """Runs a Python command; it ends at once if its output folder already has the results."""
     environment = {**os.environ, "TF_BF16_CONVERSION": bf16_conversion}
     print(f"\n$ TF_BF16_CONVERSION={bf16_conversion} python {' '.join(arguments)}", flush=True)
     subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, check=True)
@@ -136,7 +138,7 @@ def training_command(folder: str, output_dir: str, model: Mapping[str, str]) -> 
 
 
 def losses(folder: str) -> dict[int, float]:
-    """Returns the loss by step, from the curves that a run has written."""
+    """Returns the loss by step, from the curves of a run."""
     found = {}
     for path in sorted(glob.glob(os.path.join(folder, "events.out.tfevents.*"))):
         for event in tf.train.summary_iterator(path):
@@ -153,7 +155,7 @@ def scores(folder: str) -> dict[str, float]:
 
 
 def print_table(curves: Mapping[str, Mapping[int, float]]) -> None:
-    """Prints mean losses of each tenth of the training, and how far they are from float32's."""
+    """Prints mean losses of each tenth of the training, and their differences from float32's."""
     last = max(curves[FLOAT32])
     print(f"\n{'mean loss of steps':<20}" + "".join(f"{name:>14}" for name in curves))
     for rows in zip(*(means(curve, last, ROWS) for curve in curves.values()), strict=True):
@@ -162,12 +164,12 @@ def print_table(curves: Mapping[str, Mapping[int, float]]) -> None:
 
 
 def means(curve: Mapping[int, float], last: int, parts: int) -> Iterator[tuple[int, int, float]]:
-    """Yields mean losses of equal parts of a training: after which step, up to which, the mean.
+    """Yields, for equal parts of a training: the steps before and at its end, and the mean loss.
 
     Args:
-      curve: losses by step, one in every part at least.
+      curve: losses by step, at least one in every part.
       last: the last step.
-      parts: how many.
+      parts: the number of parts.
     """
     for part in range(parts):
         first, end = part * last // parts, (part + 1) * last // parts
@@ -175,7 +177,7 @@ def means(curve: Mapping[int, float], last: int, parts: int) -> Iterator[tuple[i
 
 
 def print_scores(results: Mapping[str, Mapping[str, float]]) -> None:
-    """Prints scores on articles that were not trained on, and differences in F1."""
+    """Prints scores on articles outside the training data, and differences in F1."""
     for key in ("exact_match", "f1"):
         print(f"{key:<20}" + "".join(f"{result[key]:>14.2f}" for result in results.values()))
     differences = [result["f1"] - results[FLOAT32]["f1"] for result in results.values()]
@@ -191,10 +193,10 @@ def write_figure(
     """Writes an SVG of the mean losses of every fiftieth of the training.
 
     Args:
-      path: where to.
+      path: the file to write.
       curves: losses by step, by name.
       results: scores by name, of which F1 is shown.
-      command: what made the figure, which is shown too.
+      command: the command that made the figure, which is also shown.
     """
     last = max(curves[FLOAT32])
     lines = {
@@ -240,7 +242,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _round_steps(last: int) -> range:
-    """Returns some 5 to 10 steps from 0 on that are 1, 2 or 5 times a power of ten apart."""
+    """Returns about 5 to 10 steps from 0 on, spaced by 1, 2 or 5 times a power of ten."""
     power = 10 ** max(len(str(last)) - 2, 0)
     apart = next(n * power for n in (1, 2, 5, 10, 20) if last <= 10 * n * power)
     return range(0, last + 1, apart)

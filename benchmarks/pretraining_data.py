@@ -3,8 +3,8 @@
   make bench NAME=pretraining_data FLAGS="--mb 100"
 
 The plain way (`plain_pretraining_data.py`) gets the first part of the same text. Every way runs in
-a process of its own; start-up is not counted. Its peak memory is that of the process and of the
-largest of its workers, which share most of their memory with it.
+a separate process; start-up does not count. The peak memory is that of the process and of its
+largest worker, which shares most of its memory with the process.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 def main() -> None:
-    """Generates text, runs every way in a process of its own and prints the table."""
+    """Generates text, runs every way in a separate process and prints the table."""
     flags = parse_flags()
     if flags.way:
         give(WAYS[flags.way](flags))
@@ -53,16 +53,18 @@ def main() -> None:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument("--mb", type=float, default=20, help="size of the text")
-    parser.add_argument("--plain_mb", type=float, default=1, help="and for the plain way")
+    parser.add_argument("--mb", type=float, default=20, help="size of the text in MB")
+    parser.add_argument(
+        "--plain_mb", type=float, default=1, help="size of its part for the plain way"
+    )
     parser.add_argument("--dupe_factor", type=int, default=10)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help="where the files go, which are removed")
+    parser.add_argument("--folder", help="folder for the files, which are removed")
     return parser.parse_args()
 
 
 def write_text(path: str, mb: float) -> None:
-    """Documents of sentences of made-up words, as frequent as words are (Zipf's law)."""
+    """Writes documents of made-up words, with the frequencies of real words (Zipf's law)."""
     rng = random.Random(1)
     letters = "etaoinshrdlucmfwypvbgkjqxz"
     weights = range(len(letters), 0, -1)
@@ -97,7 +99,7 @@ def measured(work, mb: float) -> dict:
 
 
 def cpu_seconds() -> float:
-    """Returns the processor time of this process and of those of its workers that have ended."""
+    """Returns the processor time of this process and of its finished workers."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -128,14 +130,14 @@ def ours(flags: argparse.Namespace, workers: int) -> dict:
 
 
 def plain(flags: argparse.Namespace) -> dict:
-    """Times the plain way, on some of the text."""
+    """Times the plain way on a part of the text."""
     tokenizer = load_tokenizer(flags)
     sample, output = (os.path.join(flags.folder, name) for name in ("sample.txt", "records"))
     return measured(lambda: convert(sample, output, tokenizer, flags.dupe_factor), flags.plain_mb)
 
 
 def load_tokenizer(flags: argparse.Namespace):
-    """Loads the tokenizer that was trained on some of the text."""
+    """Loads the tokenizer that was trained on a part of the text."""
     import tensorflow.compat.v1 as tf
 
     from albert.tokenization import FullTokenizer
@@ -144,7 +146,7 @@ def load_tokenizer(flags: argparse.Namespace):
     return FullTokenizer(None, True, os.path.join(flags.folder, "spm.model"))
 
 
-# What is measured.
+# The ways to measure.
 WAYS = {
     "plain, one process": plain,
     "one process": lambda flags: ours(flags, 1),
@@ -153,7 +155,7 @@ WAYS = {
 
 
 def print_table(results: dict[str, dict]) -> None:
-    """Prints rates in MB of text a minute, of the clock and of a processor, and memory."""
+    """Prints rates in MB of text a minute, by wall-clock and processor time, and memory."""
     plain_rate = results["plain, one process"]["mb"] / results["plain, one process"]["cpu_seconds"]
     print(
         f"{'':<20}{'MB':>8}{'records':>10}{'MB/min':>9}{'MB/min a core':>15}{'times plain':>13}"

@@ -2,12 +2,12 @@
 
   make bench NAME=scaling FLAGS="[--batch_size 8] [--seq_length 128] ..."
 
-Every worker trains on a batch of the same size (weak scaling), so that the ideal is a step that
-takes as long with two workers as with one. Two more jobs have two workers that are not bound to
-cores: with the threads that they take by themselves, and with as many as there are cores. The jobs
-run in turns and the fastest round of each counts, so that what else the machine does falls on all.
-Printed are the efficiency, the time of the all-reduce of the gradients alone, and what these
-figures give for more workers (`albert/preflight/scaling.py`).
+Every worker trains on a batch of the same size (weak scaling), so ideally a step takes as long with
+two workers as with one. Two more jobs have two workers that are not bound to cores: with
+TensorFlow's default number of threads, and with as many as there are cores. The jobs take turns and
+the fastest round of each counts, so that other load affects all of them. The output has the
+efficiency, the time of only the all-reduce of the gradients, and the model's figures for more
+workers (`albert/preflight/scaling.py`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Measurement(NamedTuple):
 
 
 def main() -> None:
-    """Starts the jobs and prints the table, or is one of their workers."""
+    """Starts the jobs and prints the table, or runs one of their workers."""
     flags = parse_flags()
     if flags.worker:
         work(flags)
@@ -72,27 +72,32 @@ def main() -> None:
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
-    parser.add_argument("--batch_size", type=int, default=8, help="examples of each worker")
+    parser.add_argument("--batch_size", type=int, default=8, help="examples per worker")
     parser.add_argument("--seq_length", type=int, default=128)
-    parser.add_argument("--steps", type=int, default=5, help="measured steps of a round")
+    parser.add_argument("--steps", type=int, default=5, help="measured steps per round")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--gbit", type=float, default=Link().gbit, help="the model's link, Gbit/s")
     parser.add_argument(
-        "--microseconds", type=float, default=Link().microseconds, help="the link's latency"
+        "--gbit", type=float, default=Link().gbit, help="bandwidth of the model's link, Gbit/s"
+    )
+    parser.add_argument(
+        "--microseconds",
+        type=float,
+        default=Link().microseconds,
+        help="latency of the model's link",
     )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def run_job(job: Job) -> Measurement:
-    """Returns what rank 0 of a job has measured."""
+    """Returns the measurements of rank 0 of a job."""
     all_cores = dict.fromkeys(host.VARIABLES, str(os.cpu_count())) if job.crowded else {}
     launcher = mpirun(job.size, *job.placing)
     return Measurement(*run_again("scaling", "--worker", launcher=launcher, environment=all_cores))
 
 
 def work(flags: argparse.Namespace) -> None:
-    """Trains as a worker; rank 0 prints what it has measured."""
+    """Trains as a worker; rank 0 prints its measurements."""
     import tensorflow.compat.v1 as tf
 
     from albert import modeling
@@ -116,7 +121,7 @@ def work(flags: argparse.Namespace) -> None:
         step, feed = training_step(model_fn, batch)
         session.run(tf.global_variables_initializer())
         step_seconds = median_seconds(lambda: session.run(step, feed), flags.steps)
-    # Values like the gradients', without their computation.
+    # Values like the gradients', without computing them.
     with tf.Graph().as_default():
         shapes = parameter_shapes(config)
         values = [np.zeros(shape, np.float32) for shape in shapes]
@@ -164,7 +169,7 @@ def print_measured(best: dict[str, Measurement], batch_size: int) -> None:
 
 
 def print_model(one: Measurement, flags: argparse.Namespace) -> None:
-    """Prints what one worker's step and a link give for more workers."""
+    """Prints the model's figures for more workers, from one worker's step and a link."""
     link = Link(flags.gbit, flags.microseconds)
     print(f"\nmodel: {one.gradient_bytes / 1e6:.1f} MB of gradients, ring all-reduce, {link}")
     for size in (2, 8, 64):

@@ -1,11 +1,12 @@
-"""Times ALBERT-base with random weights behind `albert serve`, beside the model called one by one.
+"""Times ALBERT-base with random weights behind `albert serve`, next to calling the model directly.
 
   make bench NAME=serve FLAGS="[--seconds 5] [--lengths 32,128,384] ..."
 
-The server is a process of its own; each client asks, waits for the answer, and asks again. One by
-one means in this process, without HTTP. The ways take turns. Printed are requests a second, of how
-many times those of one by one they are the median of the rounds, and percentiles of the time to an
-answer beside the time in which one by one would answer all that can be ahead of a request.
+The server runs in a separate process; each client asks, waits for the answer, and asks again. "One
+by one" means direct calls in this process, without HTTP. The ways take turns. The table has
+requests a second, their ratio to those of one by one as the median of the rounds, and percentiles
+of the time to an answer. Next to them is the time that one by one would need for all requests that
+may be ahead of a new one.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from albert.inference import load_model
 from benchmarks.ask import QUESTION, text_of, write_model
 from benchmarks.parts.harness import new_parser
 
-# Clients with which the server is to be at least as fast as one by one.
+# With this many clients, the server must be at least as fast as one by one.
 ENOUGH = 8
 MOST_TOGETHER = 8
 
 
 class Measurement(NamedTuple):
-    """What came of a number of clients.
+    """The measurements for a number of clients.
 
     Attributes:
       rate: answers a second.
@@ -51,7 +52,7 @@ class Measurement(NamedTuple):
 
 
 def main() -> int:
-    """Measures, prints the table, and tells by the exit code whether the promises hold."""
+    """Measures, prints the table, and returns 1 if a bound is exceeded."""
     flags = parse_flags()
     tf.logging.set_verbosity(tf.logging.ERROR)
     clients = [int(count) for count in flags.clients.split(",")]
@@ -73,9 +74,15 @@ COLUMNS = ("p50, ms", "p99, ms", "bound, ms")
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
-    parser.add_argument("--lengths", default="32,64,128,256,384", help="tokens, with commas")
-    parser.add_argument("--clients", default="1,8,32", help="clients at a time, with commas")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each way in a round")
+    parser.add_argument(
+        "--lengths", default="32,64,128,256,384", help="numbers of tokens, separated by commas"
+    )
+    parser.add_argument(
+        "--clients", default="1,8,32", help="numbers of simultaneous clients, separated by commas"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="duration of each way in a round"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of all ways")
     return parser.parse_args()
 
@@ -83,7 +90,7 @@ def parse_flags() -> argparse.Namespace:
 @contextlib.contextmanager
 def served(folder: str) -> Iterator[int]:
     """Serves a model; yields the port."""
-    # A slow machine gets the time that it needs.
+    # Long enough for a slow machine.
     limits = [f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600"]
     command = files.command("serve", folder, "--port=0", *limits)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
@@ -100,7 +107,7 @@ def served(folder: str) -> Iterator[int]:
 def measure(
     model: object, port: int, length: int, clients: list[int], flags: argparse.Namespace
 ) -> bool:
-    """Measures texts of a length, prints their rows, and tells whether the promises hold."""
+    """Measures texts of a length, prints their rows, and returns whether the bounds hold."""
     text = text_of(model.folder, length)
     alone: list[Measurement] = []
     by_clients: dict[int, list[Measurement]] = {count: [] for count in clients}
@@ -122,7 +129,7 @@ def measure(
 
 
 def timed(ask: Callable[[int], object], seconds: float) -> Measurement:
-    """Asks again and again; of two uses at a time the numbers must differ."""
+    """Asks repeatedly; simultaneous calls need different numbers."""
     start, each = time.perf_counter(), []
     while not each or time.perf_counter() - start < seconds:
         begin = time.perf_counter()
@@ -132,7 +139,7 @@ def timed(ask: Callable[[int], object], seconds: float) -> Measurement:
 
 
 def asked_by(count: int, port: int, text: str, seconds: float) -> Measurement:
-    """Lets a number of clients ask at a time."""
+    """Measures several clients that ask at the same time."""
     results: list[Measurement] = []
 
     def client(number: int) -> None:

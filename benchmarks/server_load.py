@@ -1,13 +1,13 @@
-"""Loads on `albert serve`, and how long a well-behaved client waits beside them.
+"""Puts loads on `albert serve`, and times a well-behaved client meanwhile.
 
   python -m benchmarks.server_load [--seconds=60] [--idle=1200] [--half=600] [--large=3] ...
 
-A tiny model is served with few files (`ulimit -n`). Each load is kept up for some seconds: idle
-connections, requests of which only the beginning is sent, bodies of 3 MB. Connections that the
-server closes are opened again, a hundred a second. The client sends a hundred requests again and
-again, every tenth to /health, each over a connection of its own. With a load the 99th percentile of
-the time to an answer is to be at most three times that without, measured before and after; nothing
-may fail, and the server logs at most a line a minute.
+The server has a tiny model and may open few files (`ulimit -n`). Each load lasts for some seconds:
+idle connections, requests of which only the beginning is sent, bodies of 3 MB. Connections that the
+server closes are opened again, a hundred a second. The client sends a hundred requests repeatedly,
+every tenth to /health, each over a new connection. Under a load, the 99th percentile of the time to
+an answer must be at most three times that without load, measured before and after. No request may
+fail, and the server may log at most one line a minute.
 """
 
 from __future__ import annotations
@@ -49,20 +49,22 @@ HOST = "127.0.0.1"
 
 
 class Server(NamedTuple):
-    """A server that runs: its port, and the lines that it has logged since it listens."""
+    """A running server: its port, and the lines logged since it began to listen."""
 
     port: int
     log: list[str]
 
 
 def main() -> int:
-    """Measures, prints the table, and tells by the exit code whether the promises hold."""
+    """Measures, prints the table, and returns 1 if a bound is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
-    parser.add_argument("--files", type=int, default=1024, help="that the server may open")
-    parser.add_argument("--idle", type=int, default=1200, help="connections")
-    parser.add_argument("--half", type=int, default=600, help="requests")
-    parser.add_argument("--large", type=int, default=3, help="bodies at a time")
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of each load")
+    parser.add_argument(
+        "--files", type=int, default=1024, help="number of files that the server may open"
+    )
+    parser.add_argument("--idle", type=int, default=1200, help="number of idle connections")
+    parser.add_argument("--half", type=int, default=600, help="number of incomplete requests")
+    parser.add_argument("--large", type=int, default=3, help="number of simultaneous large bodies")
     flags = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -84,7 +86,7 @@ def main() -> int:
 
 @contextlib.contextmanager
 def served(model: str, max_files: int) -> Iterator[Server]:
-    """Serves a model with so many files; yields the server."""
+    """Serves a model with at most `max_files` open files; yields the server."""
     command = [*files.command("serve"), model, "--port=0", "--max_bytes=4000000"]
     command = ["bash", "-c", f'ulimit -n {max_files}; exec "$@"', "bash", *command]
     environment = {k: v for k, v in os.environ.items() if k != "ALBERT_TOKEN"}
@@ -104,7 +106,7 @@ def served(model: str, max_files: int) -> Iterator[Server]:
 
 
 def compare(name: str, server: Server, load: tuple[int, bytes], seconds: float) -> bool:
-    """Measures without and with a load, prints the row, and tells whether the promises hold."""
+    """Measures without and with a load, prints the row, and returns whether the bounds hold."""
     logged, without = len(server.log), times(server.port, seconds / 2)
     with connections(server.port, *load):
         beside = times(server.port, seconds)
@@ -116,7 +118,7 @@ def compare(name: str, server: Server, load: tuple[int, bytes], seconds: float) 
 
 
 def times(port: int, seconds: float) -> list[float]:
-    """Asks for so long, a hundred times at least; returns the seconds to each answer."""
+    """Asks for a time, and at least a hundred times; returns the seconds to each answer."""
     end, found = time.monotonic() + seconds, []
     while not found or time.monotonic() < end:
         found += [request(port, number) for number in range(100)]
@@ -136,7 +138,7 @@ def request(port: int, number: int) -> float:
 
 
 def post_of(text: str) -> bytes:
-    """A request with a question on a text."""
+    """Returns a request with a question about a text."""
     body = json.dumps({"question": QUESTION, "context": text}).encode()
     head = "POST /v1/answer HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: "
     return f"{head}application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
@@ -144,12 +146,12 @@ def post_of(text: str) -> bytes:
 
 @contextlib.contextmanager
 def connections(port: int, count: int, sent: bytes) -> Iterator[None]:
-    """Keeps connections open over which this is sent, and opens others for those that end."""
+    """Keeps connections open that have sent some bytes, and replaces those that end."""
     loop, tried, are_open = asyncio.new_event_loop(), itertools.count(1), threading.Event()
 
     async def keep_one(turn: asyncio.Lock) -> None:
         while True:
-            # The queue may be full, or the server hangs up.
+            # The queue may be full, or the server may hang up.
             with contextlib.suppress(OSError):
                 reader, writer = await asyncio.open_connection(HOST, port)
                 with contextlib.closing(writer):

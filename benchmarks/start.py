@@ -2,9 +2,9 @@
 
   make bench NAME=start FLAGS="[--rounds 3] [--config FILE] [--steps 3]"
 
-Each is a process of its own, from the command to its end, but for a training, which counts to the
-end of its first step: it starts from a random checkpoint, with its features there. In a round they
-take turns; a row has the medians of the rounds. What `import tensorflow` takes is the round's own.
+Each program runs in a new process and is timed from the command to its end. A training is timed to
+the end of its first step; it starts from a random checkpoint, with existing features. The programs
+take turns in each round, which also times `import tensorflow`; a row has the medians of the rounds.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from benchmarks.ask import MOST_FIRST, QUESTION, first_answer, text_of, write_mo
 from benchmarks.parts.harness import ROOT, new_parser
 
 PROGRAM = os.path.join(ROOT, "run_squad_v1.py")
-# What is promised, as multiples of `import tensorflow`; a first step may take a share of a later
-# one besides.
+# The bounds, as multiples of `import tensorflow`; a first step may also take a share of a later
+# one.
 MOST_HELP, MOST_NOTHING_LEFT = 0.5, 2.0
 MOST_FIRST_STEP, MOST_OF_LATER = 3.0, 1.5
 _BATCH, _ANSWERED_LENGTH = 8, 384
@@ -38,7 +38,7 @@ _STEP = re.compile(r" step (\d+)/")
 
 
 class Row(NamedTuple):
-    """Medians of the rounds: seconds, multiples of `import tensorflow`, and the most of these."""
+    """Medians of the rounds: seconds, multiples of `import tensorflow`, and the bound of these."""
 
     seconds: float
     times: float
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def main() -> int:
-    """Measures, prints the table, and tells by the exit code whether the promises hold."""
+    """Measures, prints the table, and returns 1 if a bound is exceeded."""
     flags = parse_flags()
     with tempfile.TemporaryDirectory() as folder:
         job = prepare(folder, flags)
@@ -64,12 +64,13 @@ def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=3, help="steps of a training")
+    parser.add_argument("--steps", type=int, default=3, help="steps of the training")
     return parser.parse_args()
 
 
 def prepare(folder: str, flags: argparse.Namespace) -> list[str]:
-    """Makes a model, questions, features and a finished run; returns the command without folder."""
+    """Makes a model, questions, features and a finished run; returns its command without the
+    folder."""
     model = os.path.join(folder, "model")
     os.makedirs(model)
     write_model(model, flags.config)
@@ -99,7 +100,7 @@ def prepare(folder: str, flags: argparse.Namespace) -> list[str]:
 
 
 def finished(folder: str, job: list[str]) -> list[str]:
-    """Returns the command of the run that has nothing left to do."""
+    """Returns the command of a run that is already complete."""
     return [*job, f"--output_dir={os.path.join(folder, 'finished')}"]
 
 
@@ -124,7 +125,7 @@ def made_up_questions(folder: ModelFolder, count: int) -> dict:
 
 
 def measure(folder: str, job: list[str]) -> dict[str, float]:
-    """Returns the seconds of everything in one round."""
+    """Returns the seconds of every program in one round."""
     seconds = {
         "import tensorflow": timed(
             [sys.executable, "-c", "from albert import cli; import tensorflow"]
@@ -158,7 +159,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess:
 
 
 def step_ends(command: list[str]) -> list[float]:
-    """Runs a training; returns the seconds up to the end of each step, as its log tells them."""
+    """Runs a training; returns the seconds up to the end of each step, from its log."""
     start, ends = time.perf_counter(), []
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stderr:
@@ -170,7 +171,7 @@ def step_ends(command: list[str]) -> list[float]:
 
 
 def summary(rounds: list[dict[str, float]]) -> dict[str, Row]:
-    """Returns the rows of what is promised."""
+    """Returns the rows of the programs that have bounds."""
     rows = {}
     most = {
         "--help": MOST_HELP,

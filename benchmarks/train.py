@@ -2,17 +2,17 @@
 
   make bench NAME=train FLAGS="[--rows training/float32,MRPC] ..."
 
-Every row of the table has the same batches, in their own order, for three programs, each in a
-process of its own on all cores: this project; `transformers` padded to the longest feature there
-may be; and padded to the longest of the batch. They take turns, so that what else the machine does
-falls on all. Every turn has the same batches: in all but the first, which is not measured, their
-shapes have come before, as they have after some hundred steps of a training. Weights are the same,
-random, and come to `transformers` by `albert convert`. Nothing has dropout, padding is out
-of every loss, RAdam updates the weights (this project's is that of PyTorch), and the losses of the
-first steps are compared.
+In every row of the table, three programs get the same batches in the same order, each in a separate
+process on all cores: this project; `transformers` padded to the longest possible feature; and
+`transformers` padded to the longest feature of the batch. They take turns, so that other load
+affects all of them. Every turn has the same batches. The first turn is not measured; in later ones
+all shapes have occurred before, as after some hundred steps of a training. All programs start from
+the same random weights, which `albert convert` passes to `transformers`. There is no dropout, every
+loss excludes padding, RAdam updates the weights (this project's is that of PyTorch), and the losses
+of the first steps are compared.
 
-"Of peak" is the share of the speed of a large matrix product of the same type, the best seen in
-the same run. It counts the products of the layers for real tokens, without attention.
+"Of peak" is the speed relative to that of a large matrix product of the same type, the best of the
+same run. It counts the layers' matrix products for real tokens, without attention.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Row(NamedTuple):
       config: of the model, in `configs/`.
       dtype: of matrix products.
       batch_size: examples in a batch.
-      wanted: how many times as fast as `transformers` this project is to be, padded and dynamic.
-      share: of the peak that it is to reach.
+      wanted: required ratios to the speed of `transformers`, padded and dynamic.
+      share: required fraction of the peak.
     """
 
     work: str
@@ -68,12 +68,12 @@ ROWS = {
     "MRPC": Row("training", "mrpc", _ALBERT, "float32", 32, (2.5, 1.6)),
     "BERT": Row("training", "train", "bert_base_uncased.json", "float32", 8, (2.2, 1.8), 0.75),
 }
-# Between the losses of the first steps, in float32.
+# Largest difference between the losses of the first steps, in float32.
 MOST_APART = 1e-3
 
 
 class Measurement(NamedTuple):
-    """What a program has done in a row: of its turns, and in all."""
+    """The measurements of a program in a row: for each turn, and in total."""
 
     seconds: list[float]
     losses: list[float]
@@ -82,7 +82,7 @@ class Measurement(NamedTuple):
 
 
 def main() -> int:
-    """Measures, prints the table, and tells by the exit code whether the losses agree."""
+    """Measures, prints the table, and returns 1 if the losses differ."""
     flags = parse_flags()
     names = flags.rows.split(",") if flags.rows else list(ROWS)
     if unknown := set(names) - set(ROWS):
@@ -101,15 +101,23 @@ def main() -> int:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument("--rows", help=f"of {', '.join(ROWS)}, with commas; all")
-    parser.add_argument("--batches", type=int, default=2, help="of a turn")
-    parser.add_argument("--turns", type=int, default=5, help="of a program, the first not measured")
+    parser.add_argument(
+        "--rows", help=f"some of {', '.join(ROWS)}, separated by commas; default: all"
+    )
+    parser.add_argument("--batches", type=int, default=2, help="batches per turn")
+    parser.add_argument(
+        "--turns", type=int, default=5, help="turns of each program; the first is not measured"
+    )
     parser.add_argument("--train_file", default=os.path.join(DATA, "squad", "train-v1.1.json"))
     parser.add_argument("--predict_file", default=os.path.join(DATA, "squad", "dev-v1.1.json"))
     parser.add_argument("--mrpc_dir", default=os.path.join(DATA, "mrpc"))
     parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
-    parser.add_argument("--max_seq_length", type=int, default=MAX_SEQ_LENGTH, help="of SQuAD")
-    parser.add_argument("--matrix_size", type=int, default=4096, help="of the large product")
+    parser.add_argument(
+        "--max_seq_length", type=int, default=MAX_SEQ_LENGTH, help="length of SQuAD's features"
+    )
+    parser.add_argument(
+        "--matrix_size", type=int, default=4096, help="size of the large matrix product"
+    )
     flags = parser.parse_args()
     for name in ("train_file", "predict_file", "mrpc_dir", "spm_model_file"):
         if not os.path.exists(getattr(flags, name)):
@@ -145,7 +153,7 @@ def config_path(row: Row) -> str:
 def features(
     data: str, flags: argparse.Namespace, folder: str, count: int
 ) -> Mapping[str, np.ndarray]:
-    """Returns `count` features of a data set, padded to its longest length; training's shuffled."""
+    """Returns `count` features of a data set, padded to its longest; shuffled for training."""
     import tensorflow.compat.v1 as tf
 
     tf.logging.set_verbosity(tf.logging.ERROR)
@@ -156,7 +164,7 @@ def features(
 
 
 def source(data: str, flags: argparse.Namespace, folder: str):
-    """Returns the features of a data set, as the programs make them."""
+    """Returns the features of a data set, made as by the programs."""
     from albert.tasks.glue.features import GlueFeatures
     from albert.tasks.glue.tasks import PROCESSORS
     from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
@@ -211,7 +219,7 @@ class Program:
         )
 
     def turn(self) -> dict:
-        """Lets the program work on the batches, and returns what it says of them."""
+        """Lets the program work on the batches, and returns its measurements."""
         print(file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
@@ -227,7 +235,8 @@ class Program:
 def take_turns(
     row: Row, model: str, batches: str, flags: argparse.Namespace
 ) -> dict[str, Measurement]:
-    """Returns what the programs have done, the first turns left out but for their losses."""
+    """Returns the programs' measurements: the losses of all turns, the times without the first
+    one."""
     programs = {name: Program(name, row, model, batches, flags.matrix_size) for name in PROGRAMS}
     try:
         turns = {name: [] for name in PROGRAMS}
@@ -257,7 +266,7 @@ HEADER = (
 def print_row(
     name: str, row: Row, measured: Mapping[str, Measurement], examples: int, tokens: int
 ) -> None:
-    """Prints what the programs have done; a ratio is the median of those of the turns."""
+    """Prints the programs' measurements; a ratio is the median over the turns."""
     peak = max(of.matrix_peak for of in measured.values())
     work = matrix_work(config_path(row), row.work) * tokens
     ours = measured[PROGRAMS[0]].seconds

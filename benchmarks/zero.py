@@ -1,15 +1,15 @@
-"""Measures a training step of two workers with the optimizer shared out, and without.
+"""Measures a training step of two workers with and without a sharded optimizer.
 
   make bench NAME=zero FLAGS="[--rounds 7] [--batch_size 2] ..."
 
-Of every model and way a job of two workers, a core each, trains two steps: that gives the bytes of
-the optimizer's state that a worker has, and the peak of its resident memory. Another job times the
-ways in turns, in one process, so that what else the machine does falls on all of them; printed are
-medians, and the median of a round's times next to its time without sharing. Batches are small:
-what is sent and updated does not depend on their size, and takes the largest part of such a step.
-Without --accumulation=2 "gradients" computes what "state" does, and says how much times vary.
+For every model and way, a job of two workers with a core each trains two steps. This gives the
+bytes of a worker's optimizer state, and the peak of its resident memory. Another job times the ways
+in turns in one process, so that other load affects all of them. The table has medians, and the
+median ratio to the time without sharding in the same round. Batches are small: communication and
+updates do not depend on their size, and take most of such a step. Without --accumulation=2,
+"gradients" computes the same as "state", which shows how much times vary.
 
-With --table nothing is trained: it prints what workers keep and send by the formula of
+With --table nothing is trained: the output is what workers keep and send by the formula of
 docs/workers.md.
 """
 
@@ -28,12 +28,12 @@ from benchmarks.parts.harness import ROOT, give, mpirun, new_parser, run_again
 _MODELS = ("albert_xlarge_v2", "bert_base_uncased")
 _TABLE = ("albert_xxlarge_v2", "bert_large_uncased")
 _WAYS = ("none", "state", "gradients")
-# Ways and batches a step.
+# Ways and batches per step.
 _COLUMNS = (("none", 1), ("state", 1), ("none", 4), ("state", 4), ("gradients", 4))
 
 
 def main() -> None:
-    """Starts the jobs and prints the tables, or is one of their workers."""
+    """Starts the jobs and prints the tables, or runs one of their workers."""
     flags = parse_flags()
     if flags.ways:
         work(flags)
@@ -46,13 +46,17 @@ def main() -> None:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument("--model", action="append", help="of configs/, or a path; may be repeated")
-    parser.add_argument("--batch_size", type=int, default=2, help="examples of each worker")
+    parser.add_argument(
+        "--model", action="append", help="name in configs/, or a path; may be repeated"
+    )
+    parser.add_argument("--batch_size", type=int, default=2, help="examples per worker")
     parser.add_argument("--seq_length", type=int, default=64)
-    parser.add_argument("--accumulation", type=int, default=1, help="batches of a step")
-    parser.add_argument("--rounds", type=int, default=7, help="measured steps of each way")
+    parser.add_argument("--accumulation", type=int, default=1, help="batches per step")
+    parser.add_argument("--rounds", type=int, default=7, help="measured steps per way")
     parser.add_argument("--optimizer", default="adamw")
-    parser.add_argument("--table", action="store_true", help="what many workers keep and send")
+    parser.add_argument(
+        "--table", action="store_true", help="print what more workers keep and send"
+    )
     parser.add_argument("--ways", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -75,16 +79,16 @@ def compare(model: str, flags: argparse.Namespace) -> None:
 
 
 def run_job(model: str, ways: str, steps: int) -> dict:
-    """Returns what rank 0 of a job of two workers has measured, see `work`."""
+    """Returns the measurements of rank 0 of a job of two workers, see `work`."""
     flags = f"--model={model}", f"--ways={ways}", f"--rounds={steps}"
     return run_again("zero", *flags, launcher=mpirun(2))
 
 
 def work(flags: argparse.Namespace) -> None:
-    """Trains as a worker, by some ways in turns.
+    """Trains as a worker, alternating between ways.
 
-    Rank 0 prints the seconds of every step by way, and of the process the bytes of the optimizer's
-    state and of the peak.
+    Rank 0 prints the seconds of every step by way, the bytes of its optimizer state, and its peak
+    memory.
     """
     from albert.distributed import collectives
     from albert.training.hooks import peak_memory_gb
@@ -147,7 +151,8 @@ def path_of(model: str) -> str:
 
 
 def print_table() -> None:
-    """Prints, in Markdown, what each of some workers keeps and sends, without and with sharing."""
+    """Prints, in Markdown, what each of several workers keeps and sends, without and with
+    sharding."""
     link = Link()
     heads = [way + f", {batches} batches" * (batches > 1) for way, batches in _COLUMNS]
     print(cells(["model", "workers", *heads]), "|---" * (2 + len(heads)) + "|", sep="\n")
@@ -169,7 +174,7 @@ def cells(values: list[str]) -> str:
 
 
 def kept_bytes(values: int, workers: int, shard: str, batches: int) -> float:
-    """Returns what a worker keeps between batches: weights, moments and accumulated gradients."""
+    """Returns a worker's bytes between batches: weights, moments and accumulated gradients."""
     moments = 2 / (1 if shard == "none" else workers)
     gradients = (batches > 1) / (workers if shard == "gradients" else 1)
     return 4 * values * (1 + moments + gradients)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Starts a command as the workers of one job, under Open MPI; --help says how.
+# Starts a command as the workers of one job, under Open MPI; --help has the usage.
 set -euo pipefail
 
 readonly NAME=${0##*/}
 FOLDER=$(dirname "${BASH_SOURCE[0]}")
 readonly FOLDER
-# What workers on other hosts need of this environment; those on this host have all of it.
+# Variables that mpirun passes to other hosts; workers on this host inherit all.
 readonly PASSED='^(PATH|LD_LIBRARY_PATH|PYTHONPATH|GC_KERNEL_PATH|(TF|HOROVOD|HABANA|HCCL|NCCL|OMP)_.*)$'
 
 workers='' hosts='' log_dir=logs sysroot='' dry_run=false
@@ -16,38 +16,38 @@ print_help() {
   cat <<END
 usage: deploy/mpirun.sh [OPTION...] [--] COMMAND [ARGUMENT...]
 
-Runs COMMAND once a worker with mpirun, each worker on cores of its own:
+Runs COMMAND once per worker with mpirun, and binds each worker to its own cores:
 
   deploy/mpirun.sh -n 2 .venv/bin/python run_squad_v1.py ... --use_horovod=true
 
-COMMAND needs --use_horovod=true itself: the programs say so if it is missing.
+COMMAND itself needs --use_horovod=true; without it, the programs end with an error.
 
-  -n WORKERS      number of workers; default: one a Gaudi card
-  -H HOST:N,...   hosts with N workers each, all like this one, reached by ssh;
+  -n WORKERS      number of workers; default: one per Gaudi card
+  -H HOST:N,...   hosts with N workers each, identical to this one and reached by ssh;
                   default: this host
-  -x NAME[=VALUE] also pass this variable to workers on other hosts. Passed anyway, if
-                  set: PATH, LD_LIBRARY_PATH, PYTHONPATH, GC_KERNEL_PATH and all that
-                  begin with TF_ (such as TF_BF16_CONVERSION), HOROVOD_, HABANA_, HCCL_,
-                  NCCL_ or OMP_
+  -x NAME[=VALUE] also pass this variable to workers on other hosts. If set, these are
+                  always passed: PATH, LD_LIBRARY_PATH, PYTHONPATH, GC_KERNEL_PATH and all
+                  that begin with TF_ (such as TF_BF16_CONVERSION), HOROVOD_, HABANA_,
+                  HCCL_, NCCL_ or OMP_
   -l FOLDER       folder of the log, mpirun-DATE-TIME-PID.log; default: logs
-  -t SECONDS      how long the workers may take to end after a signal, to write a
+  -t SECONDS      time that the workers have to end after a signal, to write a
                   checkpoint; default: MPIRUN_GRACE, or 120
-  --dry-run       print the mpirun command and run nothing
-  --sysroot DIR   with --dry-run: read DIR/dev, DIR/proc and DIR/sys, the copy of another
-                  machine's, and print the command for that machine
+  --dry-run       print the mpirun command and do not run it
+  --sysroot DIR   with --dry-run: print the command for another machine, from a copy of
+                  its /dev, /proc and /sys in DIR
 
-Of C cores a socket a worker gets C / (workers on the socket): --map-by socket:PE=7 for 8
-workers on 2 sockets of 28. If there are more workers than cores, they share. Where there
-are Gaudi cards, every worker must have one that is in operation.
+On a socket with C cores, each worker gets C / (workers on the socket) cores: --map-by
+socket:PE=7 for 8 workers on 2 sockets of 28. If there are more workers than cores, they
+share them. On a host with Gaudi cards, every worker needs an operational one.
 
-mpirun is the one in PATH, or else that of .venv (make horovod). What else Open MPI should
-do is told by variables, as ever: OMPI_MCA_btl_tcp_if_include=eth0 for a certain network.
+The script runs the mpirun in PATH, or otherwise the one in .venv (make horovod). Set other
+options of Open MPI by its variables: OMPI_MCA_btl_tcp_if_include=eth0 selects a network.
 
-After SIGTERM, SIGINT (Ctrl-C) or SIGHUP the workers get SIGUSR1, on all hosts, by which a
-training stops. A second signal, or the end of -t, kills them.
+After SIGTERM, SIGINT (Ctrl-C) or SIGHUP, the workers on all hosts get SIGUSR1, which stops
+a training. A second signal, or the end of -t, kills them.
 
 Exit code: that of the first worker that failed; 143, 130 or 129 after SIGTERM, SIGINT or
-SIGHUP; 2 for a wrong option; 1 for the rest.
+SIGHUP; 2 for a wrong option; 1 for any other error.
 END
 }
 
@@ -81,7 +81,7 @@ parse() {
 
 check_options() {
   ((${#command[@]})) || fail "no command; see --help" 2
-  # No more digits than the arithmetic of the shell takes.
+  # The shell's arithmetic limits the number of digits.
   [[ $workers =~ ^([1-9][0-9]{0,5})?$ ]] || fail "-n $workers: not a number of workers" 2
   [[ $hosts =~ ^([^:,]+:[1-9][0-9]{0,5}(,|$))*$ ]] || fail "-H $hosts: not HOST:N,HOST:N,..." 2
   [[ $grace =~ ^(0|[1-9][0-9]{0,5})$ ]] || fail "-t $grace: not a number of seconds" 2
@@ -95,7 +95,7 @@ find_mpirun() {
     fail "no mpirun in PATH or .venv/bin; \`make horovod\` installs it"
 }
 
-# Prints "workers in all, at most on one host" for the hosts of -H.
+# Prints, for the hosts of -H, the number of workers and the largest number on one host.
 count_slots() {
   tr ',' '\n' <<<"$hosts" | awk -F: '{
     sum += $2
@@ -103,8 +103,8 @@ count_slots() {
   } END { print sum, most }'
 }
 
-# Prints a line a Gaudi card: its device and its state. Newer versions of the driver use the
-# kernel's folder for accelerators of all makers.
+# Prints one line per Gaudi card: its device and its state. Newer drivers use the kernel's folder
+# for accelerators of all makers.
 list_cards() {
   local device about
   for device in "$sysroot"/dev/accel/accel[0-9]* "$sysroot"/dev/hl[0-9]*; do
@@ -118,7 +118,7 @@ list_cards() {
   done
 }
 
-# Prints a line a socket: how many physical cores of it this process may use.
+# Prints one line per socket: the number of its physical cores that this process may use.
 list_cores() {
   local allowed
   allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "$sysroot/proc/self/status")
@@ -139,10 +139,10 @@ check_cards() {  # WORKERS_A_HOST CARDS
   ready=$(grep -ic ' operational$' <<<"$2" || true)
   others=$(grep -iv ' operational$' <<<"$2" | paste -sd ';' || true)
   (($1 <= ready)) ||
-    fail "$1 workers need $1 Gaudi cards in operation, this host has $ready${others:+ ($others)}"
+    fail "$1 workers need $1 operational Gaudi cards; this host has $ready${others:+ ($others)}"
 }
 
-# Prints the options of mpirun that place so many workers on a host's cores.
+# Prints the options of mpirun that bind this many workers to a host's cores.
 place() {  # WORKERS_A_HOST
   local cores sockets fewest each
   cores=$(list_cores)
@@ -166,12 +166,12 @@ count_workers() {  # CARDS
     slots=$(wc -l <<<"$1")
   fi
   workers=${workers:-$slots}
-  [[ -n $workers ]] || fail "no Gaudi card here: say how many workers, -n WORKERS" 2
+  [[ -n $workers ]] || fail "no Gaudi card found; give the number of workers with -n WORKERS" 2
   [[ -z $hosts ]] || ((workers <= slots)) || fail "-n $workers: -H has room for $slots" 2
   if [[ -z $hosts ]] || ((workers < most)); then most=$workers; fi
 }
 
-# mpirun itself would say it at length, once a worker.
+# mpirun would report these at length, once per worker.
 check_program() {
   local script=${command[1]:-}
   command -v "${command[0]}" >/dev/null || fail "${command[0]}: no such program"
@@ -189,11 +189,11 @@ compose() {
   job=("$mpirun" --tag-output --merge-stderr-to-stdout)
   ((EUID)) || job+=(--allow-run-as-root)
   if [[ -n $hosts ]]; then
-    # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
+    # Detects a lost host after 10 + 3 x 5 seconds instead of eight minutes.
     job+=(-H "$hosts" --mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5
       --mca oob_tcp_keepalive_probes 3)
   fi
-  # shellcheck disable=SC2206  # words are what is wanted
+  # shellcheck disable=SC2206  # the options must be split into words
   job+=($placing -np "$workers")
   for name in $(compgen -e | grep -E "$PASSED"); do
     job+=(-x "$name")
@@ -207,8 +207,9 @@ stop() {  # SIGNAL NUMBER
   if [[ -z $stopped ]]; then
     stopped=$((128 + $2)) deadline=$((SECONDS + grace))
     echo "$NAME: SIG$1: the workers have $grace seconds to end; a second signal kills them"
-    # mpirun passes this one on at once, to all hosts. At SIGTERM it kills a second later; the time
-    # that odls_base_sigkill_timeout gives passes before SIGTERM, too, and if all have ended already.
+    # mpirun passes SIGUSR1 on to all hosts immediately. After SIGTERM it would kill the workers a
+    # second later. odls_base_sigkill_timeout extends that time, but also the wait before SIGTERM,
+    # and mpirun then waits even if all workers have ended.
     kill -USR1 "$pid"
   else
     deadline=$SECONDS
@@ -218,24 +219,24 @@ stop() {  # SIGNAL NUMBER
 # Runs `job` to its end and exits with its code.
 run_job() {
   local pid stopped='' deadline=0 code
-  # In a session of its own: else Ctrl-C would reach mpirun besides what is passed on, and be the
-  # second signal. Not without this shell: mpirun ends the workers if it is killed.
+  # In a separate session: otherwise mpirun would get Ctrl-C in addition to the SIGUSR1 that `stop`
+  # sends, as a second signal. mpirun ends with this shell, and ends the workers if it is killed.
   setsid setpriv --pdeathsig TERM "${job[@]}" <&0 &
   pid=$!
   trap 'stop TERM 15' TERM
   trap 'stop INT 2' INT
   trap 'stop HUP 1' HUP
-  # A signal interrupts it.
+  # A signal interrupts `wait`.
   while :; do
     wait "$pid" && code=0 || code=$?
     kill -0 "$pid" 2>/dev/null || break
     while ((SECONDS < deadline)) && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
     kill -TERM "$pid" 2>/dev/null || true
   done
-  # Where it has ended while a signal was dealt with, that hides its code; bash may have lost it (-1).
+  # If mpirun ended while the trap ran, `code` is not its exit code; bash may have lost that (-1).
   wait "$pid" && ended=0 || ended=$?
   ((ended < 0)) || code=$ended
-  # What mpirun says of workers that it has killed, or that SIGUSR1 has ended, is not what this got.
+  # For workers that it killed or SIGUSR1 ended, mpirun's code does not tell which signal came here.
   if [[ -n $stopped ]] && { ((code && SECONDS >= deadline)) || ((code == 143 || code == 138)); }; then
     code=$stopped
   fi
@@ -255,8 +256,8 @@ main() {
   check_program
   log=$log_dir/mpirun-$(date +%Y%m%d-%H%M%S)-$$.log
   { mkdir -p "$log_dir" && : >"$log"; } 2>/dev/null ||
-    fail "-l $log_dir: no log can be written there"
-  # tee outlives signals and a reader that goes away, to record how the job ended.
+    fail "-l $log_dir: cannot write a log there; name another folder"
+  # tee survives signals and a closed pipe, so the log records how the job ended.
   exec > >(trap '' TERM INT HUP; exec tee -p "$log") 2>&1
   echo "$NAME: log $log"
   echo "$NAME: ${line% }"

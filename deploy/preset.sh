@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the program of a preset, on the data and the model that it finds by their usual names:
+# Runs the program of a preset, on the data and the model under their usual names:
 #
 #   deploy/preset.sh PRESET MODEL DATA PYTHON [FLAGS-OF-THE-PROGRAM...]
 #
-# PRESET  one of configs/*.flags, without the ending; its name says which program and which data;
-# MODEL   the folder in DATA of a pretrained model, as it was unpacked: albert_base_v2;
-# DATA    what download/ has filled: squad/, glue/ or RACE/, and the model;
-# PYTHON  the interpreter, which takes this script's place. With `echo` the command is shown, with
-#         `true` it is only checked that everything is there.
+# PRESET  a file configs/*.flags, without its extension; its name selects the program and the data;
+# MODEL   the folder of a pretrained model in DATA, as unpacked: albert_base_v2;
+# DATA    the folder that download/ has filled: squad/, glue/ or RACE/, and the model;
+# PYTHON  the interpreter, which replaces this script's process. Pass `echo` to print the command,
+#         or `true` to only check that all files exist.
 set -euo pipefail
 
 fail() {
@@ -15,7 +15,7 @@ fail() {
   exit 1
 }
 
-# Prints the first of some paths that exists, with $2 added for the look.
+# Prints the first of some paths that exists once ENDING is appended to it.
 #   first_of WHAT ENDING PATH...
 first_of() {
   local what=$1 ending=$2 path
@@ -23,7 +23,7 @@ first_of() {
   for path; do
     [[ ! -e $path$ending ]] || { echo "$path" && return; }
   done
-  fail "$model has no $what: none of ${*##*/}"
+  fail "$model has no $what; it needs one of ${*##*/}"
 }
 
 [[ ${1-} != --help ]] || { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" && exit; }
@@ -34,7 +34,7 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 presets=("$project"/configs/*.flags)
 presets=("${presets[@]##*/}")
 [[ " ${presets[*]} " == *" $preset.flags "* ]] ||
-  fail "$preset: no such preset; there are ${presets[*]%.flags}"
+  fail "$preset: no such preset; choose one of ${presets[*]%.flags}"
 
 case $preset in
   squad_v1.1* | squad_v2.0*)
@@ -46,10 +46,10 @@ case $preset in
   race*)
     folder=$data/RACE program=run_race.py
     flags=("--data_dir=$data" --do_train --do_eval) ;;
-  *) fail "$preset: its name says neither squad_v1.1, squad_v2.0, glue_ nor race" ;;
+  *) fail "$preset: the name must begin with squad_v1.1, squad_v2.0, glue_ or race" ;;
 esac
 for place in "$folder" "$model"; do
-  [[ -d $place ]] || fail "$place: no such folder; download/ fetches it"
+  [[ -d $place ]] || fail "$place: no such folder; download it with download/"
 done
 
 config=$(first_of configuration "" "$model"/{albert,bert}_config.json)

@@ -1,4 +1,4 @@
-"""How pytest runs the tests; fixtures that all of them share are in `tests/helpers/fixtures.py`."""
+"""Configures how pytest runs the tests; shared fixtures are in `tests/helpers/fixtures.py`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from tests.helpers.forking import ROOT
 
 pytest_plugins = ["tests.helpers.fixtures", "tests.helpers.browser"]
 
-# The same examples every time where a failure must come from the change at hand; others find more.
+# The same examples every time where a failure must come from the change being tested; other runs
+# find more.
 hypothesis.settings.register_profile(
     "tests", deadline=None, derandomize=os.environ.get("CI") == "true"
 )
 hypothesis.settings.load_profile("tests")
 
-# A session of TensorFlow that a test left open, and a forked child collects, ends the child.
+# A TensorFlow session that a test left open, and a forked child collects, ends the child.
 os.register_at_fork(after_in_child=gc.freeze)
 
-# Whoever runs the tests in the background (`nohup`, `&` in a script) may have these ignored.
+# Tests run in the background (`nohup`, `&` in a script) may have these ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def fail_if_skipped_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """In CI nothing may be missing: a skip is a failure there."""
+    """Turns a skip into a failure in CI, where nothing may be missing."""
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which is a failure in CI: {report.longrepr}"
@@ -46,13 +47,14 @@ def pytest_make_collect_report(collector):
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs first: they take longest, and one of them last would leave a core idle."""
+    """Puts whole runs first: they take longest, and as the last test one would leave a core
+    idle."""
     items.sort(key=lambda item: item.path.parent != ROOT / "tests")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Names a test after short text only: the bytes of a zip file differ from second to second,
-    and workers that collect at different times would not agree on the tests there are."""
+    """Names a test only after short text: the bytes of a zip file differ from second to second, and
+    workers that collect at different times would not agree on the tests."""
     if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 80):
         return argname
     return None

@@ -1,9 +1,9 @@
-"""Lists the files that a training enters, in order, from its start to the first update of weights.
+"""Lists the files that a training enters, in order, from its start to the first weight update.
 
   python -m tests.entered run_squad_v1.py FLAGS...
 
-A file is entered when one of its functions is called; an import alone does not count, nor does
-what other threads and processes do.
+A file is entered when one of its functions is called. An import does not count, nor do other
+threads and processes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _is_importing(frame: types.FrameType | None, root: str) -> bool:
-    """Tells whether a module of the project, other than the program, is being executed."""
+    """Returns whether a module of the project, other than the program, is being executed."""
     while frame:
         code, frame = frame.f_code, frame.f_back
         is_ours = code.co_filename.startswith(root) and "/tests/" not in code.co_filename

@@ -1,4 +1,4 @@
-"""The test modules near a file, and a run of them: `python -m tests.near FILE [FLAGS]`."""
+"""Finds the test modules of a file and runs them: `python -m tests.near FILE [FLAGS]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUNNING = "tests.helpers.running"
 
 
 def imported(text: str) -> set[str]:
-    """Returns the full names of the modules that a source imports, and of what it takes of them."""
+    """Returns the full names of the modules that a source imports, and of the objects it takes."""
     names = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -24,12 +24,11 @@ def imported(text: str) -> set[str]:
 
 
 def near(path: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the module that mirrors a source file, and those that import it by name.
+    """Returns the test module that mirrors a source file, and those that import it by name.
 
-    Where there is none, those near the modules of the product that import it. What runs whole
-    programs counts only where nothing else is near: modules directly in `tests/` that run programs,
-    or give the name of this one, those of several workers, and those with tests that are marked as
-    slow.
+    If none does, returns the test modules of the product modules that import it. Test modules that
+    run whole programs count only if no others are found: those directly in `tests/` that run
+    programs or name this one, those with several workers, and those with tests marked as slow.
     """
     path = path.resolve()
     by_users = (test for user in users(path) for test in near_directly(user))
@@ -73,14 +72,14 @@ def users(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def product() -> list[str]:
-    """Returns the modules that are committed, from the root on, but those of tests."""
+    """Returns the paths of all committed modules except tests."""
     command = ["git", "ls-files", "*.py", ":!tests"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return listed.stdout.splitlines()
 
 
 def name_of(path: pathlib.Path) -> str:
-    """Returns the name of the module that a file holds, given from the root on."""
+    """Returns the name of the module in a file, given its path from the root."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 

@@ -16,12 +16,12 @@ from tests.helpers.forking import ROOT
 from tests.near import imported
 
 PAGE = ROOT / "docs/architecture.md"
-# The reference's modules that only name things.
+# The reference's modules that only define names.
 NAMES_ONLY = (
     *("classifier_utils", "fine_tuning_utils", "lamb_optimizer", "race_utils", "squad_utils"),
 )
 # Rooms from the ground up: each may import those on lower floors. A room is a folder of the
-# package, the folder of a task, or a module that is in no folder.
+# package, the folder of a task, or a module outside the folders.
 FLOORS = (
     ("core",),
     ("bf16", "distributed", "download", "settings", "tokenizers"),
@@ -41,7 +41,7 @@ FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in room
 
 
 def room_of(module: str) -> str:
-    """Returns the room of a module of the package, "" of the package itself and of `tasks`."""
+    """Returns the room of a module of the package; "" for the package itself and for `tasks`."""
     _, *parts = module.split(".")
     return ".".join(parts[: 2 if parts[:1] == ["tasks"] else 1])
 
@@ -58,7 +58,7 @@ class Source:
         self.nodes = list(ast.walk(self.tree))
         self.functions = [node for node in self.nodes if isinstance(node, ast.FunctionDef)]
         self.modules = imported(self.tree)
-        # "albert.tasks.squad.task.SquadV1Task" is of the room that its longest prefix names.
+        # "albert.tasks.squad.task.SquadV1Task" belongs to the room of its longest prefix.
         rooms = {room_of(name) for name in self.modules if name.startswith("albert.")}
         self.used_rooms = {room for room in rooms if room in FLOOR_OF} - {self.room}
         self.tops = {name.split(".")[0] for name in self.modules}
@@ -70,7 +70,7 @@ def sources() -> list[Source]:
 
 
 def drawing() -> str:
-    """Returns the rooms as a Mermaid flowchart; an arrow that others make up for is left out."""
+    """Returns the rooms as a Mermaid flowchart, without arrows that follow from others."""
     uses = collections.defaultdict(set)
     for source in sources():
         uses[source.room] |= source.used_rooms
@@ -84,13 +84,13 @@ def drawing() -> str:
     return "\n".join(lines)
 
 
-# Nothing but a way into another room, or imported by nearly all.
+# Either only an entry to another room, or imported by nearly all.
 _UNDRAWN = {"core", "__main__", *NAMES_ONLY}
 _UNDRAWN |= {room for floor in FLOORS for room in floor if room.startswith(("run_", "create_"))}
 
 
 def reached(room: str, uses: dict[str, set[str]]) -> set[str]:
-    """Returns the rooms that a room uses through others or by itself."""
+    """Returns the rooms that a room uses, directly or through others."""
     found = set(uses[room])
     for other in uses[room]:
         found |= reached(other, uses)

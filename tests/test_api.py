@@ -1,4 +1,4 @@
-"""The public functions: from Python as from the command line, in a process that goes on."""
+"""The public functions: as on the command line, but from Python, in a process that continues."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ def files(squad_dir):
     return {name: squad_dir / file for name, file in names.items()}
 
 
-def test_the_import_is_cheap_and_leaves_the_process_as_it_is():
-    """TensorFlow comes with the first function; 1.2 times the processor time of absl's flags."""
+def test_the_import_is_cheap_and_changes_nothing():
+    """TensorFlow is imported by the first function; at most 1.2 times the processor time of absl's
+    flags."""
     text = """if True:
         import os, signal, sys
         before = dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout
@@ -44,7 +45,7 @@ def test_the_import_is_cheap_and_leaves_the_process_as_it_is():
         assert "tensorflow" in sys.modules and "TF_CPP_MIN_LOG_LEVEL" not in os.environ
         assert signal.getsignal(signal.SIGINT) is before[1]
     """
-    # The programs quieten TensorFlow by it.
+    # The programs silence TensorFlow with it.
     env = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     command = [sys.executable, "-c", text]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
@@ -59,8 +60,9 @@ def test_the_import_is_cheap_and_leaves_the_process_as_it_is():
     assert least["albert"] <= 1.2 * least["absl.flags"]
 
 
-def test_a_training_is_that_of_the_command(trained, squad_dir, files, tmp_path, capsys):
-    """With its scores, predictions and bits; another one with other settings is its own."""
+def test_training_equals_that_of_the_command(trained, squad_dir, files, tmp_path, capsys):
+    """Scores, predictions and bits are equal; a second training with other settings is
+    independent."""
     out = tmp_path / "out"
     command = squad_command(squad_dir, out)[2:]
     given = dict(word.removeprefix("--").split("=", 1) for word in command if "=" in word)
@@ -75,7 +77,7 @@ def test_a_training_is_that_of_the_command(trained, squad_dir, files, tmp_path, 
     assert f"f1 {scores['f1']:.4g}" in repr(result) and "<td>f1</td>" in result._repr_html_()
     again = albert.evaluate(result, predict_file=files["predict_file"], verbose=False)
     assert again == result and again.load().answer("Who left?", "Anna left.").answers
-    # From the weights of the first, which brings its configuration and tokenizer along.
+    # It starts from the first one's weights, and takes its configuration and tokenizer.
     data = {name: files[name] for name in ("train_file", "predict_file")}
     tiny = {**data, **TINY, "from_scratch": False, "train_steps": 1}
     other = albert.train("squad 2.0", tmp_path / "v2", model=result, **tiny)
@@ -83,7 +85,7 @@ def test_a_training_is_that_of_the_command(trained, squad_dir, files, tmp_path, 
     assert list_checkpoints(other.output_dir).keys() == {1}
 
 
-def test_what_a_model_says(trained):
+def test_a_model_and_its_answers_are_shown_in_a_notebook(trained):
     model = albert.load(trained)
     assert albert.UserError is UserError
     assert "ALBERT of 2 layers" in repr(model) and str(trained) in repr(model)
@@ -93,8 +95,8 @@ def test_what_a_model_says(trained):
     assert "probability" in shown and "<Anna>" not in shown
 
 
-def test_an_interrupted_training_goes_on_from_its_step(files, tmp_path):
-    """With the bits of one that was not interrupted; the signal is the notebook's again."""
+def test_an_interrupted_training_resumes_bit_for_bit(files, tmp_path):
+    """Afterwards, the signal belongs to the notebook again."""
     settings = {**files, **TINY, "train_steps": 6, "predict_file": "", "log_steps": 1}
     settings |= {"save_checkpoints_steps": 6}
 
@@ -119,10 +121,8 @@ def test_an_interrupted_training_goes_on_from_its_step(files, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_a_pretrained_model_by_its_folder_and_by_its_name(
-    trained, squad_dir, tmp_path, monkeypatch
-):
-    """As downloads unpack it; the archive is in the cache already."""
+def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_path, monkeypatch):
+    """As downloads unpack it; the archive is already in the cache."""
     folder = tmp_path / "cache" / "albert_base_v2"
     (folder / "assets").mkdir(parents=True)
     for file in trained.glob("model.ckpt-best.*"):
@@ -143,15 +143,18 @@ def test_a_pretrained_model_by_its_folder_and_by_its_name(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: albert.train("sqaud", "out"), "'sqaud' is no task; there are 'squad'"),
+        (lambda: albert.train("sqaud", "out"), "unknown task 'sqaud'; use one of 'squad'"),
         (lambda: albert.train("squad", "out", trian_file="x"), "did you mean train_file"),
         (lambda: albert.train("squad", "out", train_steps="many"), "train_steps"),
-        (lambda: albert.train("squad", "out", model="albert_huge"), "albert_huge is no folder"),
-        (lambda: albert.load("nowhere"), "nowhere is no folder"),
+        (
+            lambda: albert.train("squad", "out", model="albert_huge"),
+            "albert_huge is neither a folder",
+        ),
+        (lambda: albert.load("nowhere"), "nowhere is neither a folder"),
         (lambda: albert.evaluate("nowhere"), "nowhere has no run"),
     ],
 )
-def test_errors(call, message, tmp_path, monkeypatch):
+def test_mistakes_are_one_line_errors(call, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message) as caught:
         call()

@@ -1,4 +1,4 @@
-"""`albert ask`: what it prints, what it takes, and what it says of what it cannot use."""
+"""`albert ask`: its output, its input, and its errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTION = "What comes after a word?"
 
 @pytest.fixture(scope="module")
 def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
-    """Files with the paragraphs of the development set, on several lines."""
+    """Writes files with the paragraphs of the development set, on several lines."""
     folder, files = tmp_path_factory.mktemp("texts"), []
     for article in json.loads((squad_dir / "dev-v1.1.json").read_text())["data"]:
         files.append(folder / f"{len(files)}.txt")
@@ -43,7 +43,7 @@ def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
 
 @pytest.fixture
 def asked(capsys, monkeypatch):
-    """Runs the command in this process, whose log stays as it is; what it prints, notes last."""
+    """Runs the command in this process without changing its log; returns its output, notes last."""
     level = LOG.level
     monkeypatch.setattr(inference, "load_model", lambda path: load_once(str(path)))
 
@@ -63,7 +63,7 @@ def rows(output: str) -> list[dict]:
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
-def test_an_answer_and_its_place(asked, exported, texts):
+def test_an_answer_is_printed_with_its_place(asked, exported, texts):
     arguments = [exported, "--context_file", *texts, "--question", QUESTION]
     (found,) = rows(asked(*arguments, "--json", "--n_best=3"))
     assert found["question"] == QUESTION and len(found["answers"]) == 3
@@ -82,28 +82,30 @@ def test_an_answer_and_its_place(asked, exported, texts):
     where = f"{first['context']}, line {first['line']}, character {first['character']}:"
     text = printable(first["text"])
     assert f"\n{QUESTION}\n  {text}  ({first['probability']:.1%})\n    {where}\n" in shown
-    # Marked on each of the lines that it takes.
+    # Marked on each of its lines.
     shown = " ".join(shown.split()).replace("] [", " ")
     assert f"[{' '.join(text.split())}]" in shown
 
 
-def test_texts_and_questions_by_pipe(asked, exported, texts):
+def test_texts_and_questions_can_come_from_a_pipe(asked, exported, texts):
     arguments = [exported, "-", "--json", "--question", QUESTION, "--question", "Where?"]
     found = rows(asked(*arguments, standard_input=texts[0].read_bytes()))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
     assert {answer["context"] for row in found for answer in row["answers"]} == {"standard input"}
-    with pytest.raises(FlagError, match="give --question: the standard input is the text"):
+    with pytest.raises(
+        FlagError, match="standard input is the text, so pass the question with --question"
+    ):
         asked(exported, "-", standard_input="a text")
     arguments = [exported, "--context", "One word.", "--context", "Another one.", "--json"]
     found = rows(asked(*arguments, "--n_best=9", standard_input=f"{QUESTION}\n\nWhere?\n"))
     assert [row["question"] for row in found] == [QUESTION, "Where?"]
     assert {answer["context"] for row in found for answer in row["answers"]} == {"text 1", "text 2"}
-    with pytest.raises(UserError, match="what is typed is not UTF-8"):
+    with pytest.raises(UserError, match="the input is not UTF-8"):
         asked(*arguments, standard_input=b"caf\xe9?\n")
 
 
-def test_odd_texts(asked, exported, monkeypatch):
-    """A long passage is wrapped, nothing acts on a terminal, another script has a note."""
+def test_odd_texts_are_printed_safely(asked, exported, monkeypatch):
+    """A long passage is wrapped, control codes are replaced, and another script has a note."""
     monkeypatch.setenv("COLUMNS", "60")
     text = "Some words \033[2J of a text " * 30
     shown = asked(exported, "--context", text, "--question", "What\a?", "--n_best=9")
@@ -112,14 +114,14 @@ def test_odd_texts(asked, exported, monkeypatch):
     assert len(lines) > 6 and all(len(line) <= 62 for line in lines)
     assert lines[3].startswith("    text 1, line 1, character ")
     said = asked(exported, "--context", "Это текст на другом языке.", "--question", "什么？")
-    assert "什么？" in said and "of the question are pieces" in said
-    assert "of the text are pieces that the model does not know" in said
+    assert "什么？" in said and "of the pieces of the question; check that" in said
+    assert "of the pieces of the text; check that" in said
 
 
-def test_abstention(asked, random_model, tmp_path):
+def test_the_threshold_decides_about_abstaining(asked, random_model, tmp_path):
     arguments = ["--context", "A text of words.", "--question", QUESTION]
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 5, "max_answer_length": 9}
-    # As many as tokens, so that random weights have answers.
+    # As many as there are tokens, so that random weights have answers.
     tops = {"start_n_top": 40, "end_n_top": 40, "no_answer_threshold": -1e9}
     always = random_model(make_v2_head(V2Options()), task="squad-2.0", **lengths, **tops)
     never = shutil.copytree(always, tmp_path / "never")
@@ -128,15 +130,15 @@ def test_abstention(asked, random_model, tmp_path):
     description.write_text(text)
     for model, abstains in ((always, True), (never, False)):
         (found,) = rows(asked(model, *arguments, "--json"))
-        # The likeliest of random answers may have no letter, too.
+        # The most probable random answer may have no letter.
         assert found["abstains"] == abstains
         assert found["answer"] == ("" if abstains else found["answers"][0]["text"])
         assert 0 < found["no_answer_probability"] < 1
         says = "no answer" if abstains else "there is an answer"
-        assert f"  {says} (probability of none: " in asked(model, *arguments)
+        assert f"  {says} (probability of no answer: " in asked(model, *arguments)
 
 
-def test_labels(asked, random_model):
+def test_labels_are_printed_with_their_probabilities(asked, random_model):
     model = model_of(random_model, "labels")
     pair = ("A text.", "Another one.")
     (found,) = rows(asked(model, *pair, "--json"))
@@ -154,14 +156,14 @@ def test_labels(asked, random_model):
     assert asked(model_of(random_model, "number"), "A text.").startswith("7\n")
 
 
-def test_an_option(asked, random_model):
+def test_the_best_option_is_printed(asked, random_model):
     model = model_of(random_model, "options")
     options = [part for word in ("one", "two", "red", "blue") for part in ("--option", word)]
     arguments = [model, "--context", "A passage.", "--question", "It is _ .", *options]
     (found,) = rows(asked(*arguments, "--json"))
     assert list(found["probabilities"]) == list("ABCD")
     assert np.argmax(list(found["probabilities"].values())) == "ABCD".index(found["label"])
-    with pytest.raises(FlagError, match="chooses one of 4 options: give one text"):
+    with pytest.raises(FlagError, match="chooses one of 4 options: pass one text"):
         asked(*arguments[:-2])
     for given, called in (("abcd", "one text"), (["a"] * 5, "5")):
         with pytest.raises(UserError, match=f"a list of 4 options is needed, not {called}"):
@@ -171,25 +173,25 @@ def test_an_option(asked, random_model):
 @pytest.mark.parametrize(
     ("arguments", "error", "part"),
     [
-        (["--question", "Who?"], FlagError, "answers from a text: give --context_file FILE"),
+        (["--question", "Who?"], FlagError, "answers from a text: pass --context_file FILE"),
         (["--context", "a", "--question", " "], FlagError, "--question is empty"),
-        (["--context", " \n", "--question", "Who?"], UserError, "--context has no text"),
+        (["--context", " \n", "--question", "Who?"], UserError, "--context is empty"),
         (["--context_file", "none.txt"], UserError, "none.txt cannot be read: No such file"),
         (["--context_file", "."], UserError, ". cannot be read: Is a directory"),
         (["--context_file", "{0}"], UserError, "is not UTF-8 text: byte 3"),
-        (["-", "--context_file", "-"], FlagError, "the standard input can be read once only"),
+        (["-", "--context_file", "-"], FlagError, "standard input can be read only once"),
         (["A text."], FlagError, "answers from a text"),
-        (["A text.", "--context", "a"], FlagError, "answers questions on texts: give texts by"),
-        (["--context", "a", "--option", "b"], FlagError, "give no --option"),
+        (["A text.", "--context", "a"], FlagError, "answers questions about texts: pass texts"),
+        (["--context", "a", "--option", "b"], FlagError, "remove --option"),
         (["--context", "a", "--n_best=0"], FlagError, "--n_best must be positive"),
         (["--question", "caf\udce9?"], FlagError, "'caf\\udce9?' is not UTF-8 text"),
-        (["-"], UserError, "standard input has no text"),
-        (["a", "b", "c"], FlagError, "labels a text or a pair of texts; 3 are given"),
-        (["a", "--question", "Who?"], FlagError, "labels texts, and answers no --question"),
+        (["-"], UserError, "standard input is empty"),
+        (["a", "b", "c"], FlagError, "labels a text or a pair of texts, not 3 texts"),
+        (["a", "--question", "Who?"], FlagError, "labels texts: remove --question"),
         ([" "], FlagError, "the text is empty"),
     ],
 )
-def test_errors(asked, exported, random_model, tmp_path, arguments, error, part):
+def test_a_bad_input_is_an_error(asked, exported, random_model, tmp_path, arguments, error, part):
     (tmp_path / "text").write_bytes(b"caf\xe9")
     given = [argument.format(tmp_path / "text") for argument in arguments]
     is_labelling = "label" in part or part == "the text is empty"
@@ -200,7 +202,7 @@ def test_errors(asked, exported, random_model, tmp_path, arguments, error, part)
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypatch):
+def test_an_answer_to_closed_output_is_an_error(asked, exported, monkeypatch):
     monkeypatch.setattr(cli, "_closed_streams", {"stdout"})
     with pytest.raises(UserError, match="standard output is closed"):
         asked(exported, "--context", "A word.", "--question", "What?")
@@ -210,8 +212,8 @@ def test_an_answer_that_nobody_can_read_is_no_success(asked, exported, monkeypat
     ("name", "example", "flag"),
     [("ask", "--context_file", "--context=a"), ("serve", "--port 8080", "--port=0")],
 )
-def test_help_and_errors_of_one_line(tmp_path, name, example, flag):
-    """Of the server, too."""
+def test_help_and_errors_are_concise(tmp_path, name, example, flag):
+    """The server's, too."""
     command = albert(name)
     assert f"albert {name} MODEL {example}" in run([*command, "--help"]).stdout
     for arguments, code in (([], 2), ([str(tmp_path), flag], 1)):
@@ -221,14 +223,15 @@ def test_help_and_errors_of_one_line(tmp_path, name, example, flag):
         assert (code == 1) or "the following arguments are required: MODEL; see" in line
 
 
-def test_ctrl_c_at_the_prompt(exported):
+def test_ctrl_c_at_the_prompt_ends_quietly(exported):
     ours, theirs = pty.openpty()
     command = [*albert("ask"), exported, "--context", "A word."]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         shown = b""
         while not shown.endswith(b"question> "):
             shown += os.read(ours, 1000)
-        # A signal between the prompt and the wait for a key would be heard with the next key.
+        # Between the prompt and the wait for a key, a signal would only be noticed with the next
+        # key.
         while pathlib.Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] != "S":
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""`albert check`: what it finds, and when a job of a program would fail."""
+"""`albert check`: its report, and the faults that would make a job fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.helpers.squad import squad_command
 
 
 def check(*command):
-    """The command that checks a job; `command` is the job's own, as a user would type it."""
+    """Returns the command that checks a job; `command` is the job's own, as a user would type
+    it."""
     return [*albert("check"), *map(str, command)]
 
 
@@ -28,20 +29,20 @@ def command(squad_dir, output_dir, *flags):
 
 
 def rows_of(result):
-    """The rows of every rank, by item."""
+    """Returns the rows of every rank, by item."""
     assert "Traceback" not in result.stderr
     ranks = json.loads(result.stdout)["ranks"]
     return [{row["item"]: row["value"] for row in rows} for rows in ranks]
 
 
 def faults_of(result):
-    """The lines of what would make a job fail."""
+    """Returns the lines about faults that would make a job fail."""
     assert result.returncode == 1 and "Traceback" not in result.stderr
     assert result.stdout.endswith("the job would fail\n")
     return [line for line in result.stdout.splitlines() if line.startswith("FAILS")]
 
 
-def test_a_job_that_can_run(trained, squad_dir, tmp_path):
+def test_a_job_that_can_run_is_described(trained, squad_dir, tmp_path):
     names = {"train": "train.tf_record", "predict": "eval.tf_record"}
     features = [f"--{flag}_feature_file={trained / name}" for flag, name in names.items()]
     features.append(f"--predict_feature_left_file={trained / 'eval_left.npz'}")
@@ -60,7 +61,7 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
             "TensorFlow": tf.__version__,
             "device": "cpu (no Gaudi card, no GPU found)",
             "HPU": habana.why_unavailable(),
-            # All but the optimizer's of the checkpoint fit: 25 of the encoder, 2 of the head.
+            # All variables fit except the optimizer's: 25 of the encoder, 2 of the head.
             "variables taken": "27",
             "variables that are new": "none",
             "variables not used": "global_step",
@@ -74,17 +75,17 @@ def test_a_job_that_can_run(trained, squad_dir, tmp_path):
     assert re.match(r"3 of 0\.\d MB; ", rows["checkpoints"])
     assert rows["activations"].endswith(" MB")
     assert re.match(r"0\.\d\d GB needed, [\d.]+ GB ", rows["host memory"])
-    assert rows["TF_BF16_CONVERSION"].startswith("not set: the run is in float32")
+    assert rows["TF_BF16_CONVERSION"].startswith("not set: the run uses float32")
     assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before
 
 
-def test_nothing_is_written(squad_dir, tmp_path):
+def test_checking_writes_nothing(squad_dir, tmp_path):
     result = run(command(squad_dir, tmp_path / "out"))
     assert result.returncode == 0, result.stderr
-    assert "to be made" in result.stdout
+    assert "will be made" in result.stdout
     assert result.stdout.endswith("the job can run\n")
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("WARNS"))
-    assert "training starts from random weights; give --init_checkpoint" in line
+    assert "training starts from random weights; pass --init_checkpoint" in line
     assert not list(tmp_path.iterdir())
 
 
@@ -96,17 +97,17 @@ def test_nothing_is_written(squad_dir, tmp_path):
         ("--estimate --gbit=0", "--gbit=0: 0.0 is not number >= 0.001"),
         ("--workers=64", "--workers is for --estimate; add it"),
         ("--examples_per_second=3", "--examples_per_second is for --estimate; add it"),
-        ("--estimate --device_memory=32GB", "needs what is measured there"),
-        ("--device_memory=32", "--device_memory=32: '32' is no size; write it like 32GB"),
+        ("--estimate --device_memory=32GB", "pass the speed measured there"),
+        ("--device_memory=32", "--device_memory=32: '32' is not a size; write it like 32GB"),
     ],
 )
-def test_bad_flags(squad_dir, tmp_path, flags, message):
+def test_bad_flags_are_errors(squad_dir, tmp_path, flags, message):
     result = run(command(squad_dir, tmp_path, *flags.split()))
     assert result.stdout == "" and len(result.stderr.splitlines()) == 1
     assert_fails(result, 2, message)
 
 
-def test_a_program_that_is_none():
+def test_another_program_cannot_be_checked():
     result = run(check("create_pretraining_data.py", "--input_file=x"))
     assert_fails(result, 2, "albert check: error: create_pretraining_data.py cannot be checked")
     assert "pretrain, run_squad_v1.py" in result.stderr
@@ -118,17 +119,17 @@ def test_a_program_that_is_none():
         ("--do_predict --predict_file=", "--do_predict needs --predict_file"),
         ("", "none.json cannot be read"),  # of TF_BF16_CONVERSION
         ("--train_batch_size=500", "less than one step of 500"),
-        (f"--output_dir={ROOT / 'README.md'}", "README.md is no folder"),
+        (f"--output_dir={ROOT / 'README.md'}", "README.md is not a folder"),
         (f"--albert_config_file={ROOT}/configs/albert_base_v2.json", "200 pieces.*e of 30000"),
         ("--patience=2 --predict_file=", "--patience need data to score on"),
         ("--output_dir=a[1]", r"--output_dir a\[1\]: TensorFlow takes a path with \["),
         ("--train_file= --export_dir=export", "has no checkpoint; train first"),
-        # A checkpoint a step for a billion steps.
+        # One checkpoint per step for a billion steps.
         ("--train_steps=1000000000 --save_checkpoints_steps=1", r"1000000000 of 0\.\d MB; "),
         ("--device_memory=1MB", r"device memory +[\d.]+ MB needed, 1\.0 MB given by --device_m"),
     ],
 )
-def test_what_fails_is_named(squad_dir, tmp_path, flags, message):
+def test_each_fault_is_named(squad_dir, tmp_path, flags, message):
     named = {"TF_BF16_CONVERSION": "none.json"} if "none.json" in message else {}
     result = run(command(squad_dir, tmp_path, *flags.split()), env={**os.environ, **named})
     assert any(re.search(message, line) for line in faults_of(result)), result.stdout
@@ -136,8 +137,8 @@ def test_what_fails_is_named(squad_dir, tmp_path, flags, message):
         assert "host memory" not in result.stdout
 
 
-def test_all_that_is_missing_is_named_at_once(squad_dir, tmp_path):
-    """And what is not to be read need not be there."""
+def test_all_missing_files_are_named_together(squad_dir, tmp_path):
+    """Files that the job would not read may be missing."""
     flags = ["config", "init_checkpoint", "train_file", "predict_file"]
     flags = [f"--{name.replace('config', 'albert_config_file')}={name}.none" for name in flags]
     flags += ["--spm_model_file=", "--do_predict=false", "--use_tpu"]
@@ -162,21 +163,21 @@ def test_faults_of_flags_and_files_are_listed_together(squad_dir, tmp_path):
     assert_fails(run(squad_command(squad_dir, tmp_path / "out", *flags)), 1, *parts)
 
 
-def test_the_machine_alone():
+def test_without_a_job_the_machine_is_checked():
     for flags, code in (([], 0), (["--device=hpu"], 1)):
         result = run(check("--json", *flags))
         assert result.returncode == code, result.stdout
         (rows,) = rows_of(result)
         assert {"TensorFlow", "cores", "Horovod"} <= rows.keys() and "vocabulary" not in rows
-    assert run(check()).stdout.splitlines()[-1].startswith("the machine is ready; with a job's")
+    assert run(check()).stdout.splitlines()[-1].startswith("the machine is ready; add a job's")
     missing = "--data_dir, --albert_config_file or --bert_config_file, --spm_model_file or"
     assert missing in "".join(faults_of(run(check("run_race.py"))))
 
 
-def test_other_flags_than_those_of_the_run(trained, squad_dir):
+def test_flags_other_than_the_runs_are_named(trained, squad_dir):
     flags = "--doc_stride=17", "--learning_rate=2", "--json"
     (rows,) = rows_of(run(command(squad_dir, trained, *flags)))
-    expected = "to be made anew: it was made with doc_stride 16, now it is 17"
+    expected = "will be made again: it was made with doc_stride 16, and now it is 17"
     assert rows["training features"] == expected
     assert "--learning_rate (was 0.001, is 2.0)" in rows["error"]
 
@@ -189,8 +190,8 @@ def test_without_training_no_training_step_must_fit(trained, squad_dir):
 
 
 @pytest.mark.each_python
-def test_a_run_in_bfloat16_is_the_one_that_is_planned(trained, squad_dir, tmp_path):
-    """To the node and the cast, as both say it; its checkpoints fit float32."""
+def test_a_run_in_bfloat16_equals_its_plan(trained, squad_dir, tmp_path):
+    """They agree on nodes and casts; the run's checkpoints fit float32."""
     environment = {**os.environ, "TF_BF16_CONVERSION": "1"}
     flags = ["--train_steps=1", "--do_predict=false", "--remove_padding=false"]
     initial = f"--init_checkpoint={trained}/model.ckpt-best"
@@ -212,8 +213,8 @@ def test_a_run_in_bfloat16_is_the_one_that_is_planned(trained, squad_dir, tmp_pa
     assert "cast to bfloat16" in planned
 
 
-def test_a_classification(squad_dir, tmp_path):
-    """With how long it takes, which is found out in a temporary folder."""
+def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
+    """Timing it uses a temporary folder."""
     for part in ("train", "dev", "test"):
         text = "label\ttext_a\nx\tbo ra\ny\tti\nx\tmo\n"
         (tmp_path / f"{part}.tsv").write_text(text)
@@ -233,25 +234,27 @@ def test_a_classification(squad_dir, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
     assert rows["labels"] == "x, y"
     assert rows["train examples"] == rows["dev examples"] == rows["test examples"] == "3"
-    assert rows["train features"] == "to be made"
+    assert rows["train features"] == "will be made"
     assert rows["steps"] == "7, 2 of them warmup, 2 examples each"
-    assert re.search(r": 7 steps of 2 .* by 2 batches after the first$", rows["training"])
+    assert re.search(
+        r": 7 steps of 2 .* measured over 2 batches after the first$", rows["training"]
+    )
     assert ": 1 x 3 features, " in rows["scoring"]
     assert ": 1 x 3 features, " in rows["labelling"]
 
 
-def test_an_estimate_for_another_machine(squad_dir, tmp_path):
+def test_a_job_for_another_machine_is_estimated(squad_dir, tmp_path):
     """Nothing is trained here, where a batch would not even fit."""
     flags = ["--train_batch_size=1000000", "--train_steps=6", "--device_memory=1000GB", "--json"]
     flags += ["--estimate", "--examples_per_second=1e6", "--workers=4"]
     (rows,) = rows_of(run(command(squad_dir, tmp_path, *flags)))
     assert rows["4 workers: training"].startswith("6.0 s: 6 steps of 4000000 examples, ")
     of_all = rows["4 workers: whole job"]
-    assert ", modelled with 1000000.00 examples/s of a single worker, as given" in of_all
+    assert ", estimated from 1000000.00 examples/s of a single worker, as given" in of_all
     assert not {"training", "whole job"} & rows.keys()
 
 
-def test_a_pretraining(squad_dir, tmp_path):
+def test_pretraining_is_checked(squad_dir, tmp_path):
     write_topics(tmp_path / "text", 1, 20)
     paths = {"input_file": tmp_path / "text", "output_file": tmp_path / "records"}
     paths["spm_model_file"] = squad_dir / "spm.model"
@@ -270,21 +273,21 @@ def test_a_pretraining(squad_dir, tmp_path):
     assert rows["steps"] == "10, 3 of them warmup, 4 examples each"
 
 
-def test_another_batch_goes_on(trained, squad_dir):
-    """With a run of steps of 8 examples, which is done and needs no room."""
+def test_another_batch_size_resumes_the_run(trained, squad_dir):
+    """The run has steps of 8 examples, and is done, so it needs no space."""
     going_on = command(squad_dir, trained, "--elastic_resume")
     (rows,) = rows_of(run([*going_on, "--train_batch_size=4", "--json"]))
     assert rows["steps"] == "12, 1 of them warmup, 8 examples each"
     assert rows["output folder"] == "this run, at step 12"
     assert rows["checkpoints"].startswith("0 of ")
     (line,) = faults_of(run([*going_on, "--train_batch_size=3"]))
-    assert "steps of 8 examples, which 1 worker cannot share out" in line
-    assert "no number of them can; or give another --train_batch_size" in line
+    assert "steps of 8 examples, which 1 worker cannot split" in line
+    assert "no number of workers can; or give another --train_batch_size" in line
 
 
 @pytest.mark.usefixtures("mpirun")
 class TestTwoWorkers:
-    def test_other_workers_go_on(self, trained, squad_dir):
+    def test_another_number_of_workers_resumes_the_run(self, trained, squad_dir):
         flags = ["--use_horovod=true", "--elastic_resume", "--train_batch_size=2"]
         flags += ["--shard_optimizer=state", "--estimate", "--do_predict=false", "--json"]
         before = {path: path.stat().st_mtime_ns for path in trained.iterdir()}

@@ -13,8 +13,8 @@ from tests.helpers.running import albert, run
 COMMAND = albert("compare-devices")
 
 
-def test_what_differs_is_found():
-    """bfloat16 in the matrix products changes the training and none of the operations."""
+def test_differences_above_the_tolerance_are_reported():
+    """bfloat16 in the matrix products changes training and no single operation."""
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
     result = run([*COMMAND, "--device=cpu", "--tolerance=1e-6"], env=environment)
     assert result.returncode == 1
@@ -26,11 +26,11 @@ def test_what_differs_is_found():
     assert len(rows) == 11
     assert [line[:5] for line in lines] == ["     "] * 9 + ["FAILS"] * 2
     assert "more than --tolerance 1e-06 of the greatest value: losses" in result.stderr
-    # As much as bfloat16 has digits.
+    # The precision of bfloat16.
     assert rows["weights after it"] < 0.01
 
 
-def test_what_is_no_number_is_a_difference(capsys):
+def test_nan_counts_as_a_difference(capsys):
     with pytest.raises(UserError, match="the greatest value: losses$"):
         report([DeviceDifference("GELU", 0.001), DeviceDifference("losses", float("nan"))], 0.01)
     assert "FAILS losses" in capsys.readouterr().out

@@ -27,7 +27,7 @@ def config_of(name: str) -> str:
 
 
 def parameters(config: EncoderConfig) -> int:
-    """Parameters of the encoder and its pooler, layer by layer."""
+    """Returns the number of parameters of the encoder and its pooler, layer by layer."""
     e, h, i = config.embedding_size, config.hidden_size, config.intermediate_size
     rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     block = 4 * (h * h + h) + (h * i + i) + (i * h + h) + 2 * 2 * h
@@ -35,8 +35,8 @@ def parameters(config: EncoderConfig) -> int:
     return rows * e + 2 * e + mapping + config.num_hidden_groups * block + (h * h + h)
 
 
-# The same of BERTs: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
-# https://arxiv.org/abs/1908.08962, and for the others what `transformers` says of them.
+# The same for BERT: section 3 of https://arxiv.org/abs/1810.04805, table 1 of
+# https://arxiv.org/abs/1908.08962, and for the others the sizes in `transformers`.
 PUBLISHED_BERT = flags_in("""
     base_uncased=110 base_cased=108 large_uncased=340 large_cased=335 base_chinese=103
     base_multilingual_cased=179 base_multilingual_uncased=168 uncased_L-2_H-128_A-2=4.4
@@ -70,8 +70,8 @@ def test_the_24_small_berts_have_the_sizes_in_their_names():
     assert found == {(n, h) for n in (2, 4, 6, 8, 10, 12) for h in (128, 256, 512, 768)}
 
 
-# What the flag files say, by hand from the Habana README, Google's README and its run_glue.sh,
-# the paper's table 14, and Determined AI's examples.
+# The expected flag files, by hand from the Habana README, Google's README and its run_glue.sh, the
+# paper's table 14, and Determined AI's examples.
 LENGTHS = "max_seq_length=384 doc_stride=128 max_query_length=64"
 SQUAD = f"{LENGTHS} num_train_epochs=2 warmup_proportion=0.1 save_checkpoints_steps=5000"
 XXLARGE = f"{LENGTHS} train_batch_size=2 adam_epsilon=1e-08 weight_decay=0 num_train_epochs=2"
@@ -131,7 +131,7 @@ FLAG_FILES = {
 }
 
 
-def test_flag_files_say_what_the_references_say():
+def test_flag_files_have_the_references_values():
     found = {}
     for path in (ROOT / "configs").glob("*.flags"):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -144,8 +144,8 @@ def test_flag_files_say_what_the_references_say():
         assert flags.keys() <= known and flags["task_name"].lower() in PROCESSORS
 
 
-# By preset the workers it is for, and the steps and those of warmup for as many questions as the
-# published training set has.
+# By preset: the workers it is for, and the steps and warm-up steps for the number of questions in
+# the published training set.
 QUESTIONS = {"1.1": 87_599, "2.0": 130_319}
 STEPS = {
     "squad_v1.1": (1, 5474, 547),
@@ -162,7 +162,7 @@ STEPS = {
 
 
 def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[str]:
-    """The command of a preset with the tests' data and vocabulary, in the size it is for."""
+    """Returns the command of a preset with the tests' data and vocabulary, in its full size."""
     size = "xxlarge" if "xxlarge" in name or "paper" in name else "base"
     model = "bert_base_uncased" if "bert" in name else f"albert_{size}_v2"
     config = json.loads(pathlib.Path(config_of(model)).read_text())
@@ -179,8 +179,8 @@ def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[
     ("name", "memory", "examples"),
     [("squad_v1.1", "32GB", 32), ("squad_v2.0_xxlarge_64", "32GB", 4)],
 )
-def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
-    """The largest steps of their kinds on the cards they are for, the memory told of float32."""
+def test_presets_of_squad_fit_their_cards(name, memory, examples, squad_dir, tmp_path):
+    """The largest steps of their kinds, with the memory that float32 needs."""
     python, *job = squad_job(name, squad_dir, tmp_path)
     checked = [f"--device_memory={memory}", "--json", "--train_steps=20"]
     result = run([*albert("check"), *job, *checked])
@@ -191,7 +191,7 @@ def test_presets_of_squad_can_run(name, memory, examples, squad_dir, tmp_path):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_steps_of_a_preset(name, squad_dir, tmp_path, monkeypatch):
+def test_presets_have_the_published_numbers_of_steps(name, squad_dir, tmp_path, monkeypatch):
     _, program, *job = squad_job(name, squad_dir, tmp_path)
     is_v2 = program.endswith("v2.py")
     settings = settings_of(SquadV2Settings if is_v2 else SquadV1Settings, *job)

@@ -1,7 +1,7 @@
-"""What every task promises, of one tiny run of each that is killed in the middle and resumed.
+"""The promises of every task, with one tiny run of each that is killed in the middle and resumed.
 
-A new task gets all of it by a class at the end of this file: its program, its flags, its input, and
-what its score is called; one that answers says besides how it is asked.
+A new task gets all these tests from a class at the end of this file: its program, its flags, its
+input, and the name of its score; a task that answers questions also says how to ask.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def table(path: pathlib.Path) -> list[list[str]]:
 
 
 def value_of(name: str, command: list[str]) -> str | None:
-    """The last value of a flag."""
+    """Returns the last value of a flag."""
     found = [flag for flag in command if flag.startswith(f"--{name}=")]
     return found[-1].split("=", 1)[1] if found else None
 
 
 def names_in(folder: pathlib.Path) -> set[str]:
-    """Of the files, without what the names of curves have of host, process and time."""
+    """Returns the names of the files; those of curves without host, process and time."""
     files = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return {re.sub(r"tfevents.*", "tfevents", name) for name in files}
 
@@ -75,13 +75,13 @@ class Promises:
     """The tests of a task that is trained and scored.
 
     Attributes:
-      program: that runs it.
+      program: runs the task.
       flags: with the folders of `squad_dir` for {squad} and of `write_input` for {folder}.
-      best_by: the score that tells the best checkpoint.
-      steps: at which there are checkpoints.
-      kept: those of them that stay, if not all.
-      features: the names of its feature files begin so; of none if it makes none.
-      more: flags besides of the run that is resumed, which shape nothing.
+      best_by: the score that selects the best checkpoint.
+      steps: those that have checkpoints.
+      kept: those whose checkpoints stay, if not all.
+      features: a prefix of the names of its feature files; empty if it makes none.
+      more: additional flags of the resumed run, which do not affect its results.
     """
 
     program: str
@@ -93,7 +93,7 @@ class Promises:
     more: Sequence[str] = ("--from_scratch",)
 
     def write_input(self, folder: pathlib.Path, squad_dir: pathlib.Path) -> None:
-        """Writes what the task is trained and scored on."""
+        """Writes the data for training and scoring."""
 
     @pytest.fixture(scope="class")
     def task(self) -> type:
@@ -101,7 +101,8 @@ class Promises:
 
     @pytest.fixture(scope="class")
     def folder(self, squad_dir, tmp_path_factory) -> pathlib.Path:
-        """With the input, the output folders of two runs, and what one of them has exported."""
+        """Returns a folder with the input, the outputs of two runs, and an export of one of
+        them."""
         folder = tmp_path_factory.mktemp(self.program)
         self.write_input(folder, squad_dir)
         return folder
@@ -119,13 +120,14 @@ class Promises:
 
     @pytest.fixture(scope="class")
     def whole(self, folder, command) -> pathlib.Path:
-        """The output folder of a run that nothing happened to."""
+        """Returns the output folder of an uninterrupted run."""
         succeed(command(folder / "whole"))
         return folder / "whole"
 
     @pytest.fixture(scope="class")
     def done(self, folder, command) -> pathlib.Path:
-        """The output folder of the same run, killed behind its first checkpoint and resumed."""
+        """Returns the output folder of the same run, killed after its first checkpoint and
+        resumed."""
         job = command(folder / "out", *self.more)
         first, *_, last = self.steps
         assert run(at_step("kill", first + 1, job)).returncode == -signal.SIGKILL
@@ -136,8 +138,8 @@ class Promises:
         assert "random weights" not in log, "it has been asked for"
         return folder / "out"
 
-    def test_killed_and_resumed_ends_as_one_that_was_not(self, whole, done, task):
-        """To the bit, with dropout; the files are those of a run that was not disturbed."""
+    def test_a_killed_run_resumes_bit_for_bit(self, whole, done, task):
+        """It has dropout; its files are those of an uninterrupted run."""
         assert names_in(done) == names_in(whole)
         compared = [*task.outputs, *task.label_outputs, "run.json", "eval_results.txt"]
         compared += [path.name for path in whole.glob("model.ckpt-*.data*")]
@@ -162,8 +164,8 @@ class Promises:
         assert f"{self.best_by} = " in (whole / "eval_results.txt").read_text()
         assert len(losses(whole)) == self.steps[-1], "a point of every step"
 
-    def test_what_is_recorded(self, whole, command, task):
-        """The task, all files that --overwrite_output_dir removes, and the model beside them."""
+    def test_the_run_and_its_model_are_recorded(self, whole, command, task):
+        """The task, all files that --overwrite_output_dir removes, and the model next to them."""
         record = read(whole / "run.json")
         assert record["task"] == task.kind and record["settings"]["number of workers"] == 1
         made = *self.features, "eval_left.npz"
@@ -184,19 +186,20 @@ class Promises:
         before = {f: f.stat().st_mtime_ns for f in done.rglob("*")}
         result = run(command(done))
         assert result.returncode == 0, result.stderr
-        assert "Training is done already" in result.stderr
-        assert f"All {len(self.steps)} checkpoints are scored already" in result.stderr
+        assert "Training is already complete" in result.stderr
+        assert f"All {len(self.steps)} checkpoints already have scores" in result.stderr
         for name in self.features:
             assert f"Reusing {done / name}" in result.stderr
         # At the beginning and below the scores.
         warnings = [line for line in result.stderr.splitlines() if " WARNING " in line]
-        assert ("a page for a browser" in result.stdout) == ("predictions.html" in task.outputs)
+        assert ("; open it in a browser." in result.stdout) == ("predictions.html" in task.outputs)
         assert len(warnings) == 2 * ("--from_scratch" in self.more)
         assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
         assert {f: f.stat().st_mtime_ns for f in done.rglob("*")} == before
 
-    def test_other_weights_are_refused(self, done, command, prepare, tmp_path):
-        """An ALBERT's fit any number of layers: a prediction, or a training, with other ones."""
+    def test_weights_of_another_model_are_refused(self, done, command, prepare, tmp_path):
+        """ALBERT's weights fit any number of layers; neither prediction nor training accepts
+        another one."""
         content = read(done / "assets.extra/config.json") | {"num_hidden_layers": 3}
         (tmp_path / "config.json").write_text(json.dumps(content))
         config = f"--albert_config_file={tmp_path / 'config.json'}"
@@ -217,10 +220,10 @@ class Promises:
 
 
 class Answering(Promises):
-    """The tests of a task besides whose model is exported and asked.
+    """The tests of a task whose model is also exported and asked.
 
     Attributes:
-      predicted: the features that the run has given answers to.
+      predicted: the features that the run has answered.
     """
 
     predicted: str
@@ -231,11 +234,11 @@ class Answering(Promises):
         raise NotImplementedError
 
     def check_asked(self, model: Model, done: pathlib.Path, command: list[str]) -> None:
-        """Asks a model the texts that the run has answered, and compares."""
+        """Asks a model about the texts that the run has answered, and compares."""
         raise NotImplementedError
 
     def features_of(self, done: pathlib.Path, length: int, task: type) -> dict[str, np.ndarray]:
-        """What the model takes of a file, cut to the longest."""
+        """Returns the model's inputs from a file, truncated to the longest."""
         records = tf.data.TFRecordDataset(str(done / self.predicted)).as_numpy_iterator()
         features = [tf.train.Example.FromString(record).features.feature for record in records]
         shape = [-1, *getattr(task, "sequences", ()), length]
@@ -246,7 +249,7 @@ class Answering(Promises):
         longest = inputs["input_mask"].sum(axis=-1).max()
         return {key: value[..., :longest] for key, value in inputs.items()}
 
-    def test_an_export_gives_what_the_run_gave(self, done, folder, command, task):
+    def test_an_export_gives_the_runs_outputs(self, done, folder, command, task):
         """In batches of any size."""
         inputs = self.features_of(done, int(value_of("max_seq_length", command(done))), task)
         (exported,) = (folder / "export/saved_model").iterdir()
@@ -273,13 +276,13 @@ class Answering(Promises):
 
 
 class Answers(Answering):
-    """SQuAD's."""
+    """The tests of SQuAD."""
 
     predicted = "eval.tf_record"
     features = ("train.tf_record", "eval.tf_record")
 
     def questions(self, command: list[str]) -> dict[str, tuple[dict, str]]:
-        """By their id, with their paragraphs."""
+        """Returns the questions by id, with their paragraphs."""
         articles = read(pathlib.Path(value_of("predict_file", command)))["data"]
         paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
         return {q["id"]: (q, p["context"]) for p in paragraphs for q in p["qas"]}
@@ -311,7 +314,7 @@ class Answers(Answering):
 
 
 class Labels(Answering):
-    """Those of a classification.
+    """The tests of a classification.
 
     Attributes:
       labels: in the order of their ids.
@@ -322,7 +325,7 @@ class Labels(Answering):
     best_by = "eval_accuracy"
 
     def ask(self, model, folder: pathlib.Path) -> list:
-        """Asks a model what the run has labelled; returns what it says of each."""
+        """Asks a model about what the run has labeled; returns its answers."""
         raise NotImplementedError
 
     def ids(self, folder: pathlib.Path) -> list[str]:
@@ -340,7 +343,7 @@ class Labels(Answering):
         expected = np.loadtxt(done / "test_results.tsv", ndmin=2)
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
 
-    def test_the_test_set_is_labelled(self, done, folder):
+    def test_the_test_set_is_labeled(self, done, folder):
         header, *rows = table(done / "submit_results.tsv")
         probabilities = np.loadtxt(done / "test_results.tsv", ndmin=2)
         assert header == ["index", "prediction"] and probabilities.shape[1] == len(self.labels)
@@ -375,7 +378,7 @@ class Glue(Labels):
 
 @pytest.mark.each_python
 class TestSquadV1(Answers):
-    """Resumed, it scores each checkpoint as soon as it is written."""
+    """Scores each checkpoint as soon as it is written, in the resumed run."""
 
     program, flags, best_by = "run_squad_v1", SQUAD_FLAGS, "f1"
     steps = kept = (5, 10, 12)
@@ -393,7 +396,7 @@ class TestSquadV1(Answers):
         assert order == [*"6789", "10", "model.ckpt-10", "11", "12", "model.ckpt-12"]
 
     def check_exported(self, found, done):
-        """The n-best list holds scores of windows: the best is among the model's."""
+        """Checks that the n-best list holds scores of windows: the best are among the model's."""
         for entries in read(done / "nbest_predictions.json").values():
             for name in ("start_log_prob", "end_log_prob"):
                 assert np.isclose(found[name], entries[0][name], atol=1e-5).any()
@@ -411,7 +414,7 @@ class TestSquadV2(Answers):
             make_unanswerable(squad_dir / f"{part}-v1.1.json", folder / f"{part}.json")
 
     def check_exported(self, found, done):
-        """It finds the paragraph by the segments."""
+        """Checks the scores at the paragraph's positions, which the segments give."""
         names = {f"{end}_top_{of}" for end in ("start", "end") for of in ("log_probs", "index")}
         assert found.keys() == {*names, "cls_logits"}
         assert found["end_top_index"].shape == (len(found["cls_logits"]), 25)
@@ -419,13 +422,15 @@ class TestSquadV2(Answers):
             assert np.isclose(found["cls_logits"], odds, atol=1e-5).any()
 
     def check_asked(self, model, done, command):
-        """It abstains by the threshold that the scores have told."""
+        """Checks that it abstains by the threshold from the scores."""
         super().check_asked(model, done, command)
         threshold = read(done / "eval_results.json")["best_f1_thresh"]
         assert model.folder.description["no_answer_threshold"] == threshold
 
-    def test_a_checkpoint_and_files_of_squad_1(self, trained, squad_dir, command, tmp_path):
-        """The head is new, and it is said; nothing is unanswerable, which is said too."""
+    def test_a_squad_1_checkpoint_and_file_are_accepted(
+        self, trained, squad_dir, command, tmp_path
+    ):
+        """A message says that the head is new, and another that no question is unanswerable."""
         files = "--train_file={squad}/train-v1.1.json", "--predict_file={squad}/dev-v1.1.json"
         initial = f"--init_checkpoint={trained / 'model.ckpt-best'}"
         log = succeed(command(tmp_path, *files, initial, "--train_steps=1"))
@@ -437,7 +442,7 @@ class TestSquadV2(Answers):
 
 
 class TestMrpc(Glue):
-    """With a BERT and a WordPiece vocabulary, and a value that is exported."""
+    """Uses a BERT with a WordPiece vocabulary, and exports an additional value."""
 
     name, columns, labels = "MRPC", ("#1 String", "#2 String"), LABELS["MRPC"]
     features = ("mrpc_train.tf_record", "mrpc_eval.tf_record", "predict.tf_record")
@@ -461,7 +466,7 @@ class TestMrpc(Glue):
 
 @pytest.mark.each_python
 class TestStsB(Glue):
-    """Numbers instead of labels; compared with an undisturbed run is the task above."""
+    """Predicts numbers instead of labels; the task above is compared with an uninterrupted run."""
 
     name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
     features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
@@ -478,7 +483,7 @@ class TestStsB(Glue):
         assert [labelled.number for labelled in found] == pytest.approx(expected, abs=1e-5)
         assert found[0].label is None and model.labels == [None]
 
-    def test_the_test_set_is_labelled(self, done, folder):
+    def test_the_test_set_is_labeled(self, done, folder):
         _, *rows = table(done / "submit_results.tsv")
         assert [name for name, _ in rows] == self.ids(folder)
         numbers = np.loadtxt(done / "test_results.tsv")
@@ -493,7 +498,7 @@ class TestStsB(Glue):
 
 
 class TestRace(Labels):
-    """Without dropout; another classification is compared with an undisturbed run above."""
+    """Has no dropout; another classification is compared with an uninterrupted run above."""
 
     program, predicted, labels = "run_race", "test.tf_record", "ABCD"
     features = ("train.tf_record", "dev.tf_record", "test.tf_record")
@@ -519,7 +524,7 @@ class TestRace(Labels):
         return model.choose_all(asked)
 
     def test_two_workers_give_what_one_gives(self, done, command, tmp_path, mpirun):
-        """Scores and labels are gathered from both, and both end when no score is better."""
+        """Both workers send scores and labels, and both end when no score is better."""
         initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
         still = "--learning_rate=1e-30", "--train_steps=50", "--patience=1"
         result = run_as_workers(2, command(tmp_path, initial, *still, "--use_horovod"))
@@ -532,8 +537,8 @@ class TestRace(Labels):
         first, second = (np.loadtxt(f / "test_results.tsv") for f in (tmp_path, done))
         np.testing.assert_allclose(first, second, atol=1e-5)
 
-    def test_it_learns(self, command, tmp_path):
-        """Which of four words is always right; `albert check` agrees to it."""
+    def test_the_model_learns(self, command, tmp_path):
+        """One of four words is always right; `albert check` accepts the job."""
         write_race(tmp_path, WORDS[4:], count=40)
         flags = f"--data_dir={tmp_path}", "--middle_only", "--do_predict=false", "--warmup_step=5"
         steps = "--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"
@@ -550,12 +555,17 @@ class TestRace(Labels):
         ("flags", "message"),
         [
             ("--max_seq_length=11", r"_length 11 must be more than --max_qa_length 8 \+ 3"),
-            ("--high_only --middle_only", "--high_only and --middle_only leave nothing"),
-            ("--data_dir=docs", "docs/RACE/train/middle has no .txt file of RACE"),
-            ("--train_file=README.md", "README.md exists and is no file of features of length 24"),
+            ("--high_only --middle_only", "--high_only and --middle_only exclude each other"),
+            ("--data_dir=docs", "docs/RACE/train/middle has no .txt files of RACE"),
+            (
+                "--train_file=README.md",
+                "README.md exists and is not a file of features of length 24",
+            ),
         ],
     )
-    def test_what_does_not_fit(self, command, prepare, monkeypatch, tmp_path, flags, message):
+    def test_conflicting_flags_are_an_error(
+        self, command, prepare, monkeypatch, tmp_path, flags, message
+    ):
         monkeypatch.chdir(ROOT)
         with pytest.raises(UserError, match=message):
             prepare(command(tmp_path, *flags.split()))

@@ -22,7 +22,7 @@ def convert(*words: object) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def there(trained, tmp_path_factory) -> pathlib.Path:
-    """The folder of transformers that the trained model became."""
+    """Returns the folder of transformers made from the trained model."""
     folder = tmp_path_factory.mktemp("convert") / "there"
     result = convert(trained, folder)
     assert result.returncode == 0, result.stderr
@@ -31,12 +31,12 @@ def there(trained, tmp_path_factory) -> pathlib.Path:
 
 
 def weights_of(trained: pathlib.Path) -> dict[str, np.ndarray]:
-    """What was trained, without what the optimizer keeps."""
+    """Returns the trained variables, without the optimizer's."""
     found = arrays_of(trained / "model.ckpt-best")
     return {name: value for name, value in found.items() if not name.endswith(("_m", "_v"))}
 
 
-def test_a_run_becomes_a_folder(there, trained, squad_dir):
+def test_a_run_becomes_a_folder_of_transformers(there, trained, squad_dir):
     expected = {"README.md", "config.json", "model.safetensors", "spiece.model"}
     assert {*os.listdir(there)} == expected | {"tokenizer_config.json"}
     modes = {path.stat().st_mode for path in there.iterdir()}
@@ -49,7 +49,7 @@ def test_a_run_becomes_a_folder(there, trained, squad_dir):
     assert not [path for path in there.parent.iterdir() if path != there]
 
 
-def test_it_comes_back(there, trained, tmp_path):
+def test_the_weights_come_back(there, trained, tmp_path):
     result = convert(there, tmp_path / "back")
     assert result.returncode == 0, result.stderr
     assert "needs --do_lower_case=true" in result.stderr
@@ -58,12 +58,13 @@ def test_it_comes_back(there, trained, tmp_path):
 
 
 def from_folder(there, squad_dir: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]:
-    """The command of a run that takes the model, its configuration and tokenizer from there."""
+    """Returns the command of a run that takes model, configuration and tokenizer from the
+    folder."""
     files = f"--albert_config_file={there}/config.json", f"--spm_model_file={there}/spiece.model"
     return squad_command(squad_dir, out, f"--init_checkpoint={there}", *files, *flags)
 
 
-def test_a_folder_answers_and_is_exported(there, trained, squad_dir, tmp_path):
+def test_a_folder_answers_and_can_be_exported(there, trained, squad_dir, tmp_path):
     flags = "--train_file=", f"--export_dir={tmp_path / 'export'}"
     result = run(from_folder(there, squad_dir, tmp_path / "out", *flags))
     assert result.returncode == 0, result.stderr
@@ -73,8 +74,8 @@ def test_a_folder_answers_and_is_exported(there, trained, squad_dir, tmp_path):
     assert tf.train.load_checkpoint(f"{variables}/variables").has_tensor("cls/squad/output_weights")
 
 
-def test_training_starts_from_a_folder_in_bfloat16_too(there, trained, squad_dir, tmp_path):
-    """With a learning rate that changes nothing, the weights stay what they are."""
+def test_training_starts_from_a_folder_even_in_bfloat16(there, trained, squad_dir, tmp_path):
+    """With a learning rate that changes nothing, the weights stay the same."""
     flags = "--predict_file=", "--train_steps=1", "--learning_rate=1e-30", "--remove_padding=false"
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
     result = run(from_folder(there, squad_dir, tmp_path / "out", *flags), env=environment)
@@ -85,7 +86,7 @@ def test_training_starts_from_a_folder_in_bfloat16_too(there, trained, squad_dir
     same_arrays({name: after[name] for name in before}, before)
 
 
-def test_another_configuration_than_it_was_trained_with(prepare, there, squad_dir, tmp_path):
+def test_another_configuration_than_in_training_is_refused(prepare, there, squad_dir, tmp_path):
     copy = shutil.copytree(there, tmp_path / "copy")
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
@@ -94,8 +95,8 @@ def test_another_configuration_than_it_was_trained_with(prepare, there, squad_di
     assert os.listdir(tmp_path) == ["copy"]
 
 
-def test_what_goes_wrong_is_one_line(trained, squad_dir, tmp_path):
-    assert_fails(convert(trained), 2, "two paths are needed")
+def test_each_failure_is_one_line(trained, squad_dir, tmp_path):
+    assert_fails(convert(trained), 2, "pass two paths")
     config = f"--albert_config_file={squad_dir / 'bert.json'}"
     result = convert(trained, tmp_path / "to", config)
     assert_fails(result, 2, "was trained with an ALBERT, not a BERT")

@@ -1,4 +1,4 @@
-"""create_pretraining_data.py as a command: files, flags, and what goes wrong."""
+"""create_pretraining_data.py as a command: files, flags, and faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEXT = "\n\n".join(
 
 @pytest.fixture
 def command(squad_dir, tmp_path):
-    """The command for `a.txt`; the SentencePiece model is not made for this text."""
+    """Makes the command for `a.txt`; the SentencePiece model was trained on another text."""
     (tmp_path / "a.txt").write_text(TEXT)
     flags = ["--dupe_factor=2", "--max_seq_length=48", "--max_predictions_per_seq=6"]
     files = [f"--input_file={tmp_path}/a.txt", f"--spm_model_file={squad_dir / 'spm.model'}"]
@@ -26,13 +26,13 @@ def command(squad_dir, tmp_path):
     return lambda *more: [*program, *flags, *files, *more]
 
 
-def test_records_and_their_reuse(command, tmp_path):
+def test_records_are_written_once_and_reused(command, tmp_path):
     path = tmp_path / "out" / "data"
     flags = (f"--output_file={path}", "--num_shards=1", "--preprocess_workers=2")
     log = succeed(command(*flags))
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    assert f"{len(records)} records in 1 files" in log and len(records) > 2 * 400
-    assert "400 documents, 0 of them of one sentence" in log and "WARNING" not in log
+    assert f"{len(records)} records to 1 files" in log and len(records) > 2 * 400
+    assert "400 documents (0 with only one sentence)" in log and "WARNING" not in log
     before = path.stat().st_mtime_ns
     assert f"Reusing {path}" in succeed(command(*flags))
     assert path.stat().st_mtime_ns == before
@@ -40,7 +40,7 @@ def test_records_and_their_reuse(command, tmp_path):
 
 
 def test_without_output_file_each_text_gets_one(command, tmp_path):
-    """A second run on the glob leaves out what the first has made."""
+    """A second run on the glob skips the files that the first one made."""
     (tmp_path / "b.txt").write_text(TEXT.replace("house", "tower"))
     (tmp_path / ".a.txt.tfrecord.x1y2").write_text("left by a process that was killed")
     (tmp_path / "a.txt.tfrecord.lock").write_text("")
@@ -53,16 +53,16 @@ def test_without_output_file_each_text_gets_one(command, tmp_path):
     assert not list(tmp_path.glob("*.tfrecord.tfrecord*"))
 
 
-def test_documents_of_one_sentence(command, tmp_path):
-    """Nothing is left to learn of the order of sentences."""
+def test_documents_of_one_sentence_warn(command, tmp_path):
+    """Nothing can be learned about the order of sentences."""
     (tmp_path / "a.txt").write_text(TEXT.replace("\n", "\n\n"))
     log = succeed(command())
-    assert "1200 documents, 1200 of them of one sentence" in log
+    assert "1200 documents (1200 with only one sentence)" in log
     (warning,) = [line for line in log.splitlines() if "WARNING" in line]
-    assert "no record has its sentences in order" in warning
+    assert "No record has its sentences in order" in warning
 
 
-def test_text_that_is_not_utf8(command, tmp_path):
+def test_text_that_is_not_utf8_is_named_by_line(command, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"one\ntwo\nzw\xf6lf\n")
     assert_fails(run(command()), 1, "a.txt, line 3", "not UTF-8")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
@@ -83,14 +83,14 @@ def test_text_that_is_not_utf8(command, tmp_path):
         (["--output_file={0}/a", "--short_seq_prob=nan"], ["--short_seq_prob", "finite"]),
     ],
 )
-def test_flags_that_do_not_go_together(command, tmp_path, flags, parts):
+def test_conflicting_flags_are_an_error(command, tmp_path, flags, parts):
     flags, parts = ([text.format(tmp_path) for text in texts] for texts in (flags, parts))
     assert_fails(run(command(*flags)), 2, *parts)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_what_is_given_wins_over_the_defaults_of_bert(command, tmp_path):
-    """Then the records are those of an ALBERT, to the byte."""
+def test_given_flags_override_the_defaults_of_bert(command, tmp_path):
+    """Then the records equal those of an ALBERT byte for byte."""
     same = ["--norandom_next_sentence", "--do_whole_word_mask", "--ngram=3", "--model_type=bert"]
     made = {}
     for name, flags in {"albert": [], "given": same, "bert": ["--model_type=bert"]}.items():

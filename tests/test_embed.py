@@ -26,8 +26,7 @@ MODEL_FILES = {"albert_config_file": "albert.json", "spm_model_file": "spm.model
 
 @pytest.fixture(scope="module")
 def inputs(squad_dir) -> list[tuple]:
-    """What goes into the model of each line, by hand: tokens, their ids, and which of the two texts
-    each is of."""
+    """Returns the model's inputs for each line, by hand: tokens, their ids, and their segments."""
     tokenizer = FullTokenizer(None, True, str(squad_dir / "spm.model"))
     rows = []
     for line in LINES:
@@ -42,8 +41,8 @@ def inputs(squad_dir) -> list[tuple]:
 
 @pytest.fixture(scope="module")
 def outputs(trained, squad_dir, inputs, tmp_path_factory) -> list[tuple]:
-    """What transformers makes of each line with the weights of the encoder: of all layers the
-    states [tokens, H], and the pooled output [H]."""
+    """Returns the outputs of transformers for each line with the encoder's weights: the states
+    [tokens, H] of all layers, and the pooled output [H]."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     albert = pytest.importorskip("transformers.models.albert.modeling_albert")
@@ -62,7 +61,7 @@ def outputs(trained, squad_dir, inputs, tmp_path_factory) -> list[tuple]:
         given = {"token_type_ids": torch.tensor([kinds]), "output_hidden_states": True}
         with torch.no_grad():
             of_line = model(torch.tensor([ids]), **given)
-        # The first of the states are those of the embeddings.
+        # The first states are the embeddings.
         layers = [states[0].numpy() for states in of_line.hidden_states[1:]]
         found.append((layers, of_line.pooler_output[0].numpy()))
     return found
@@ -70,7 +69,7 @@ def outputs(trained, squad_dir, inputs, tmp_path_factory) -> list[tuple]:
 
 @pytest.fixture(scope="module")
 def files(trained, exported, squad_dir, tmp_path_factory):
-    """JSON by a model folder, npz by a checkpoint and its files."""
+    """Writes JSON from a model folder, and npz from a checkpoint and its files."""
     folder = tmp_path_factory.mktemp("embeddings")
     (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8-sig")
     (folder / "latin-1.txt").write_bytes(b"a\nb\xe9\n")
@@ -82,11 +81,11 @@ def files(trained, exported, squad_dir, tmp_path_factory):
         given = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}", *flags]
         result = run([*albert("embed"), *common, *given])
         assert result.returncode == 0, result.stderr
-        assert f"Embeddings of 5 texts in {folder / name}" in result.stderr
+        assert f"Wrote the embeddings of 5 texts to {folder / name}" in result.stderr
     return folder
 
 
-def test_json_is_googles(files, inputs, outputs):
+def test_json_has_googles_format(files, inputs, outputs):
     rows = [json.loads(line) for line in (files / "json").read_text().splitlines()]
     assert [row["linex_index"] for row in rows] == list(range(len(LINES)))
     for row, (tokens, _, _), (layers, pooled) in zip(rows, inputs, outputs, strict=True):
@@ -100,7 +99,7 @@ def test_json_is_googles(files, inputs, outputs):
         np.testing.assert_allclose(row["pooled"], pooled, atol=1e-5)
 
 
-def test_npz(files, inputs, outputs):
+def test_npz_has_the_layers_of_all_texts(files, inputs, outputs):
     with np.load(files / "npz") as arrays:
         assert set(arrays) == {"tokens", "lengths", "pooled", *(f"layer_{n}" for n in LAYERS)}
         assert arrays["lengths"].tolist() == [len(tokens) for tokens, _, _ in inputs]
@@ -114,7 +113,7 @@ def test_npz(files, inputs, outputs):
 
 def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
     (tmp_path / "lines").write_text("Anna anna")
-    # Without the record of its run, whose case was another.
+    # Without the record of its run, which has another case.
     for file in trained.glob("model.ckpt-best.*"):
         shutil.copy(file, tmp_path)
     files = [f"--input_file={tmp_path}/lines", f"--output_file={tmp_path}/out", "--layers=-1"]
@@ -123,15 +122,15 @@ def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
     embed.main(settings_of(EmbedSettings, *files))
     (row,) = (tmp_path / "out").read_text().splitlines()
     tokens = [feature["token"] for feature in json.loads(row)["features"]]
-    # No piece has a capital: it is not known, as the letter is that replaces it.
+    # No piece has a capital, so the letter is unknown, as is its replacement.
     tokenizer = FullTokenizer(None, False, str(squad_dir / "spm.model"))
     expected = ["[CLS]", *tokenizer.tokenize("Anna anna"), "[SEP]"]
     assert "A" in "".join(expected) and tokens == ["<unk>" if "A" in t else t for t in expected]
     assert tokens.count("<unk>") == 1
 
 
-def test_some_at_a_time_give_the_same(exported, monkeypatch):
-    """In their order, whatever their lengths."""
+def test_batches_of_any_size_give_the_same(exported, monkeypatch):
+    """In file order, regardless of their lengths."""
     pairs, folder = [("word " * (7 * n % 11), "") for n in range(9)], open_folder(str(exported))
     embedder = Embedder(folder, [-1], False)
     together, (alone,) = list(embedder.embed(pairs)), embedder.embed(pairs[1][0])
@@ -150,20 +149,24 @@ def test_some_at_a_time_give_the_same(exported, monkeypatch):
         (["--input_file="], 2, "--input_file is required"),
         (["--input_file=none"], 1, "--input_file none cannot be read"),
         (["--input_file={files}/latin-1.txt", "--layers=-1"], 1, "line 2 is not UTF-8"),
-        (["--layers=-1,x"], 2, "--layers=-1,x are no numbers"),
+        (["--layers=-1,x"], 2, "--layers=-1,x must be numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
-        (["--layers="], 2, "nothing to write: give --layers or --pooled"),
+        (["--layers="], 2, "nothing to write: pass --layers or --pooled"),
         (["--layers=2"], 2, "there is no layer 2: the model has 2"),
         (["--layers=-3"], 2, "there is no layer -3: the model has 2"),
-        (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the 128 positions"),
-        (["--init_checkpoint=none"], 1, "none is no folder"),
+        (
+            ["--max_seq_length=129"],
+            2,
+            "--max_seq_length 129 is more than the model's 128 positions",
+        ),
+        (["--init_checkpoint=none"], 1, "none does not exist"),
         (["--albert_config_file=none"], 2, "--spm_model_file or --vocab_file is required"),
         (["--vocab_file=vocab.txt"], 2, "--vocab_file needs --albert_config_file"),
         (["--do_lower_case=false"], 2, "--do_lower_case needs --albert_config_file"),
         (["--output_file={files}/lines.txt"], 2, "--output_file would replace --input_file"),
     ],
 )
-def test_errors(exported, files, flags, code, part, tmp_path):
+def test_a_bad_input_is_an_error(exported, files, flags, code, part, tmp_path):
     given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
     given += [f"--output_file={tmp_path / 'out'}", *(flag.format(files=files) for flag in flags)]
     with pytest.raises(UserError) as caught:

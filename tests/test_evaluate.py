@@ -1,4 +1,4 @@
-"""`albert evaluate`, on files as other systems write them too."""
+"""`albert evaluate`, including files that other systems write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.helpers.squad import make_squad
 
 @pytest.fixture
 def call(capsys):
-    """Calls the program and returns what it prints."""
+    """Calls the program and returns its output."""
 
     def call(*arguments):
         flags = [a for a in arguments if str(a).startswith("--")]
@@ -31,7 +31,7 @@ def call(capsys):
 
 @pytest.fixture
 def dev(tmp_path):
-    """A file of SQuAD 1.1 with 12 questions, and its true answers by id."""
+    """Returns a file of SQuAD 1.1 with 12 questions, and its true answers by id."""
     content = make_squad(5, articles=2)
     path = write(tmp_path / "dev.json", content)
     paragraphs = [p for article in content["data"] for p in article["paragraphs"]]
@@ -43,7 +43,7 @@ def write(path, content):
     return path
 
 
-def test_one_file(call, dev, tmp_path, log):
+def test_one_file_is_scored(call, dev, tmp_path, log):
     path, answers = dev
     first, *others = answers
     predictions = write(tmp_path / "p.json", {i: answers[i] for i in others})
@@ -54,7 +54,7 @@ def test_one_file(call, dev, tmp_path, log):
     assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
 
 
-def test_two_files(call, dev, tmp_path):
+def test_two_files_are_compared(call, dev, tmp_path):
     path, answers = dev
     first, second = list(answers)[:2]
     own = ({**answers, first: "no \x1b[31m"}, {**answers, second: ""})
@@ -66,11 +66,11 @@ def test_two_files(call, dev, tmp_path):
     found = json.loads(call(*files, f"--data={path}", "--json"))["difference"]["f1"]
     assert (found["better"], found["worse"]) == ([first], [second])
     assert found["low"] < 0 == found["mean"] < found["high"]
-    # Of many no more than five are named.
+    # At most five are named.
     none = write(tmp_path / "3.json", dict.fromkeys(answers, "x"))
     lines = call(files[0], none, f"--data={path}").splitlines()
     assert len(lines[lines.index("the second is worse on:") :]) == 1 + 5
-    # The interval is that of a seed.
+    # The interval depends on the seed.
     longer = {qas_id: "x " * number + answers[qas_id] for number, qas_id in enumerate(answers)}
     files[1] = write(tmp_path / "4.json", longer)
     same, other, default = (
@@ -80,8 +80,8 @@ def test_two_files(call, dev, tmp_path):
     assert same == default != other
 
 
-def test_log_odds_of_version_2(call, tmp_path):
-    """Of each file its own, against a threshold."""
+def test_each_file_abstains_by_its_own_odds(call, tmp_path):
+    """A question abstains if its log-odds exceed the threshold."""
     truth, qas = {"text": "one", "answer_start": 0}, []
     for n in "abcd":
         question = {"id": n, "question": "?", "is_impossible": n > "b"}
@@ -89,7 +89,7 @@ def test_log_odds_of_version_2(call, tmp_path):
     data = {"version": "v2.0", "data": [{"paragraphs": [{"context": "one two", "qas": qas}]}]}
     given = f"--data={write(tmp_path / 'dev.json', data)}", "--json"
     answers = write(tmp_path / "p.json", dict.fromkeys("abcd", "one"))
-    # The second file abstains where there is an answer, the first where there is none.
+    # The second file abstains where an answer exists, the first where none does.
     right, wrong = {"a": -3, "b": -3, "c": 0, "d": 3}, {"a": 0, "b": 3, "c": -3, "d": -3}
     files = [write(tmp_path / name, odds) for name, odds in (("r", right), ("w", wrong))]
     odds = [f"--null_odds_file={file}" for file in files]
@@ -102,8 +102,8 @@ def test_log_odds_of_version_2(call, tmp_path):
     assert found["difference"]["exact"]["mean"] == -100
 
 
-def test_what_nobody_can_read_is_no_success(dev, tmp_path):
-    """Where standard output is closed, is a pipe without a reader, or a full disk."""
+def test_output_that_cannot_be_written_is_an_error(dev, tmp_path):
+    """Standard output is closed, a pipe without a reader, or on a full disk."""
     predictions = write(tmp_path / "p.json", dev[1])
     for output, lines in ((">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)):
         command = f'"$0" {ROOT}/albert evaluate {predictions} --data={dev[0]} {output}'
@@ -111,8 +111,8 @@ def test_what_nobody_can_read_is_no_success(dev, tmp_path):
         assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 
 
-def test_runs(call, trained, squad_dir, tmp_path):
-    """Of folders or of their records, of whatever task."""
+def test_runs_are_summarized(call, trained, squad_dir, tmp_path):
+    """From their folders or their records, for any task."""
     own = json.loads((trained / "eval_results.json").read_text())
     other = write(tmp_path / "other.json", {**own, "f1": own["f1"] + 3})
     found = json.loads(call(trained, other, "--json"))
@@ -124,7 +124,7 @@ def test_runs(call, trained, squad_dir, tmp_path):
     assert call(trained) == "".join(f"{n:<13}{v:.4g}\n" for n, v in scores.items())
     broken = write(tmp_path / "nan.json", {**own, "f1": float("nan")})
     assert json.loads(call(broken, "--json"))["f1"] is None and "NaN" not in call(broken, "--json")
-    # By what they have predicted.
+    # Scored by their predictions.
     data = f"--data={squad_dir / 'dev-v1.1.json'}"
     assert json.loads(call(trained, data, "--json"))["f1"] == pytest.approx(own["f1"])
     both = json.loads(call(trained, trained / "predictions.json", data, "--json"))
@@ -134,18 +134,18 @@ def test_runs(call, trained, squad_dir, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
-        ([], FlagError, "name a file of predictions"),
-        (["{1}"], UserError, "is no record of scores; predictions need --data"),
+        ([], FlagError, "pass a file of predictions"),
+        (["{1}"], UserError, "is not a record of scores; for predictions, pass --data"),
         (["p.json", "p.json", "p.json", "--data={0}"], FlagError, "one or two files .* not 3"),
         (["{1}", "--data={0}", "--null_odds_file=x"], FlagError, "for SQuAD 2.0; .* is SQuAD 1.1"),
         (["{1}", "--data={0}", "--na_prob_thresh=0"], FlagError, "needs --null_odds_file"),
         (["none.json", "--data={0}"], UserError, "predictions none.json cannot be read"),
         (["{0}", "--data={0}"], UserError, "question version has no text|question data"),
         (["{1}", "--data={1}"], UserError, "is not SQuAD"),
-        (["{1}", "--data={2}"], UserError, "has no answers to compare with"),
+        (["{1}", "--data={2}"], UserError, "has no answers; pass a file with answers"),
     ],
 )
-def test_what_does_not_fit(call, dev, tmp_path, arguments, error, problem):
+def test_files_and_flags_that_do_not_fit_are_errors(call, dev, tmp_path, arguments, error, problem):
     predictions = write(tmp_path / "p.json", dev[1])
     qas = [{"id": "a", "question": "?"}]
     test = write(tmp_path / "test.json", {"data": [{"paragraphs": [{"context": "", "qas": qas}]}]})

@@ -1,7 +1,7 @@
-"""Defaults of all programs' flags, as `--help` and the pages give them.
+"""Defaults of all programs' flags, as `--help` and the pages show them.
 
-The tables are written by hand: of the reference's programs (the Habana fork's, which has Google's
-flags and its own), of what differs on purpose, and of what the reference has not.
+The tables are written by hand: for the reference's programs (the Habana fork's, which has Google's
+flags and more), for intended differences, and for what the reference does not have.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ REFERENCE = {
         random_next_sentence=false random_seed=12345 short_seq_prob=0.1 spm_model_file vocab_file
     """,
 }
-# On purpose; docs/differences.md has them.
+# Intended; docs/differences.md lists them.
 DIFFERENT = {
-    # What the fork's README gives.
+    # The value in the fork's README.
     "run_squad_v1.py": "do_predict=true do_train=true num_train_epochs=2.0 output_dir=$HOME/tmp",
     # As for SQuAD 1.1.
     "run_squad_v2.py": """
@@ -132,7 +132,7 @@ def help_of(program: str, flag: str = "--helpfull") -> str:
 
 
 def defaults(text: str) -> dict[str, str | None]:
-    """Names and defaults of the flags that `--help` shows."""
+    """Returns names and defaults of the flags that `--help` shows."""
     found = {}
     _, *entries = re.split(r"^  --(?:\[no\])?(?=\w+:)", text, flags=re.MULTILINE)
     for entry in entries:
@@ -142,7 +142,7 @@ def defaults(text: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("program", OWN)
-def test_defaults(program):
+def test_defaults_are_the_references_or_listed(program):
     tables = (REFERENCE.get(program, ""), DIFFERENT.get(program, ""), OWN[program])
     stated = flags_in(" ".join(tables))
     expected = {name: VALUES.get(stated[name], stated[name]) for name in stated.keys() - NO_USE}
@@ -151,7 +151,7 @@ def test_defaults(program):
 
 
 @pytest.mark.parametrize("program", DIFFERENT)
-def test_what_has_no_use_is_taken_and_not_explained(program):
+def test_unused_flags_are_accepted_and_hidden(program):
     assert not NO_USE & {*re.findall(r"--(\w+)", help_of(program, "--help"))}
     taken = defaults_of(program[:-3])
     expected = flags_in(f"albert_hub_module_handle {OF_TPUS}")
@@ -160,7 +160,7 @@ def test_what_has_no_use_is_taken_and_not_explained(program):
 
 
 @pytest.mark.parametrize("program", DIFFERENT)
-def test_what_is_required_is_marked(program):
+def test_required_flags_are_marked(program):
     shown = help_of(program)
     for either in task_of(program[:-3]).required:
         for name in [either] if isinstance(either, str) else either:
@@ -169,7 +169,7 @@ def test_what_is_required_is_marked(program):
 
 
 def value_of(text: str | None) -> float | str | None:
-    """A default as it is to be compared: 5e-5 is 5e-05."""
+    """Returns a default in a form to compare: 5e-5 is 5e-05."""
     try:
         return float(text)
     except (TypeError, ValueError):
@@ -180,8 +180,8 @@ def value_of(text: str | None) -> float | str | None:
     ("page", "program", "at_least"),
     [("flags", "run_squad_v1", 20), ("glue", "run_classifier", 3), ("race", "run_race", 8)],
 )
-def test_defaults_in_the_pages(page, program, at_least):
-    """Where a flag has its default behind it: `--learning_rate` (5e-5)."""
+def test_defaults_in_the_pages_are_the_programs(page, program, at_least):
+    """A default follows its flag: `--learning_rate` (5e-5)."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     text = text.replace("$HOME", os.environ["HOME"])
     stated = re.findall(r"`--(\w+)` \(`?([\w./-]+)`?\)", text)

@@ -1,4 +1,4 @@
-"""What `make install` installs and leaves alone, and whether it is there; nothing is installed."""
+"""`make install`: which packages it installs, and which it does not touch; nothing is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.helpers.running import succeed
 
 
 def requirements(path):
-    """The requirements of a file and of those it includes."""
+    """Returns the requirements of a file and of those it includes."""
     for line in path.read_text(encoding="utf-8").splitlines():
         line = line.split(" #")[0].split("\\")[0].strip()
         if line.startswith("-r "):
@@ -31,7 +31,7 @@ def requirements(path):
 
 
 def pinned(name, python):
-    """The versions in a lock file, by package, for a Python such as "3.10"."""
+    """Returns the versions in a lock file, by package, for a Python such as "3.10"."""
     full = {"python_full_version": f"{python}.13", "sys_platform": "linux"}
     return {
         r.name: str(r.specifier).removeprefix("==")
@@ -41,7 +41,7 @@ def pinned(name, python):
 
 
 def make(*arguments, env=os.environ):
-    # Without what a `make test DEVICE=...` around this says.
+    # Without the variables of an outer `make test DEVICE=...`.
     outer = ("MAKEFLAGS", "DEVICE", "BASE_PYTHON")
     env = {name: value for name, value in env.items() if name not in outer}
     return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
@@ -57,7 +57,7 @@ def make(*arguments, env=os.environ):
         ("dev/null", "requirements/lock-cpu.txt"),
     ],
 )
-def test_the_device_is_found(file, lock, tmp_path):
+def test_the_device_selects_the_lock_file(file, lock, tmp_path):
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).touch()
     # Without an `nvidia-smi` of this machine.
@@ -69,7 +69,7 @@ def test_the_device_is_found(file, lock, tmp_path):
     assert ("horovod.sh" in plan.stdout) == ("gaudi" in lock)
 
 
-def test_without_a_python_that_fits(tmp_path):
+def test_without_a_suitable_python_make_is_one_error_line(tmp_path):
     result = make("install", "BASE_PYTHON=", f"VENV={tmp_path}", "DEVICE=gaudi")
     assert result.returncode != 0
     assert "there is no Python 3.10 with venv; name one with BASE_PYTHON=..." in result.stdout
@@ -83,7 +83,7 @@ def test_locks_are_exact_and_name_no_registry():
             assert re.match(r"[\w.-]+==\S+.*\\\n +--hash=sha256:", block), block
 
 
-def test_the_default_tensorflow():
+def test_each_python_gets_its_tensorflow():
     versions = {"3.10": "2.15.1", "3.11": "2.15.1", "3.12": "2.21.0", "3.13": "2.21.0"}
     for python, version in versions.items():
         cpu, gpu = pinned("cpu", python), pinned("gpu", python)
@@ -91,15 +91,15 @@ def test_the_default_tensorflow():
         assert cpu["numpy"] == gpu["numpy"] == pinned("dev", python)["numpy"]
 
 
-def test_an_environment_for_gaudi_stays_as_it_is():
-    """`pip install -r requirements.txt` finds all there, and changes nothing that is."""
+def test_an_environment_for_gaudi_is_not_changed():
+    """`pip install -r requirements.txt` finds all packages, and changes none."""
     there = pinned("gaudi", "3.10")
     assert there["tensorflow-cpu"] == "2.15.0" and there["habana-tensorflow"] == "1.14.0.493"
     for requirement in requirements(ROOT / "requirements.txt"):
         assert requirement.specifier.contains(there[requirement.name]), requirement
 
 
-def test_the_package_needs_what_the_lock_files_are_made_of():
+def test_the_packages_requirements_are_those_of_the_locks():
     with open(ROOT / "pyproject.toml", "rb") as file:
         project = tomllib.load(file)["project"]
     extras = project["optional-dependencies"]
@@ -116,7 +116,7 @@ def test_the_package_needs_what_the_lock_files_are_made_of():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
-    """The wheel of this tree, built without a network."""
+    """Builds the wheel of this tree without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     succeed([*build, f"--wheel-dir={folder}", str(ROOT)])
@@ -125,7 +125,7 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
         yield wheel
 
 
-def test_the_wheel_holds_the_package_and_its_files_and_no_tests(wheel):
+def test_the_wheel_has_the_package_and_its_files_without_tests(wheel):
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     tracked = {path for path in listed.stdout.splitlines() if path.startswith("albert/")}
     tracked |= {
@@ -134,8 +134,8 @@ def test_the_wheel_holds_the_package_and_its_files_and_no_tests(wheel):
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == tracked
 
 
-def test_files_of_the_package_are_found_in_a_clone_and_in_a_wheel(wheel, tmp_path):
-    """From any folder; an editable installation is a clone that is on Python's path."""
+def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
+    """From any folder; an editable installation is a clone on Python's path."""
     wheel.extractall(tmp_path / "wheel")
     text = "from albert.core import files; print(files.resource('bf16_config/albert.json'))"
     for place, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):
@@ -148,6 +148,6 @@ def test_files_of_the_package_are_found_in_a_clone_and_in_a_wheel(wheel, tmp_pat
             text=True,
         )
         assert found.stdout == f"{expected / 'bf16_config/albert.json'}\n", found.stderr
-        # A program, and a file of flags that comes with it; by itself it finds its modules.
+        # A program, and its file of flags; it finds its modules without help.
         command = [sys.executable, str(place / "albert"), "squad", "--only_check_args"]
         succeed([*command, "--flagfile=configs/squad_v1.1.flags"], cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check; each test lists all that break one."""
+"""The house rules that a machine can check; each test lists all violations."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, drawing, drawn_in, s
 
 
 def test_imports_run_downward():
-    """And nothing imports a name of the root, or what only tests have."""
+    """And nothing imports a root name, or a package that only tests have."""
     roots = {path.stem for path in ROOT.glob("*.py")} | {"tests", "benchmarks"}
     wrong = {}
     for source in sources():
-        # The package itself, and a folder that only holds rooms, may name what is in them.
+        # The package itself, and a folder that only holds rooms, may name their contents.
         floor = FLOOR_OF.get(source.room, len(FLOORS))
         above = {room for room in source.used_rooms if FLOOR_OF[room] >= floor}
         wrong[source.name] = above | source.tops & (roots | {"torch", "transformers", "six"})
@@ -22,26 +22,26 @@ def test_imports_run_downward():
     assert {source.room for source in sources()} - {"", "tasks"} == FLOOR_OF.keys()
 
 
-def test_the_drawing_is_of_the_rooms_that_there_are():
+def test_the_drawing_shows_the_actual_rooms():
     """`python -m tests.rooms --write` renews it."""
     assert drawn_in(PAGE.read_text(encoding="utf-8")) == drawing()
 
 
-def test_drivers_of_cards_and_workers_have_one_module_each():
+def test_drivers_and_horovod_have_one_module_each():
     for package in ("horovod", "habana_frameworks"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 
-def test_flags_are_read_in_one_room():
-    """Which makes settings of them; these are passed."""
+def test_flags_are_only_read_by_settings():
+    """Other modules get these settings as arguments."""
     reading = {source.name for source in sources() if re.search(r"flags\.FLAGS\b", source.text)}
     program = {f"albert/cli/{name}.py" for name in ("lifecycle", "command_line")}
     assert reading == {"albert/settings/absl_flags.py", *program}
 
 
-def test_functions_and_modules_are_short_enough_to_read():
-    """60 lines at most, docstring, comments and empty lines not counted; past 550 lines a module
-    is two."""
+def test_functions_and_modules_are_short():
+    """60 lines at most, not counting docstring, comments and empty lines; a module has 550 lines at
+    most."""
     long = [source.name for source in sources() if len(source.text.splitlines()) > 550]
     for source in sources():
         for node in source.functions:
@@ -52,13 +52,13 @@ def test_functions_and_modules_are_short_enough_to_read():
 
 
 def test_estimators_come_from_one_module():
-    """`tf.estimator` is there up to TensorFlow 2.15 only."""
+    """`tf.estimator` exists only up to TensorFlow 2.15."""
     pattern = re.compile(r"\btf2?\.estimator\b|tensorflow_estimator")
     assert [s.name for s in sources() if pattern.search(s.text)] == ["albert/core/estimators.py"]
 
 
-def test_the_references_modules_only_name_things():
-    """What anyone else would call is the core's."""
+def test_the_references_modules_only_define_names():
+    """Functions that other code would call are in the core."""
     named, public = set(), set()
     for source in sources():
         body = source.tree.body[1:]
@@ -73,7 +73,8 @@ def test_the_references_modules_only_name_things():
 
 
 def test_docstrings_begin_with_a_verb():
-    """Those of public functions: with none of the words that a noun or a question begins with."""
+    """Those of public functions do not begin with a word that begins a noun phrase or a
+    question."""
     no_verb = re.compile(r"(An?|The|This|What|Whether|Where|Why|How|Of)\b")
     wrong, kinds = [], ast.FunctionDef | ast.ClassDef | ast.Module
     question = re.compile(r"(What|How|Which|Where|Why|Who)\b")
@@ -88,7 +89,7 @@ def test_docstrings_begin_with_a_verb():
 
 
 def test_no_test_module_is_imported():
-    """What two of them need is in `tests/helpers/`."""
+    """Code that two of them need is in `tests/helpers/`."""
     pattern = re.compile(r"^\s*(?:from|import) tests\b.*\b(?:test_\w+|conftest)\b", re.MULTILINE)
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert [str(path) for path in files if pattern.search(path.read_text(encoding="utf-8"))] == []

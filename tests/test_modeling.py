@@ -1,7 +1,7 @@
-"""The encoder and its parts against golden figures and against NumPy in float64.
+"""The encoder and its parts, compared with golden figures and with NumPy in float64.
 
-What `transformers` makes of the same weights: convert/test_convert.py; the form without padding:
-test_token_rows.py.
+convert/test_convert.py compares with `transformers` on equal weights; the form without padding is
+in model/test_token_rows.py.
 """
 
 import numpy as np
@@ -26,13 +26,13 @@ from tests.helpers.encoders import (
     run_with_random_values,
 )
 
-# What the tests of names need is fast to build.
+# Fast to build, for tests of names.
 TINY = {"hidden_size": 12, "num_hidden_layers": 1, "intermediate_size": 6}
 
 
 @pytest.mark.each_python
 @pytest.mark.parametrize("family", ["albert", "bert"])
-def test_golden(shared, family):
+def test_outputs_equal_the_references(shared, family):
     """Outputs of real tokens; names, with the default scope "bert", and shapes of variables."""
     folder = shared / "golden" / f"{family}_tiny"
     figures = np.load(folder / "encoder.npz")
@@ -70,7 +70,7 @@ def test_golden(shared, family):
         ({"num_hidden_layers": 1, "hidden_act": "linear", "type_vocab_size": 1}, {}),
     ],
 )
-def test_equals_numpy_in_float64(changes, options):
+def test_the_encoder_equals_numpy_in_float64(changes, options):
     config, inputs = albert(**changes), make_inputs(seed=3)
     assert set(inputs[2].ravel()) == {0, 1}
     ours = run_model(config, inputs, **options)
@@ -89,7 +89,7 @@ def test_equals_numpy_in_float64(changes, options):
 # Options and shapes.
 
 
-def test_without_mask_and_segments_all_is_attended_to_and_of_segment_0():
+def test_by_default_all_tokens_are_attended_in_segment_0():
     config, ids = albert(num_hidden_layers=1), make_inputs()[0]
     ours = run_model(config, [ids])
     expected = numpy_encode(config, ours.values, ids, np.ones_like(ids), np.zeros_like(ids))
@@ -97,7 +97,7 @@ def test_without_mask_and_segments_all_is_attended_to_and_of_segment_0():
     assert_close(ours.pooled, expected[2], 1e-4)
 
 
-def test_the_longest_sequence_is_accepted_and_a_longer_one_is_an_error():
+def test_only_sequences_beyond_the_longest_are_refused():
     with tf.Graph().as_default():
         modeling.AlbertModel(albert(**TINY), False, tf.zeros([2, 20], tf.int32))
         with pytest.raises(UserError, match="21.*max_position_embeddings 20"):
@@ -106,9 +106,9 @@ def test_the_longest_sequence_is_accepted_and_a_longer_one_is_an_error():
             modeling.AlbertModel(albert(hidden_size=25), False, tf.zeros([2, 20], tf.int32))
 
 
-def test_bert_shares_no_layers_and_recomputed_ones_have_the_same_names():
-    """All in the scope that is asked for. Operations are under their layers, as lists of bfloat16
-    operations for Google's BERT expect them."""
+def test_bert_shares_no_layers_and_recomputing_keeps_names():
+    """All are in the requested scope. Operations are below their layers, as lists of bfloat16
+    operations for Google's BERT expect."""
     with tf.Graph().as_default() as graph:
         ids = tf.zeros([2, 5], tf.int32)
         modeling.BertModel(bert(), False, ids, scope="other")
@@ -129,7 +129,7 @@ def test_bert_shares_no_layers_and_recomputed_ones_have_the_same_names():
 
 
 def test_dropout_keeps_the_mean():
-    """Which masks it draws: devices/test_mask_seeds.py."""
+    """The masks themselves are tested in devices/test_mask_seeds.py."""
     with tf.Graph().as_default(), tf.Session() as session:
         ones = tf.ones([200, 200])
         dropped = modeling.dropout(ones, 0.3)
@@ -137,12 +137,12 @@ def test_dropout_keeps_the_mean():
         found = session.run(dropped)
         assert all(modeling.dropout(ones, rate) is ones for rate in (0, 0.0, None))
     kept = found != 0
-    # 40,000 draws: the standard deviation of the share is 0.0023.
+    # 40,000 draws: the standard deviation of the fraction is 0.0023.
     assert abs(kept.mean() - 0.7) < 0.01
     np.testing.assert_allclose(found[kept], 1 / 0.7, rtol=1e-6)
 
 
-def test_model_drops_out_in_training_only():
+def test_dropout_is_only_in_training():
     rates = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(5)
@@ -159,9 +159,10 @@ def test_model_drops_out_in_training_only():
     assert all(np.abs(dropped - plain).max() > 0.1 for dropped in others[1:])
 
 
-def test_dropouts_have_places_of_their_own_which_a_model_that_is_built_again_has_too():
-    """Two with one place would draw one mask; built again, between other operations and in another
-    name scope, the model draws the same ones. The step stays outside: checkpoints have it there."""
+def test_a_rebuilt_model_has_the_same_dropout_sites():
+    """Two dropouts at one site would draw one mask. A model that is built again, between other
+    operations and in another name scope, draws the same masks. The step stays outside that scope,
+    where checkpoints have it."""
     groups = {"num_hidden_layers": 2, "num_hidden_groups": 2, "inner_group_num": 2}
     config = albert(**groups, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -202,8 +203,8 @@ def test_activations_equal_numpy():
         modeling.get_activation("swoosh")
 
 
-def test_gradient_of_gelu_equals_numpy_in_float64():
-    """Its own, which keeps fewer tensors."""
+def test_the_gradient_of_gelu_equals_numpy_in_float64():
+    """It is computed here, and keeps fewer tensors than TensorFlow's."""
     x, dy = np.linspace(-6, 6, 1001), np.cos(np.arange(1001))
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(x, tf.float32)
@@ -212,12 +213,12 @@ def test_gradient_of_gelu_equals_numpy_in_float64():
     scale, cubic = np.sqrt(2 / np.pi), 0.044715
     tanh = np.tanh(scale * (x + cubic * x**3))
     slope = 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh**2) * scale * (1 + 3 * cubic * x**2)
-    # Where the tanh is nearly 1, float32 has no more digits: TensorFlow's gradient errs by 4e-6.
+    # Near a tanh of 1, float32 lacks digits: TensorFlow's gradient errs by 4e-6.
     np.testing.assert_allclose(found, dy * slope, atol=5e-6)
 
 
-def test_einsum_via_matmul():
-    """Over two axes, of a batch of unknown size; over one the head of SQuAD 2.0 uses it."""
+def test_einsum_via_matmul_equals_einsum():
+    """Over two axes, with an unknown batch size; the head of SQuAD 2.0 uses it over one."""
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=[2, 3, 4, 5]), rng.normal(size=[4, 5, 6])
     with tf.Graph().as_default(), tf.Session() as session:
@@ -233,10 +234,10 @@ def test_a_wrong_rank_is_an_error():
         modeling.get_shape_list(tf.zeros([2, 3, 4]), [1, 2], name="my_name")
 
 
-# The building blocks under the reference's names, against NumPy in float64 and the model.
+# The building blocks under the reference's names, compared with NumPy and the model.
 
 
-def test_one_after_the_other_they_are_the_model():
+def test_the_building_blocks_compose_to_the_model():
     """The same variables, the same outputs."""
     config = albert(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
     ids, mask, segments = inputs = make_inputs()
@@ -279,7 +280,7 @@ def test_one_after_the_other_they_are_the_model():
     assert_close(layers, expected_layers, 1e-4)
 
 
-def test_tables_have_names_and_spread():
+def test_embedding_tables_have_their_names_and_spread():
     ids = make_inputs()[0]
     with tf.Graph().as_default(), tf.Session() as session:
         words, table = modeling.embedding_lookup(tf.constant(ids), 100, 50, 0.5, "chars")
@@ -292,13 +293,13 @@ def test_tables_have_names_and_spread():
         tables = session.run({v.op.name: v for v in tf.trainable_variables() if v.shape.rank == 2})
     assert values.shape == (100, 50)
     assert_close(rows, values[ids], 1e-7)
-    # A normal distribution cut off at two standard deviations has 0.88 of the spread.
+    # A normal distribution truncated at two standard deviations has 0.88 of the spread.
     assert 0.9 < np.abs(values).max() <= 1.0 and abs(values.mean()) < 0.02
     found = {name: table.std() for name, table in tables.items()}
     assert found == pytest.approx({"chars": 0.44, "kinds": 0.22, "places": 0.22}, rel=0.08)
 
 
-def test_weights_of_the_model_have_the_configurations_spread():
+def test_weights_have_the_configured_spread():
     sizes = {"embedding_size": 60, "max_position_embeddings": 100, "num_hidden_layers": 1}
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
@@ -353,7 +354,7 @@ def test_without_a_mask_a_transformer_attends_to_all():
     np.testing.assert_array_equal(last, layers[-1])
 
 
-def test_dropout():
+def test_each_dropout_can_be_set():
     """Of embeddings, of attention probabilities, after a layer norm, and, by default, of a
     transformer."""
     one = {"num_hidden_layers": 1, "num_hidden_groups": 1}
@@ -374,7 +375,7 @@ def test_dropout():
             assert not np.array_equal(first, second)
 
 
-def test_to_a_matrix_and_back():
+def test_reshaping_to_a_matrix_can_be_undone():
     x = np.arange(24, dtype="f4").reshape(2, 3, 4)
     with tf.Graph().as_default(), tf.Session() as session:
         holder = tf.placeholder(tf.float32, [None, 3, 4])

@@ -1,4 +1,4 @@
-"""Which test modules `make test-near` takes."""
+"""The choice of test modules by `make test-near`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.near import near
         ("albert/core/files.py", ["core/test_files.py"], ["test_run_squad_v1.py"]),
         ("albert/tokenization.py", ["test_tokenization.py"], ["test_workers.py"]),
         ("albert/optimizers/sharded.py", ["test_sharded_optimizer.py"], ["test_workers.py"]),
-        # Nothing imports it but modules of the product.
+        # Only modules of the product import it.
         ("albert/tokenizers/sentencepiece_text.py", ["test_tokenization.py"], ["test_docs.py"]),
-        # A program, which whole runs alone test.
+        # A program, which only whole runs test.
         ("run_race.py", ["test_conformance.py"], ["tasks/race/test_task.py"]),
         ("tests/test_docs.py", ["test_docs.py"], ["test_near.py"]),
         ("tests/helpers/race.py", ["tasks/race/test_examples.py"], ["test_conformance.py"]),
         ("docs/race.md", [], ["tasks/race/test_examples.py"]),
     ],
 )
-def test_what_is_near(path, among, absent):
+def test_near_modules_are_found(path, among, absent):
     found = {str(module.relative_to(ROOT / "tests")) for module in near(ROOT / path)}
     assert found >= {*among} and not found & {*absent} and bool(found) == bool(among)

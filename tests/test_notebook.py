@@ -12,7 +12,7 @@ from tests.helpers.forking import ROOT
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: make install-dev")
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: make install-dev")
 NOTEBOOK = ROOT / "docs" / "python.ipynb"
-# So small that nothing is learned; between the checkpoint and the end there is time to interrupt.
+# So small that nothing is learned; there is time to interrupt between the checkpoint and the end.
 SMALL = {"STEPS": "40", "CHECKPOINT_STEPS": "20", "CLASSIFIER_STEPS": "2"}
 SMALLER_MODEL = """
 from albert.demo import demo
@@ -26,20 +26,20 @@ def read() -> nbformat.NotebookNode:
 
 
 def text_of(cell: nbformat.NotebookNode) -> str:
-    """What a cell has printed on its standard output."""
+    """Returns a cell's standard output."""
     outputs = (output for output in cell.outputs if output.get("name") == "stdout")
     return "".join(output.text for output in outputs)
 
 
 def shown_by(cell: nbformat.NotebookNode) -> dict[str, str]:
-    """The last expression of a cell, by form."""
+    """Returns the last expression of a cell, by form."""
     (found,) = (o.data for o in cell.outputs if o.output_type == "execute_result")
     return found
 
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
-    """The notebook's code cells after a kernel has run them, by id."""
+    """Returns the notebook's code cells after a kernel has run them, by id."""
     folder = tmp_path_factory.mktemp("notebook")
     notebook = read()
     constants = next(cell for cell in notebook.cells if cell.cell_type == "code")
@@ -49,7 +49,7 @@ def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
         assert count == 1, name
     constants.source += SMALLER_MODEL
     with pytest.MonkeyPatch.context() as patch:
-        # Neither connection files nor a history are left at home.
+        # Neither connection files nor a history remain in the home folder.
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
         resources = {"metadata": {"path": str(folder)}}
@@ -59,7 +59,7 @@ def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
 
 
 def test_the_file_has_no_outputs():
-    """Whoever runs it and commits it commits them too."""
+    """Running the notebook and committing it would commit them."""
     notebook = read()
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
@@ -68,8 +68,8 @@ def test_the_file_has_no_outputs():
     assert {(len(cell.outputs), cell.execution_count) for cell in code} == {(0, None)}
 
 
-def test_every_cell_runs(cells):
-    """And shows what its text says, without the log that TensorFlow would write in a kernel."""
+def test_every_cell_runs_and_shows_what_its_text_says(cells):
+    """Without the log that TensorFlow would write in a kernel."""
     assert [cell.execution_count for cell in cells.values()] == [*range(1, len(cells) + 1)]
     assert "INFO:tensorflow" not in "".join(map(text_of, cells.values()))
     for name, head in {

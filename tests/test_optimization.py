@@ -1,4 +1,4 @@
-"""The optimizers against golden training runs and against NumPy in float64."""
+"""The optimizers compared with golden training runs and with NumPy in float64."""
 
 import numpy as np
 import pytest
@@ -16,9 +16,9 @@ FEATURES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_po
 
 @pytest.mark.each_python
 @pytest.mark.parametrize(("model", "optimizer"), [("albert", "lamb"), ("bert", "adamw")])
-def test_golden_steps_of_squad(shared, model, optimizer):
-    """Losses and final norms are the reference's; an ALBERT's with AdamW: squad/test_head.py. In a
-    BERT, among others, the segments count in the clipping norm as they do in Google's code."""
+def test_squad_training_equals_the_references(shared, model, optimizer):
+    """Losses and final norms are equal; tasks/squad/test_head.py has ALBERT with AdamW. In a BERT,
+    the segments count in the clipping norm, as in Google's code."""
     figures, run = golden_run(shared / "golden" / f"{model}_tiny", f"squad_v1_{optimizer}.npz")
     config, checkpoint, *numbers = run
     options = ModelOptions(OptimizerOptions(*numbers, optimizer), checkpoint)
@@ -37,7 +37,7 @@ def test_golden_steps_of_squad(shared, model, optimizer):
 
 @pytest.fixture
 def graph(request):
-    """A graph whose variables are all of one kind, which is checked at the end."""
+    """Makes a graph whose variables are all of one kind, which is checked at the end."""
     is_resource = getattr(request, "param", True)
     with tf.Graph().as_default() as graph:
         with tf.variable_scope("", use_resource=is_resource):
@@ -55,12 +55,12 @@ INITIAL = {
 }
 TARGET = {name: np.cos(np.arange(v.size)).reshape(v.shape) for name, v in INITIAL.items()}
 CURVATURE = {name: np.linspace(0.5, 2, v.size).reshape(v.shape) for name, v in INITIAL.items()}
-# By the names of the reference's rule.
+# By the names in the reference's rule.
 NOT_DECAYED = ["dense/bias", "LayerNorm/gamma", "layer_norm/scale"]
 
 
 def quadratic_problem(scale=1.0):
-    """Variables, and the loss whose gradient at x is scale * curvature * (x - target)."""
+    """Returns variables, and a loss with the gradient scale * curvature * (x - target) at x."""
     variables = {
         name: tf.get_variable(name, initializer=tf.constant(value, tf.float32))
         for name, value in INITIAL.items()
@@ -81,7 +81,7 @@ def numpy_steps(
     not_adapted=NOT_DECAYED,
     epsilon=1e-6,
 ):
-    """The variables after every step of an optimizer on the quadratic problem, in float64.
+    """Returns the variables after every step of an optimizer on the quadratic problem, in float64.
 
     `not_decayed` and `not_adapted` are the names of variables, not patterns.
     """
@@ -108,7 +108,7 @@ def numpy_steps(
 
 
 def run_steps(variables, train_op, count):
-    """The variables after every step of the product."""
+    """Returns the variables after every step of the product."""
     history = []
     with tf.Session() as session:
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
@@ -131,8 +131,9 @@ def apply_gradients(optimizer, loss):
     return optimizer.apply_gradients(zip(tf.gradients(loss, variables), variables, strict=True))
 
 
-def test_lamb_with_layers_that_are_not_adapted(graph):
-    """The trust ratio has a list of its own; else `exclude_from_weight_decay` serves for it too."""
+def test_lamb_excludes_layers_from_adaptation(graph):
+    """The trust ratio has a separate list; without it, `exclude_from_weight_decay` serves for
+    both."""
     variables, loss = quadratic_problem(0.05)
     optimizer = optimization.LAMBOptimizer(
         0.01,
@@ -152,8 +153,8 @@ def test_lamb_with_layers_that_are_not_adapted(graph):
     indirect=["graph"],
 )
 def test_training_op_equals_numpy(graph, name, scale, options):
-    """Schedule, clipping, decay by name and update together, over warmup and decay; its slots. With
-    resource variables, clipped; with reference variables, a norm below 1 and options."""
+    """Schedule, clipping, decay by name and update together, over warm-up and decay, and the slots.
+    Resource variables are clipped; reference variables have a norm below 1, and options."""
     variables, loss = quadratic_problem(scale)
     train_op = training_op(loss, OptimizerOptions(0.02, 8, 3, name, **options))
     rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]
@@ -165,9 +166,9 @@ def test_training_op_equals_numpy(graph, name, scale, options):
     assert {v.op.name for v in tf.trainable_variables()} == set(INITIAL)
 
 
-def test_radam_of_several_batches_equals_pytorch(graph):
-    """Over the first rectified step, the 6th, and far beyond. A step's batches are the same, so
-    that their mean is each of them; in the run that only adds up nothing changes."""
+def test_accumulated_radam_equals_pytorch(graph):
+    """Over the first rectified step, the 6th, and far beyond. A step's batches are equal, so that
+    their mean is each of them; runs that only accumulate change nothing."""
     torch = pytest.importorskip("torch")
     scale, num_steps = 0.05, 60
     theirs = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in INITIAL.items()}
@@ -192,14 +193,14 @@ def test_radam_of_several_batches_equals_pytorch(graph):
     )
 
 
-def test_lamb_with_an_update_of_zero_keeps_the_weights(graph):
+def test_lamb_with_a_zero_update_keeps_the_weights(graph):
     weights = tf.get_variable("w", initializer=[1.0, -2.0])
     train_op = apply_gradients(optimization.LAMBOptimizer(0.1), tf.reduce_sum(weights * 0.0))
     assert run_steps({"w": weights}, train_op, 2)[-1]["w"].tolist() == [1, -2]
 
 
-def test_excluded_variables_and_those_that_the_loss_does_not_need_stay(graph):
-    """And do not count in the norm."""
+def test_excluded_and_unused_variables_stay(graph):
+    """They do not count in the norm."""
     weights = tf.get_variable("w", initializer=[0.0])
     others = [tf.get_variable(name, initializer=[2.0]) for name in ("named", "given", "unused")]
     fixed = tf.get_variable("fixed", initializer=[1.0], trainable=False)
@@ -213,13 +214,13 @@ def test_excluded_variables_and_those_that_the_loss_does_not_need_stay(graph):
     }
     result = run_steps(variables, train_op, 1)[0]
     assert [result[name] for name in ("named", "given", "unused", "fixed")] == [2, 2, 2, 1]
-    # A tenth of the gradient, which is below the norm of 1 without the others'.
+    # A tenth of the gradient, which is below the norm of 1 without the others.
     assert result["w/adam_m"] == pytest.approx(0.05) and result["w"] < -0.05
 
 
 @pytest.mark.parametrize(("graph", "name"), [(True, "lamb"), (False, "radam")], indirect=["graph"])
-def test_gradients_that_are_not_finite_change_nothing(graph, name):
-    """2e38 is finite, but the norm is not. The step after can be an ordinary one."""
+def test_non_finite_gradients_change_nothing(graph, name):
+    """2e38 is finite, but the norm is not. The next step can be an ordinary one."""
     bad = tf.get_variable("bad", initializer=[1.0, 2.0])
     good = tf.get_variable("good", initializer=[3.0])
     factor = tf.placeholder(tf.float32, [])
@@ -247,7 +248,7 @@ def test_gradients_that_are_not_finite_change_nothing(graph, name):
 
 
 def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
-    """The learning rate of a step, in float64; before the start it is 0, never negative."""
+    """Returns the learning rate of a step, in float64; before the start it is 0, never negative."""
     if warmup and step - start < warmup:
         return init_lr * max(step - start, 0) / warmup
     return init_lr * (1 - min(step, train_steps) / train_steps) ** power
@@ -262,7 +263,7 @@ def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
         (1e-3, 5, 8, 1.0, 0),
     ],
 )
-def test_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
+def test_the_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
     with tf.Graph().as_default(), tf.Session() as session:
         loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
         options = OptimizerOptions(
@@ -277,20 +278,20 @@ def test_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
     np.testing.assert_allclose(rates, expected, rtol=1e-6, atol=1e-6 * init_lr)
 
 
-def test_arguments_that_are_an_error(graph):
+def test_unknown_optimizers_and_variables_are_errors(graph):
     loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
     for name in ("sgd", "AdamW", ""):
         with pytest.raises(ValueError, match=f"{name}.*adamw.*lamb"):
             optimization.create_optimizer(loss, 0.1, 10, 0, False, optimizer=name)
-    with pytest.raises(ValueError, match="no trainable variable is q, v"):
+    with pytest.raises(ValueError, match="not trainable variables: q, v"):
         optimization.create_optimizer(loss, 0.1, 10, 0, False, excluded_tvars=["v", "w", "q:0"])
 
 
 # Several batches a step.
 
 
-def test_a_step_of_three_batches_reports_the_mean_loss_and_all_tokens():
-    """Two steps; in the runs that only add up there is nothing to report."""
+def test_three_batches_report_the_mean_loss_and_all_tokens():
+    """Two steps; runs that only accumulate report nothing."""
     with tf.Graph().as_default(), tf.Session() as session:
         weights = tf.get_variable("w", initializer=[0.0])
         batch, tokens = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])

@@ -1,4 +1,4 @@
-"""What classification has of its own as a program; the rest is in tests/test_conformance.py."""
+"""Tests specific to the classification program; the rest is in tests/test_conformance.py."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def table(path: pathlib.Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_one_model_for_several_tasks(command, prepare, tmp_path):
-    """As GLUE has it: the diagnostic set is labelled by the model of MNLI; no other's fits."""
+def test_one_model_serves_several_tasks_of_equal_labels(command, prepare, tmp_path):
+    """As in GLUE: the model of MNLI labels the diagnostic set; a model of other labels does not
+    fit."""
     write_all(tmp_path, WORDS)
     mnli = tmp_path / "mnli"
     succeed(command("mnli", tmp_path, mnli, "--do_train", "--train_step=1"))
@@ -57,7 +58,7 @@ def test_one_model_for_several_tasks(command, prepare, tmp_path):
     )
     with pytest.raises(UserError, match=message):
         prepare(command("rte", tmp_path, tmp_path / "rte", "--do_predict", initial))
-    # Without the run beside it, its shapes tell.
+    # Without the run next to it, its shapes tell.
     for path in mnli.glob("model.ckpt-1.*"):
         shutil.copy(path, tmp_path)
     initial = f"--init_checkpoint={tmp_path / 'model.ckpt-1'}"
@@ -66,11 +67,11 @@ def test_one_model_for_several_tasks(command, prepare, tmp_path):
 
 
 class TestSeparable:
-    """A task that can be learned: one of two words is in every text, and the label says which."""
+    """A task that can be learned: every text has one of two words, and the label says which."""
 
     @staticmethod
     def examples(seed: int, count: int) -> list[tuple[str, str]]:
-        """Texts and their labels."""
+        """Returns texts and their labels."""
         rng, found = random.Random(seed), []
         for _ in range(count):
             label, word = rng.choice([("left", "n"), ("right", "r")])
@@ -81,7 +82,8 @@ class TestSeparable:
 
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory):
-        """Training as TSV, development as JSONL, the test set as TSV without labels."""
+        """Writes the training split as TSV, development as JSONL, and test as TSV without
+        labels."""
         folder = tmp_path_factory.mktemp("separable")
         train, dev, test = self.examples(1, 400), self.examples(2, 100), self.examples(3, 60)
         rows = "".join(f"{text}\t{label}\n" for text, label in train)
@@ -93,7 +95,7 @@ class TestSeparable:
 
     @pytest.fixture(scope="class")
     def job(self, folder, command):
-        """Makes its command. With some seeds it takes twice as many steps."""
+        """Makes its command. With some seeds, learning takes twice as many steps."""
         flags = "--do_train", "--do_eval", "--do_predict", "--seed=1", "--warmup_step=10"
         flags += "--train_step=150", "--train_batch_size=32", "--save_checkpoints_steps=150"
         return lambda *more: command("tsv", folder, folder / "out", *flags, *more)
@@ -105,19 +107,19 @@ class TestSeparable:
 
     @pytest.fixture
     def out(self, done, tmp_path):
-        """A copy of its output folder."""
+        """Returns a copy of its output folder."""
         return shutil.copytree(done, tmp_path / "out")
 
     @pytest.mark.each_python
-    def test_is_learned(self, done):
+    def test_the_task_is_learned(self, done):
         accuracy = json.loads((done / "eval_results.json").read_text())["eval_accuracy"]
         assert accuracy > 0.95
         found = [label for _, label in table(done / "submit_results.tsv")[1:]]
         right = [one == label for one, (_, label) in zip(found, self.examples(3, 60), strict=True)]
         assert np.mean(right) > 0.95
 
-    def test_labelling_needs_the_test_set_alone(self, done, out, folder, job, tmp_path):
-        """The labels are those that the model was trained for, also if the data has others now."""
+    def test_labeling_only_needs_the_test_set(self, done, out, folder, job, tmp_path):
+        """The labels are those of the training, even if the data has others now."""
         shutil.copy(folder / "test.tsv", tmp_path)
         (tmp_path / "train.tsv").write_text("text_a\tlabel\nbo\ta\nra\tb\nti\tc\n")
         (out / "test_results.tsv").unlink()
@@ -125,7 +127,7 @@ class TestSeparable:
         succeed(job(*flags, "--do_train=false"))
         assert table(out / "test_results.tsv") == table(done / "test_results.tsv")
 
-    def test_scoring_alone_removes_nothing(self, out, job):
+    def test_scoring_only_removes_nothing(self, out, job):
         for path in out.glob("model.ckpt-150.*"):
             shutil.copy(path, out / path.name.replace("150", "100"))
         flags = f"--output_dir={out}", "--do_train=false", "--do_predict=false"
@@ -133,8 +135,8 @@ class TestSeparable:
         names = {path.stem for path in out.glob("model.ckpt-*.index")}
         assert names == {"model.ckpt-100", "model.ckpt-150", "model.ckpt-best"}
 
-    def test_runs_and_files_of_others_are_not_replaced(self, out, job, prepare):
-        """Nor ready features, as the Habana fork's --input_file, which need no header."""
+    def test_other_runs_and_files_are_not_replaced(self, out, job, prepare):
+        """Nor ready-made features, as the Habana fork's --input_file, which need no header."""
         (out / "tsv_train.tf_record").rename(out / "train.tf_record")
         ready = f"--input_file={out}"
         prepare(job(f"--output_dir={out.parent / 'new'}", ready, "--do_predict=false"))
@@ -152,19 +154,21 @@ class TestSeparable:
     ("flags", "error", "message"),
     [
         ("--data_dir=", FlagError, "--data_dir is required"),
-        ("--data_dir=no/such", UserError, "--data_dir no/such is no folder"),
+        ("--data_dir=no/such", UserError, "--data_dir no/such is not a folder"),
         ("--task_name=ax", UserError, "diagnostic has no train set, only test"),
         ("--do_train=false --do_predict", UserError, "has no checkpoint; train first, or give"),
     ],
 )
-def test_what_does_not_fit(command, prepare, tmp_path, flags, error, message):
+def test_data_and_flags_that_do_not_fit_are_errors(
+    command, prepare, tmp_path, flags, error, message
+):
     write_all(tmp_path, WORDS)
     with pytest.raises(error, match=message):
         prepare(command("MRPC", tmp_path, tmp_path / "out", "--do_train", *flags.split()))
 
 
-def test_numbers_of_ones_own(command, prepare, tmp_path):
-    """They have no limits; and without flags the schedule is the reference's."""
+def test_a_users_numbers_are_not_limited(command, prepare, tmp_path):
+    """Without flags, the schedule is the reference's."""
     rows = "".join(f"{number / 4 - 1}\t{word} a\tb\n" for number, word in enumerate(WORDS))
     (tmp_path / "train.tsv").write_text(f"label\ttext_a\ttext_b\n{rows}")
     task = prepare(command("tsv", tmp_path, tmp_path / "out", "--do_train", "--tsv_regression"))

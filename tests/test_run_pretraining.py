@@ -1,4 +1,4 @@
-"""From plain text to a fine-tuned model, each step by its command; and what goes wrong."""
+"""From plain text to a fine-tuned model, each step by its command; and faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_data(text: pathlib.Path, records: pathlib.Path, *flags: str) -> None:
 
 
 def pretraining(folder: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
-    """The command of a short run; later flags win over earlier ones."""
+    """Returns the command of a short run; later flags win over earlier ones."""
     files = f"--input_file={folder}/train.tfrecord*", f"--eval_file={folder}/dev.tfrecord"
     files += f"--albert_config_file={folder}/albert.json", f"--output_dir={output_dir}"
     steps = "--train_batch_size=32", "--num_train_steps=160", "--num_warmup_steps=20"
@@ -56,7 +56,7 @@ def tokenizer_training(folder: pathlib.Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory) -> pathlib.Path:
-    """A folder with text, a tokenizer, records and a pretrained model in `out`."""
+    """Returns a folder with text, a tokenizer, records and a pretrained model in `out`."""
     folder = tmp_path_factory.mktemp("walk")
     write_topics(folder / "train.txt", 1, 500)
     write_topics(folder / "dev.txt", 2, 60)
@@ -74,7 +74,7 @@ def walk(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def test_the_tokenizer_has_a_vocabulary_and_is_used_again(walk):
+def test_the_tokenizer_has_a_vocabulary_and_is_reused(walk):
     path = walk / "new/spm.model"
     model = spm.SentencePieceProcessor(model_file=str(path))
     lines = (walk / "new/spm.vocab").read_text(encoding="utf-8").splitlines()
@@ -89,7 +89,7 @@ def test_the_tokenizer_has_a_vocabulary_and_is_used_again(walk):
 
 
 @pytest.mark.each_python
-def test_masked_tokens_are_predicted_from_their_neighbours(walk):
+def test_masked_tokens_are_predicted_from_their_neighbors(walk):
     """Far better than by the most frequent token, on text that was not trained on."""
     counts = collections.Counter()
     for features in features_of(walk / "dev.tfrecord"):
@@ -100,7 +100,7 @@ def test_masked_tokens_are_predicted_from_their_neighbours(walk):
     assert results(walk / "out")["masked_lm_accuracy"] > 2 * share
 
 
-def test_fine_tuning_starts_from_it(walk, squad_dir, tmp_path):
+def test_fine_tuning_starts_from_the_pretrained_model(walk, squad_dir, tmp_path):
     flags = f"--albert_config_file={walk}/albert.json", f"--spm_model_file={walk}/new/spm.model"
     flags += f"--init_checkpoint={walk}/out/model.ckpt-best", "--train_steps=1"
     flags += "--do_predict=false", "--remove_padding=false"
@@ -118,7 +118,7 @@ def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path)
     make_data(walk / "dev.txt", tmp_path / "dev.tfrecord", *flags)
     features = features_of(tmp_path / "dev.tfrecord")
     labels = [of_one["next_sentence_labels"].int64_list.value[0] for of_one in features]
-    # Ten times through the text, and every other second segment from anywhere.
+    # Ten passes over the text, and every other second segment is random.
     assert len(labels) > 10 * 60
     assert 0.4 < np.mean(labels) < 0.7
     pieces = len((tmp_path / "vocab.txt").read_text().splitlines())
@@ -133,11 +133,11 @@ def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path)
     assert not [score for score in found if score.startswith("sentence_order")]
     assert "cls/predictions/transform/dense/kernel" in weights(tmp_path / "out", "model.ckpt-best")
     # Layers of a BERT cannot start from a first group.
-    with pytest.raises(FlagError, match="--init_from_group0 is for an ALBERT"):
+    with pytest.raises(FlagError, match="--init_from_group0 is for ALBERT only"):
         prepare(pretraining(tmp_path, tmp_path / "other", *short, "--init_from_group0"))
 
 
-def test_masks_drawn_in_training(walk, tmp_path):
+def test_masks_can_be_drawn_in_training(walk, tmp_path):
     """Without offline masks, with LAMB and another power of the decay."""
     tokenizer = f"--spm_model_file={walk}/new/spm.model"
     plain = tokenizer, "--masked_lm_prob=0", "--dupe_factor=1"
@@ -146,7 +146,7 @@ def test_masks_drawn_in_training(walk, tmp_path):
     flags += "--masked_lm_budget=0.15", "--optimizer=lamb", "--poly_power=0.5"
     flags += "--start_warmup_step=2", "--num_train_steps=6", "--log_steps=1"
     log = succeed(pretraining(walk, tmp_path / "out", *flags))
-    # None before the start of the warmup, then a twentieth of the highest more every step.
+    # None before the start of the warm-up, then a twentieth of the highest more every step.
     rates = re.findall(r"learning rate (\S+)", log)
     assert rates == ["0", "0", "0", "0.00015", "0.0003", "0.00045"]
     assert results(tmp_path / "out")["masked_lm_loss"] > 0
@@ -169,7 +169,7 @@ run_pretraining.main(None)
 """
 
 
-def test_main_under_flags_that_a_program_sets(walk, tmp_path):
+def test_main_runs_under_flags_that_a_program_sets(walk, tmp_path):
     """As the reference's own test calls it."""
     arguments = [tmp_path / "out", walk / "albert.json", walk / "dev.tfrecord"]
     result = run_text(tmp_path, CONTRACT, *map(str, arguments))

@@ -1,7 +1,7 @@
-"""What each flag of each program shapes: by this a run is resumed, scored anew, or taken up.
+"""The effect of each flag of each program: whether a run is resumed, rescored or restarted.
 
-Here every flag gets another value in turn, and what changes is what the flag says where it is
-defined; one that did not say so would be changed without a word by whoever resumes the run.
+Here every flag gets another value in turn, and what changes must be what the flag's definition
+says. Otherwise resuming a run could silently change its settings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tests.helpers.squad import train_tokenizer
 
 PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 
-# Other values than the defaults or those of `ARGUMENTS`; a switch has but one.
+# Other values than the defaults or those of `ARGUMENTS`; a switch has only one.
 OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
     cached_dir={0}/elsewhere data_dir={0}/other device=cpu doc_stride=8 dropout_prob=0.5 end_n_top=3
@@ -63,10 +63,10 @@ OTHER_IN = {
         task_name=RACE train_file={0}/elsewhere/train.tf_record
     """,
 }
-# Flags that are not given another value here: because they say what is done and where, because they
-# need other workers, whose number is tested below, or count for nothing without another flag.
+# Flags that get no other value here: they select what is done and where, they need other workers,
+# whose number is tested below, or they have no effect without another flag.
 NOT_CHANGED = {"do_eval", "do_predict", "do_train", "output_dir", "use_horovod", "vocab_file"}
-# Files that need not be there, or belong to another one; flags that are refused.
+# Files that may be missing, or belong to another flag; flags that are refused.
 _NOT_CHANGED_IN_SQUAD = {"input_file", "predict_feature_file", "predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
@@ -74,13 +74,13 @@ NOT_CHANGED_IN = {
     "run_classifier": {"input_file"},
     "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir"},
 }
-# What the initial checkpoint is, rank 0 knows where nothing is trained.
+# Only rank 0 knows the initial checkpoint where nothing is trained.
 NOT_ALIKE = {"init_checkpoint"}
 
 BASE = "--albert_config_file={0}/albert.json --spm_model_file={0}/spm.model"
 _SQUAD = "--train_file={0}/train.json.squad --predict_file={0}/train.json.squad"
 _SQUAD += " --max_seq_length=64 --max_query_length=20 --doc_stride=16 --preprocess_workers=1"
-# Without dropout, which would change with --deterministic_run.
+# Without dropout, which --deterministic_run would change.
 ARGUMENTS = {
     "run_squad_v1": _SQUAD,
     "run_squad_v2": f"{_SQUAD} --dropout_prob=0",
@@ -98,7 +98,7 @@ ARGUMENTS = {
 
 @pytest.fixture(scope="module")
 def files(squad_dir, tmp_path_factory) -> pathlib.Path:
-    """Small input for all programs, and under other names the same with other content."""
+    """Writes small input for all programs, and other content under other names."""
     folder = tmp_path_factory.mktemp("files")
     shutil.copy(squad_dir / "dev-v1.1.json", folder / "train.json.squad")
     content = json.loads((squad_dir / "dev-v1.1.json").read_text())
@@ -132,19 +132,19 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(params=PROGRAMS)
 def program(request, monkeypatch) -> str:
-    # The records are of no use but to be told from others.
+    # The records only need to differ.
     monkeypatch.setattr(pretraining_task, "check_files", lambda paths, options: None)
-    # Other tests in this process are not to be.
+    # Other tests in this process must not be deterministic.
     monkeypatch.setattr(run_module, "make_deterministic", lambda: None)
     return request.param
 
 
 @pytest.fixture
 def found(program, files, tmp_path) -> Callable[..., dict]:
-    """What a program under more flags takes for what shapes its results.
+    """Returns what a program under more flags regards as affecting its results.
 
-    Letters: the settings of Weights and of Scores, what Every worker must have alike where nothing
-    is trained, and the content of the Features to train on.
+    Letters: the settings of Weights and of Scores, what Every worker must have in common where
+    nothing is trained, and the content of the Features to train on.
     """
 
     def found(*arguments: str) -> dict:
@@ -160,19 +160,19 @@ def found(program, files, tmp_path) -> Callable[..., dict]:
             letters["S"] = scoring_settings(run.task, run.task.contents(DEV))
         finally:
             locks.release_held()
-        # As they are recorded.
+        # As recorded.
         return json.loads(json.dumps(letters))
 
     return found
 
 
 def difference(before: dict, after: dict) -> str:
-    """Letters of what is not the same."""
+    """Returns the letters of what differs."""
     return "".join(letter for letter in "WSEF" if before[letter] != after[letter])
 
 
 def claimed(flag: Flag) -> str:
-    """Letters of what a flag says that it affects."""
+    """Returns the letters of what a flag says that it affects."""
     letters = {"W": Affects.WEIGHTS, "S": Affects.SCORES, "E": Affects.SCORES | Affects.JOB}
     found = "".join(letter for letter, what in letters.items() if flag.affects & what)
     return found + "F" * (Affects.FEATURES in flag.affects)
@@ -187,7 +187,7 @@ def other_value(program: str, name: str, files: pathlib.Path) -> str:
     return other.format(files, program=program, other_optimizer=optimizer)
 
 
-def test_every_flag(program, found, files):
+def test_every_flag_affects_what_it_says(program, found, files):
     before, flags = found(), settings_class(program).flags()
     ours = {name for name, flag in flags.items() if flag.theme != WITHOUT_USE}
     not_changed = NOT_CHANGED | NOT_CHANGED_IN.get(program, set())
@@ -196,18 +196,18 @@ def test_every_flag(program, found, files):
         flag, value = flags[name], other_value(program, name, files)
         changed, expected = difference(before, found(f"--{name}={value}")), claimed(flag)
         if flag.is_path:
-            # With another input, features differ; that is no matter of a flag.
+            # With another input, features differ; no flag describes that.
             changed = changed.replace("F", "F" * ("F" in expected))
         if name in NOT_ALIKE:
             expected = expected.replace("E", "")
         if program == "run_pretraining":
-            # Its features are made by another program.
+            # Another program makes its features.
             expected = expected.replace("F", "")
         assert (name, changed) == (name, expected)
 
 
-def test_a_vocabulary(program, found):
-    """Features are another matter where the vocabulary is, or the case."""
+def test_a_vocabulary_and_its_case_affect_features(program, found):
+    """The path of the vocabulary does not matter."""
     of_model = found()
     flags = ("--spm_model_file=", "--vocab_file={0}/vocab.txt")
     before = found(*flags)
@@ -219,8 +219,8 @@ def test_a_vocabulary(program, found):
         assert difference(before, found(*flags, "--do_lower_case=false")) == expected
 
 
-def test_workers_precision_and_the_run_that_is_scored(found, monkeypatch, tmp_path):
-    """Scores are those of a training, and not of one that was begun anew in the same folder."""
+def test_workers_precision_and_the_scored_run_count(found, monkeypatch, tmp_path):
+    """Scores belong to one training, not to another one that was started in the same folder."""
     before = found()
     with monkeypatch.context() as patched:
         patched.setattr(collectives, "_worker", collectives.Worker(rank=0, size=2))
@@ -235,8 +235,8 @@ def test_workers_precision_and_the_run_that_is_scored(found, monkeypatch, tmp_pa
     assert difference(before, found()) == "S"
 
 
-def test_dropout_of_earlier_versions(program, found, tmp_path):
-    """Its masks were others, so that a run with dropout is not resumed; one without it is."""
+def test_dropout_of_earlier_versions_is_not_resumed(program, found, tmp_path):
+    """Its masks were different; a run without dropout is resumed."""
     with_dropout = program in ("run_classifier", "run_race")
     settings = found()["W"]
     earlier = {name: value for name, value in settings.items() if name != "dropout masks"}
@@ -252,7 +252,7 @@ def test_dropout_of_earlier_versions(program, found, tmp_path):
 
 
 def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, files):
-    """Flags come with new versions, whose defaults are what earlier ones did."""
+    """New versions add flags, whose defaults are what earlier versions did."""
     settings = found()["W"]
     for name in ("adam_epsilon", "optimizer", "patience", "seed"):
         earlier = {key: value for key, value in settings.items() if key != name}
@@ -262,7 +262,7 @@ def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, fil
             found(f"--{name}={other_value(program, name, files)}")
 
 
-def test_what_flags_know_without_tensorflow_of_what_they_choose_from():
+def test_choices_of_flags_match_what_tensorflow_code_offers():
     assert list(optimization.OPTIMIZERS) == list(run_settings.OPTIMIZERS)
     defaults = OptimizerOptions(1e-3, 1)
     assert defaults.epsilon == run_settings.EPSILON

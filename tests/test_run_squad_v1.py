@@ -1,4 +1,4 @@
-"""What SQuAD 1.1 has of its own as a program, and what stands for all programs here."""
+"""Tests specific to the SQuAD 1.1 program, and some on behalf of all programs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def read(path: pathlib.Path) -> dict:
     return json.loads(path.read_text())
 
 
-def test_overwriting_starts_anew_and_leaves_other_files(trained, squad_dir, tmp_path):
-    """--do_train and --do_predict are on by default; not typed, they need no file."""
+def test_overwriting_starts_again_and_keeps_other_files(trained, squad_dir, tmp_path):
+    """--do_train and --do_predict are on by default; unless they are given, they need no file."""
     out = shutil.copytree(trained, tmp_path / "out")
     (out / "notes.txt").write_text("mine")
     command = squad_command(squad_dir, out, "--overwrite_output_dir", "--train_steps=1")
@@ -39,8 +39,8 @@ def test_overwriting_starts_anew_and_leaves_other_files(trained, squad_dir, tmp_
     assert not names & {"model.ckpt-12.index", "eval_results.json", "predictions.json"}
 
 
-def test_a_file_without_answers_is_answered(trained, squad_dir, tmp_path):
-    """By an initial checkpoint; what is asked of a text without words has none."""
+def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
+    """With an initial checkpoint; a question about a text without words has no answer."""
     content = read(squad_dir / "dev-v1.1.json")
     paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
     for question in (question for paragraph in paragraphs for question in paragraph["qas"]):
@@ -58,15 +58,15 @@ def test_a_file_without_answers_is_answered(trained, squad_dir, tmp_path):
     assert initial == f"--init_checkpoint={recorded}"
 
 
-def test_a_run_without_patience_left_ends_however_often_it_is_stopped(squad_dir, tmp_path):
+def test_a_stopped_run_without_patience_still_ends(squad_dir, tmp_path):
     """At this rate no score is better than the first. At step 3 nothing has been scored; at step 15
-    the checkpoint is there and has no scores yet, or it is not there."""
+    the checkpoint exists without scores, or does not exist yet."""
     flags = "--learning_rate=0", "--patience=2", "--num_train_epochs=10", "--remove_padding=false"
     command = squad_command(squad_dir, tmp_path, *flags)
     stopped = run(at_step("SIGINT", 3, command))
     assert assert_stopped(stopped, signal.SIGINT, tmp_path) == 3
     assert run(at_step("kill", 15, command)).returncode == -signal.SIGKILL
-    ending = "No better score in 2 checkpoints: the training ends here"
+    ending = "No better score in 2 checkpoints: stopping the training"
     assert ending in succeed(command)
     expected = {"model.ckpt-best", *(f"model.ckpt-{step}" for step in (5, 10, 15))}
     assert {path.stem for path in tmp_path.glob("model.ckpt-*.index")} == expected
@@ -78,7 +78,7 @@ def test_a_run_without_patience_left_ends_however_often_it_is_stopped(squad_dir,
     assert {path.stem for path in tmp_path.glob("model.ckpt-*.index")} == expected
 
 
-def test_a_loss_that_is_not_finite_keeps_the_last_good_checkpoint(squad_dir, tmp_path):
+def test_a_non_finite_loss_keeps_the_last_good_checkpoint(squad_dir, tmp_path):
     flags = "--learning_rate=1e20", "--save_checkpoints_steps=1", "--remove_padding=false"
     result = run(squad_command(squad_dir, tmp_path, *flags))
     assert_fails(result, 1, "NaN or infinite at step", "last good checkpoint", "--learning_rate")
@@ -91,7 +91,7 @@ def test_a_loss_that_is_not_finite_keeps_the_last_good_checkpoint(squad_dir, tmp
 @pytest.mark.each_python
 @pytest.mark.skipif(not hasattr(tf2, "lite"), reason="this TensorFlow has no tf.lite")
 def test_an_export_can_be_converted_for_tflite(exported):
-    """With its own operations alone, and for any batch and length."""
+    """It uses only TFLite's own operations, for any batch and length."""
     converter = tf2.lite.TFLiteConverter.from_saved_model(str(exported))
     lite = tf2.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
     model = tf2.saved_model.load(str(exported)).signatures["serving_default"]
@@ -118,15 +118,15 @@ def test_an_export_can_be_converted_for_tflite(exported):
         *((f"--output_dir=a{sign}", "with .* a symbolic link") for sign in ("[1]", "?", "\\b")),
     ],
 )
-def test_flags_that_do_not_fit(prepare, squad_dir, tmp_path, monkeypatch, flags, message):
+def test_conflicting_flags_are_an_error(prepare, squad_dir, tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FlagError, match=message):
         prepare(squad_command(squad_dir, tmp_path / "out", *flags.split()))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_link_to_a_folder_whose_name_is_a_pattern(prepare, squad_dir, tmp_path):
-    """The way out, and names that are none of a pattern."""
+def test_a_link_to_a_folder_named_like_a_pattern_works(prepare, squad_dir, tmp_path):
+    """A link is the way out where a folder's name is a pattern."""
     (tmp_path / "a[1]").mkdir()
     (tmp_path / "a]{b}").symlink_to(tmp_path / "a[1]")
     prepare(squad_command(squad_dir, tmp_path / "a]{b}", "--do_train=false"))
@@ -139,7 +139,7 @@ def test_squad_2_is_refused_before_anything_is_written(prepare, squad_dir, tmp_p
     (question, *_) = content["data"][0]["paragraphs"][0]["qas"]
     question |= {"answers": [], "is_impossible": True}
     (tmp_path / "train.json").write_text(json.dumps(content))
-    parts = f"--{flag} ", "holds 1 unanswerable questions", question["id"], "albert squad 2.0"
+    parts = f"--{flag} ", "has 1 unanswerable questions", question["id"], "albert squad 2.0"
     with pytest.raises(UserError, match=".*".join(parts)):
         prepare(squad_command(squad_dir, tmp_path / "out", f"--{flag}={tmp_path}/train.json"))
     assert not (tmp_path / "out").exists()
@@ -156,7 +156,7 @@ def test_squad_2_is_refused_before_anything_is_written(prepare, squad_dir, tmp_p
         ("--overwrite_output_dir --init_checkpoint={}/model.ckpt-5", ["would be replaced"]),
     ],
 )
-def test_a_run_in_the_folder_is_neither_changed_nor_lost(
+def test_an_existing_run_is_neither_changed_nor_lost(
     prepare, trained, squad_dir, monkeypatch, flags, parts
 ):
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*.*")}
@@ -169,7 +169,7 @@ def test_a_run_in_the_folder_is_neither_changed_nor_lost(
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*.*")} == before
 
 
-def test_a_run_waits_for_the_one_that_has_its_folder(squad_dir, tmp_path):
+def test_a_run_waits_for_another_one_in_its_folder(squad_dir, tmp_path):
     locks.hold_until_exit(str(tmp_path / "run"), "--output_dir")
     command = squad_command(squad_dir, tmp_path, "--do_train=false", "--preprocess_workers=2")
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""`albert serve`: what it says, what it refuses to do, and how it ends."""
+"""`albert serve`: its output, its refusals, and its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BODY = {"question": "What comes after words?", "context": f"{TEXT} " * 30}
 
 @pytest.fixture
 def starts(monkeypatch, exported):
-    """Starts to serve in this process, up to where it would listen for requests."""
+    """Prepares to serve in this process, up to listening for requests."""
     monkeypatch.delenv(serve.TOKEN, raising=False)
 
     def starts(*arguments: object, model: object = exported) -> None:
@@ -45,18 +45,18 @@ def starts(monkeypatch, exported):
         (["--max_queue=0"], "--max_queue must be positive"),
         (["--max_seconds=nan"], "--max_seconds must be positive"),
         (["--max_batch=0"], "--max_batch must be positive"),
-        (["--allowed_hosts=a.example,b:80"], "--allowed_hosts has 'b:80', which is no name of a"),
+        (["--allowed_hosts=a.example,b:80"], "--allowed_hosts has 'b:80'; give names of hosts"),
         (["--hosts=a"], "unrecognized arguments: --hosts=a; did you mean --host? See --help"),
         (["--host=0.0.0.0", "--port=0"], "--host 0.0.0.0 is open to other machines: set ALBERT_T"),
     ],
 )
-def test_flags(starts, arguments, part):
+def test_a_bad_flag_is_one_line(starts, arguments, part):
     with pytest.raises(FlagError) as caught:
         starts(*arguments)
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_served(starts, monkeypatch, tmp_path):
+def test_a_bad_address_model_or_token_is_an_error(starts, monkeypatch, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(UserError, match=f"--port {port} of 127.0.0.1 is in use by another"):
@@ -64,15 +64,15 @@ def test_what_cannot_be_served(starts, monkeypatch, tmp_path):
     for host in ("192.0.2.1", "none.invalid"):
         with pytest.raises(UserError, match=f"cannot listen at --host {host} --port 0: "):
             starts("--host", host, "--port=0")
-    with pytest.raises(UserError, match="holds no model"):
+    with pytest.raises(UserError, match="has no model"):
         starts("--port=0", model=tmp_path)
     for token in ("two words", "schlüssel"):
         monkeypatch.setenv(serve.TOKEN, token)
-        with pytest.raises(UserError, match="ALBERT_TOKEN must have letters, digits and signs"):
+        with pytest.raises(UserError, match="ALBERT_TOKEN must consist of printable ASCII"):
             starts("--port=0")
 
 
-def test_the_limits_are_those_of_the_flags(starts, monkeypatch):
+def test_flags_set_the_limits(starts, monkeypatch):
     def begin(service, *given):
         raise InterruptedError(given)
 
@@ -86,7 +86,7 @@ def test_the_limits_are_those_of_the_flags(starts, monkeypatch):
     assert caught.value.args == (("squad-1.1", limits, "secret", ["a.example", "b"]),)
 
 
-def test_a_package_is_missing(starts, monkeypatch):
+def test_a_missing_package_is_an_error(starts, monkeypatch):
     for module in [name for name in sys.modules if name.startswith("albert.serving")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
@@ -94,14 +94,14 @@ def test_a_package_is_missing(starts, monkeypatch):
         starts("--port=0")
 
 
-def test_a_signal_ends_it_when_all_is_answered(exported):
+def test_a_signal_ends_it_after_all_answers(exported):
     command = [*albert("serve"), str(exported), "--port=0"]
     environment, headers = {**os.environ, serve.TOKEN: "secret"}, {"Authorization": "Bearer secret"}
     with contextlib.ExitStack() as stack:
         popen = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         process = stack.enter_context(popen)
         stack.callback(process.kill)
-        says = r"A model of squad-1.1 at (http:\S+); Ctrl-C ends"
+        says = r"Serving a model for squad-1.1 at (http:\S+); press Ctrl-C to end"
         url = next(found[1] for line in process.stderr if (found := re.search(says, line)))
 
         def post(_):
@@ -117,7 +117,7 @@ def test_a_signal_ends_it_when_all_is_answered(exported):
             until(taken)
             process.send_signal(signal.SIGTERM)
             responses = [future.exception(LONGEST) or future.result() for future in futures]
-        # Who had not been let in yet is told so by the connection.
+        # Requests that had not been accepted get a closed connection.
         answered = [r for r in responses if isinstance(r, requests.Response)]
         assert answered and {response.status_code for response in answered} == {200}
         refused = [r for r in responses if not isinstance(r, requests.Response)]

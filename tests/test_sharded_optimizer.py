@@ -1,6 +1,6 @@
-"""Two workers' steps with the optimizer shared out and without: what they give and what they send.
+"""Two workers' steps with and without a sharded optimizer: their results and traffic.
 
-That a run which is killed goes on by other ways: `test_workers.py`.
+`test_workers.py` tests that a killed run resumes with another way to shard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SMALL = [way for way in WAYS if way.model == "small"]
 
 
 class Trained(NamedTuple):
-    """Final weights and what was seen, by way, and what gathering the state took of memory."""
+    """Final weights and observations, by way, and the memory that gathering the state took."""
 
     weights: dict[Way, dict[str, np.ndarray]]
     found: dict[Way, Found]
@@ -41,14 +41,14 @@ def ways(shared, tmp_path_factory) -> Trained:
 
 
 @pytest.mark.each_python
-def test_the_golden_steps(ways, shared):
-    """A half of each batch by each worker, in two parts, with the optimizer shared out."""
+def test_golden_steps_equal_the_references_when_sharded(ways, shared):
+    """Each worker computes half of each batch, in two parts."""
     golden = np.load(shared / "golden" / "albert_tiny" / "squad_v1_adamw.npz")
     losses = golden["losses"][:GOLDEN_STEPS]
     np.testing.assert_allclose(ways.found[GOLDEN].losses, losses, rtol=0, atol=1e-5)
 
 
-def test_the_weights_are_those_of_an_optimizer_that_is_not_shared_out(ways):
+def test_weights_equal_those_of_an_unsharded_optimizer(ways):
     weights = ways.weights
     for way in (way for way in SMALL if way.wire == "float32"):
         expected = weights[way._replace(shard="none")]
@@ -59,7 +59,7 @@ def test_the_weights_are_those_of_an_optimizer_that_is_not_shared_out(ways):
             )
 
 
-def test_gradients_are_clipped_by_the_norm_over_all_shares(ways):
+def test_gradients_are_clipped_by_the_norm_over_all_shards(ways):
     found = ways.found
     for way in (way for way in SMALL if way.batches == 1):
         norms = found[way].norms
@@ -67,8 +67,8 @@ def test_gradients_are_clipped_by_the_norm_over_all_shares(ways):
         np.testing.assert_allclose(norms, found[way._replace(shard="none")].norms, rtol=1e-4)
 
 
-def test_float16_on_the_wire_costs_no_more_than_without_sharing(ways):
-    """What is rounded is another sum, or another number of them."""
+def test_float16_costs_no_more_precision_when_sharded(ways):
+    """Another sum is rounded, or another number of sums."""
     weights, found, _ = ways
 
     def error(shard: str) -> float:
@@ -80,8 +80,8 @@ def test_float16_on_the_wire_costs_no_more_than_without_sharing(ways):
     np.testing.assert_allclose(rounded, plain, rtol=0, atol=5e-3)
 
 
-def test_what_is_sent_is_what_the_documents_say(ways):
-    """The formula of docs/workers.md; negotiation and metrics of a step are some KB."""
+def test_traffic_is_what_the_documentation_says(ways):
+    """The formula is in docs/workers.md; negotiation and metrics of a step take a few KB."""
     weights, found, _ = ways
     for way in SMALL:
         wire = {"float32": 4, "float16": 2}[way.wire]
@@ -91,7 +91,7 @@ def test_what_is_sent_is_what_the_documents_say(ways):
         assert found[way].sent == pytest.approx(expected, rel=0.02), way
 
 
-def test_sending_does_not_wait_for_the_whole_backward_pass(ways):
+def test_sending_overlaps_the_backward_pass(ways):
     """The last layer's gradients are sent first, those of the embeddings last."""
     for way in (Way("state", 1, "lamb"), Way("gradients", 2)):
         parts = sorted(set(ways.found[way].waits_for))
@@ -100,7 +100,7 @@ def test_sending_does_not_wait_for_the_whole_backward_pass(ways):
 
 
 def test_memory_for_gathering_is_bounded_by_a_variable(ways):
-    """Of 16 moments alike. Each session's run that restores one keeps some MB besides."""
+    """There are 16 equal moments. Each session run that restores one also keeps a few MB."""
     found = ways.memory
     assert found["state"] == 16 * found["moment"]
     assert found["saving"] < 3 * found["moment"]

@@ -1,4 +1,4 @@
-"""`albert show`, of a run's folder and of files by hand."""
+"""`albert show`, for a run's folder and for separate files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.helpers.files import settings_of
 
 @pytest.fixture
 def call(capsys, monkeypatch):
-    """Calls the program and returns what it prints."""
+    """Calls the program and returns its output."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments):
@@ -28,11 +28,11 @@ def call(capsys, monkeypatch):
     return call
 
 
-def test_which_samples(call, trained):
+def test_samples_are_selected_by_number_and_outcome(call, trained):
     output = call(trained, "--start_sample=2", "--num_samples=2")
     ids = [line.split()[0] for line in output.splitlines() if line.startswith("2-")]
     assert ids == ["2-0-0-2", "2-0-1-0"]
-    assert output.splitlines()[-1].startswith("12 samples. A page for a browser: ")
+    assert output.splitlines()[-1].startswith("12 samples. To see them in a browser, open ")
     wrong = call(trained, "--only=wrong", "--num_samples=99")
     view = read_page(str(trained / "predictions.html"))
     count = sum(not sample["right"] for sample in view["samples"])
@@ -41,8 +41,8 @@ def test_which_samples(call, trained):
     assert call(trained, "--only=unanswerable").startswith("None of 12 samples is unanswerable.")
 
 
-def test_the_page_of_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
-    """By the folder with --data, and of files elsewhere."""
+def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
+    """From the folder with --data, and from files elsewhere."""
     data = f"--data={squad_dir / 'dev-v1.1.json'}"
     page = tmp_path / "own.html"
     call(trained, data, f"--page={page}")
@@ -55,8 +55,8 @@ def test_the_page_of_files_is_that_of_the_run(call, trained, squad_dir, tmp_path
     assert read_page(str(tmp_path / "predictions.html"))["samples"][0]["confidence"] is None
 
 
-def test_who_has_answered_has_not_abstained(call, tmp_path):
-    """Whatever the odds of a run of 2.0 are: their threshold may be above the scripts' 1."""
+def test_an_answered_question_has_not_abstained(call, tmp_path):
+    """Regardless of a 2.0 run's odds: their threshold may be above the scripts' 1."""
     question = {"id": "a", "question": "?", "answers": [{"text": "one", "answer_start": 0}]}
     paragraph = {"context": "one two", "qas": [{**question, "is_impossible": False}]}
     data = {"version": "v2.0", "data": [{"paragraphs": [paragraph]}]}
@@ -73,28 +73,38 @@ def test_who_has_answered_has_not_abstained(call, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
-        ([], FlagError, "name the folder of a run, or"),
-        (["a", "--predictions=p.json"], FlagError, "name the folder of a run, or"),
+        ([], FlagError, "pass either the folder of a run, or"),
+        (["a", "--predictions=p.json"], FlagError, "pass either the folder of a run, or"),
         (["--predictions=p.json"], FlagError, "--predictions needs --data"),
-        (["{0}/none"], UserError, "none is not there: name the --output_dir of a run"),
-        (["{0}/nbest.json"], UserError, "nbest.json is a file: name the --output_dir"),
+        (["{0}/none"], UserError, "none does not exist; pass the --output_dir of a run"),
+        (["{0}/nbest.json"], UserError, "nbest.json is a file; pass the --output_dir"),
         (["{0}"], UserError, "has no predictions: neither predictions.html nor predictions.json"),
-        (["{1}", "--page=x.html"], UserError, "x.html is not there: give --data"),
+        (["{1}", "--page=x.html"], UserError, "x.html does not exist: pass --data"),
         (["{0}", "--data=none.json"], UserError, "SQuAD file none.json cannot be read"),
-        (["{1}", "--start_sample=12"], FlagError, "--start_sample 12: there are 12, counted from"),
+        (
+            ["{1}", "--start_sample=12"],
+            FlagError,
+            "--start_sample 12 is too large: there are 12 samples, counted from",
+        ),
         (["{1}", "--data={2}", "--nbest_file={1}/predictions.json"], UserError, "has no list"),
-        (["{1}", "--data={2}", "--nbest_file={0}/nbest.json"], UserError, "without text or prob"),
+        (
+            ["{1}", "--data={2}", "--nbest_file={0}/nbest.json"],
+            UserError,
+            "without a text or a prob",
+        ),
         (["{1}", "--data={2}", "--null_odds_file={0}/odds.json"], UserError, "2-0-0-0 has no numb"),
     ],
 )
-def test_what_does_not_fit(call, trained, squad_dir, tmp_path, arguments, error, problem):
+def test_files_and_flags_that_do_not_fit_are_errors(
+    call, trained, squad_dir, tmp_path, arguments, error, problem
+):
     (tmp_path / "nbest.json").write_text('{"2-0-0-0": [{"text": "a"}]}')
     (tmp_path / "odds.json").write_text(f'{{"2-0-0-0": {"9" * 400}}}')
     with pytest.raises(error, match=problem):
         call(*(a.format(tmp_path, trained, squad_dir / "dev-v1.1.json") for a in arguments))
 
 
-def test_what_is_no_probability(call, trained, squad_dir, tmp_path):
+def test_a_value_that_is_no_probability_is_an_error(call, trained, squad_dir, tmp_path):
     file = tmp_path / "nbest.json"
     for number in ("NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true"):
         file.write_text(f'{{"2-0-0-0": [{{"text": "a", "probability": {number}}}]}}')

@@ -46,7 +46,7 @@ def vocab_file(write):
 # WordPiece.
 
 
-def test_full_tokenizer_with_a_vocabulary(vocab_file):
+def test_a_vocabulary_gives_wordpiece_tokens_and_ids(vocab_file):
     tokenizer = FullTokenizer(vocab_file)
     tokens = tokenizer.tokenize("UNwant\u00e9d,running")
     assert tokens == ["un", "##want", "##ed", ",", "runn", "##ing"]
@@ -60,8 +60,8 @@ def test_full_tokenizer_with_a_vocabulary(vocab_file):
     assert {t for t in VOCAB if not tokenizer.begins_word(t)} == {t for t in VOCAB if "##" in t}
 
 
-def test_the_case_of_a_copy_is_its_own(vocab_file):
-    """The functions of the reference are told the case beside the tokenizer."""
+def test_a_copy_can_have_another_case(vocab_file):
+    """The functions of the reference get the case in addition to the tokenizer."""
     lower = FullTokenizer(vocab_file)
     cased = copy.copy(lower)
     assert lower.encode(["Unwanted"]) == [[7, 4, 5]]
@@ -74,7 +74,7 @@ def test_the_case_of_a_copy_is_its_own(vocab_file):
 
 
 def test_load_vocab_takes_the_first_word_of_a_line(write):
-    """Ids are the numbers of lines, whatever stands in them; a Chinese vocabulary has U+2028."""
+    """Ids are line numbers, regardless of the lines' content; a Chinese vocabulary has U+2028."""
     lines = ["a\t-1.5", "", "b c\r", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff"]
     vocab = tokenization.load_vocab(write("\n".join(lines).encode()))
     expected = ["a", " ", "b", "\u2028", "\u3000", "b\u2028c", "\u00e9\xff"]
@@ -92,13 +92,13 @@ def test_load_vocab_takes_the_first_word_of_a_line(write):
         ("[PAD]\n[UNK]\n".encode("utf-16"), ".* line 1 is not UTF-8; convert the file"),
     ],
 )
-def test_a_vocabulary_that_cannot_be_read(write, content, message):
+def test_a_vocabulary_that_cannot_be_read_is_an_error(write, content, message):
     with pytest.raises(UserError, match=rf"vocab\.txt{message}"):
         FullTokenizer(write(content))
 
 
 @pytest.mark.parametrize("convert", [tokenization.convert_to_unicode, tokenization.printable_text])
-def test_text_from_strings_and_bytes(convert):
+def test_bytes_are_decoded_without_invalid_ones(convert):
     assert convert("h\u00e9") == convert("h\u00e9".encode()) == "h\u00e9"
     assert convert(b"a\xffb") == "ab"
     with pytest.raises(ValueError, match="int"):
@@ -106,13 +106,13 @@ def test_text_from_strings_and_bytes(convert):
     assert tokenization.BasicTokenizer().tokenize(b"caf\xe9! OK") == ["caf", "!", "ok"]
 
 
-# The words of WordPiece, against the reference's steps written down one after the other.
+# The words of WordPiece, compared with the reference's steps in sequence.
 CJK = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F)]
 CJK += [(0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]
 
 
 def plain_words(text, lower):
-    """The definition, as BERT and ALBERT have it."""
+    """Splits by the definition of BERT and ALBERT."""
     words = []
     for word in "".join(map(cleaned, text)).split():
         if lower:
@@ -145,14 +145,14 @@ def is_punctuation(char):
 
 @hypothesis.given(text=TEXTS, lower=st.booleans())
 @hypothesis.settings(max_examples=200)
-def test_words_are_those_of_the_definition(text, lower):
+def test_words_follow_the_definition(text, lower):
     assert BasicTokenizer(lower).tokenize(text) == plain_words(text, lower)
 
 
 @pytest.mark.parametrize("lower", [True, False])
-def test_characters_of_all_scripts(lower):
-    """Every character between letters, but of the ones of huge blocks and private ones a part, with
-    the ends of the blocks of Chinese and what lies beside them."""
+def test_characters_of_all_scripts_follow_the_definition(lower):
+    """Every character between letters; of huge and private blocks only a part, including the ends
+    of the Chinese blocks and their neighbors."""
     chars = [chr(code) for code in range(sys.maxunicode + 1)]
     ends = {code for first, last in CJK for code in (first - 1, first, last, last + 1)}
     huge = "CJK UNIFIED", "HANGUL SYLLABLE", "TANGUT", "CUNEIFORM", "EGYPTIAN"
@@ -185,7 +185,7 @@ def test_pieces_are_the_longest_from_the_left(word, known):
     assert WordpieceTokenizer(vocab).tokenize(word) == expected
 
 
-def test_the_longest_word_and_the_unknown_token():
+def test_a_word_beyond_the_longest_is_the_unknown_token():
     tokenizer = WordpieceTokenizer({"a", "##a"}, "<?>", max_input_chars_per_word=3)
     assert tokenizer.tokenize(" aaa\taaaa b\n") == ["a", "##a", "##a", "<?>", "<?>"]
     tokenizer = WordpieceTokenizer({"a", "##a"})
@@ -193,11 +193,11 @@ def test_the_longest_word_and_the_unknown_token():
     assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
 
 
-# What SentencePiece is given.
+# The input of SentencePiece.
 
 
 def plain_preprocess_text(text, remove_space, lower):
-    """The definition: the NFKD form of the whole text, without combining marks."""
+    """Applies the definition: the NFKD form of the whole text, without combining marks."""
     if remove_space:
         text = " ".join(text.split())
     text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
@@ -209,16 +209,16 @@ ANY = st.characters(exclude_categories=["Cs"]) | st.characters(categories=["Cs",
 
 @many
 @hypothesis.given(st.text(ANY), st.booleans(), st.booleans())
-def test_preprocess_text_equals_its_definition(text, remove_space, lower):
-    """Lone surrogates apart, so that what comes out can be encoded."""
+def test_preprocess_text_follows_its_definition(text, remove_space, lower):
+    """Lone surrogates are excluded, so that the result can be encoded."""
     result = tokenization.preprocess_text(text, remove_space, lower)
     result.encode("utf-8")
     replaced = "".join("\ufffd" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
     assert result == plain_preprocess_text(replaced, remove_space, lower)
 
 
-def test_preprocess_text_of_all_of_unicode():
-    """Once forward and once backward, so that every mark follows something else too."""
+def test_preprocess_text_handles_all_of_unicode():
+    """Once forward and once backward, so that every mark also follows another character."""
     characters = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i <= 0xDFFF]
     for text in ("".join(characters), "".join(reversed(characters))):
         assert tokenization.preprocess_text(text) == plain_preprocess_text(text, True, False)
@@ -239,13 +239,13 @@ def of_model(model_file):
 
 @pytest.fixture(scope="module")
 def sp(model_file):
-    """The model, loaded without the product."""
+    """Loads the model without the product."""
     return spm.SentencePieceProcessor(model_file=model_file)
 
 
 @pytest.mark.parametrize("make", [FullTokenizer, FullTokenizer.from_scratch])
-def test_full_tokenizer_with_sentencepiece(make, model_file, sp, vocab_file):
-    """Which wins over a vocabulary. Its own goes both ways."""
+def test_a_sentencepiece_model_gives_its_pieces_and_ids(make, model_file, sp, vocab_file):
+    """It takes precedence over a vocabulary. Its ids and pieces map both ways."""
     tokenizer = make(vocab_file, True, model_file)
     text = "the norman conquest of england"
     tokens = tokenizer.tokenize(text)
@@ -267,7 +267,7 @@ def test_full_tokenizer_with_sentencepiece(make, model_file, sp, vocab_file):
         (["", "1,000 and 20,000", "a, b", ",", ", 1", "1 ,", "1.", "\u00b2"], False),
     ],
 )
-def test_comma_after_a_digit_is_a_piece_of_its_own(texts, are_cut, sp):
+def test_a_comma_after_a_digit_is_a_separate_piece(texts, are_cut, sp):
     parts = {f"\u2581{digit},": [*sp.encode(digit, out_type=str), ","] for digit in "19"}
     for text in texts:
         raw = sp.encode(text, out_type=str)
@@ -288,8 +288,8 @@ def test_sampled_pieces_spell_the_text(sp):
 # Errors.
 
 
-def test_files_that_cannot_be_read_or_are_no_model(model_file, tmp_path):
-    """A pipe is not waited for."""
+def test_unreadable_files_and_other_content_are_errors(model_file, tmp_path):
+    """A pipe does not block."""
     os.mkfifo(tmp_path / "pipe")
     for name, message in (("absent.file", "absent.file"), ("pipe", "pipe is not a regular file")):
         for arguments in ([str(tmp_path / name)], [None, True, str(tmp_path / name)]):
@@ -305,12 +305,12 @@ def test_files_that_cannot_be_read_or_are_no_model(model_file, tmp_path):
             FullTokenizer(None, spm_model_file=str(tmp_path / "other.model"))
 
 
-# One object for the tasks.
+# One class for all tasks.
 
 
 @pytest.fixture(scope="module", params=["en8k", "tiny", "wordpiece"])
 def tokenizers(request, tmp_path_factory):
-    """Tokenizers of one kind: one that lower-cases and one that does not."""
+    """Returns tokenizers of one kind: one that lower-cases and one that does not."""
     if request.param != "wordpiece":
         model = str(request.getfixturevalue("squad_dir") / "spm.model")
         if request.param == "en8k":
@@ -338,8 +338,8 @@ def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):
         assert [found.ids.tolist() for found in tokens] == expected
 
 
-def test_sizes_ids_and_hashes(of_model, sp, write):
-    # Hashes are as in the headers of features that were made before.
+def test_sizes_ids_and_hashes_never_change(of_model, sp, write):
+    # Hashes are as in the headers of existing features.
     text = "\n".join([*SPECIAL, "é"]).encode()
     of_words = FullTokenizer(write([*SPECIAL, "é"]))
     for tokenizer, size, content in (
@@ -352,18 +352,20 @@ def test_sizes_ids_and_hashes(of_model, sp, write):
         assert tokenizer.sha256 == hashlib.sha256(content).hexdigest()
 
 
-def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write):
-    """Of all models' three, before anything is made with the vocabulary."""
+def test_a_missing_special_piece_is_named_on_request(write):
+    """Three are common to all models; they are checked before the vocabulary is used."""
     for missing in SPECIAL:
         tokenizer = FullTokenizer(write(piece for piece in SPECIAL if piece != missing))
-        message = re.escape(f"vocab.txt has no piece {missing}; is it one of ALBERT or BERT?")
+        message = re.escape(f"vocab.txt has no piece {missing}; use a file from ALBERT or BERT")
         with pytest.raises(UserError, match=message):
             getattr(tokenizer, f"{missing[1:-1].lower()}_id")
         if missing not in ("[PAD]", "[MASK]"):
             with pytest.raises(UserError, match=message):
                 tokenizer.check()
     beside_a_model = FullTokenizer(write(["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"]))
-    with pytest.raises(UserError, match=r"SentencePiece model: give that \(--spm_model_file\)"):
+    with pytest.raises(
+        UserError, match=r"SentencePiece model; pass that model with --spm_model_file"
+    ):
         beside_a_model.check()
 
 
@@ -373,8 +375,8 @@ def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write):
         ("the ##ed", True, ""),
         ("the The ##ed", True, "is cased: 1 of its 3 pieces have capitals, such as The"),
         ("the The ##ed", False, ""),
-        ("the ##ed", False, "is uncased: with --do_lower_case=false words with capitals"),
-        # One by chance, as in a vocabulary made with tables of letters that have grown since.
+        ("the ##ed", False, "is uncased: with --do_lower_case=false, words with capitals"),
+        # One by chance, as in a vocabulary made with older tables of letters.
         (" ".join([*(f"w{i}" for i in range(200)), "Ა"]), True, ""),
         ("中 文 。", False, ""),
         ("中 文 。", True, ""),
@@ -382,38 +384,38 @@ def test_a_special_piece_that_is_missing_is_named_when_it_is_asked_for(write):
         (None, False, ""),
     ],
 )
-def test_a_wrong_case_is_warned_of(write, model_file, log, words, lower, warning):
+def test_a_wrong_case_is_a_warning(write, model_file, log, words, lower, warning):
     path = write([*SPECIAL, "[unused1]", *(words or "").split()])
     FullTokenizer(path, lower, None if words else model_file).check()
     found = log(logging.WARNING)
     assert len(found) == bool(warning)
     for line in found:
         assert f"{path} {warning}" in line
-        assert f"give --do_lower_case={str(not lower).lower()}" in line
+        assert f"pass --do_lower_case={str(not lower).lower()}" in line
 
 
 @pytest.mark.parametrize(
     ("pieces", "begin"),
     [
-        # The reference's list of signs has no apostrophe.
+        # The reference's list of punctuation has no apostrophe.
         ("▁the ▁ <unk> . n't 5 €", True),
         ("s S ... [MASK]", False),
         # Letters of any alphabet are inside words; in the reference they begin one.
         ("ß ür вет είς שלום سلام हिन्दी 국어", False),
         ("▁ür ▁вет ▁국어 вет5", True),
-        # Without spaces between words a piece is one.
+        # Without spaces between words, each piece is a word.
         ("中文 こ カナ ー ﾃｽ ไทย 中a", True),
     ],
 )
-def test_where_words_begin(of_model, pieces, begin):
+def test_words_begin_at_marked_pieces(of_model, pieces, begin):
     for piece in pieces.split():
         assert of_model.begins_word(piece) == begin, piece
 
 
 @hypothesis.given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 @many
-def test_where_words_begin_in_ascii(of_model, text):
-    """As `_is_start_piece_sp` of the reference decides, so that masks are the same."""
+def test_in_ascii_words_begin_as_in_the_reference(of_model, text):
+    """As `_is_start_piece_sp` of the reference decides, so that masks are equal."""
     signs = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
     inside = set("abcdefghijklmnopqrstuvwxyz") | signs
     for piece in (text, f"▁{text}"):

@@ -1,4 +1,4 @@
-"""A prediction uses the model that was trained, or ends: what differs is named."""
+"""A prediction uses the trained model's settings, or ends and names the difference."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def check(squad_dir, trained):
     return check
 
 
-def test_the_same_model_with_other_dropout_lengths_and_lists_of_answers(check, config):
+def test_other_dropout_lengths_and_n_best_fit_the_same_model(check, config):
     check()
     flag = config(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.3, initializer_range=0.1)
     check(flag, "--max_seq_length=48", "--n_best_size=1")
 
 
-def test_another_configuration(check, config, squad_dir, trained, tmp_path):
-    """Also of weights that are predicted with in another folder; of a training:
+def test_another_configuration_is_refused(check, config, squad_dir, trained, tmp_path):
+    """Also if prediction uses the weights from another folder; for training, see
     tests/test_conformance.py."""
     new = f"--output_dir={tmp_path / 'new'}", f"--init_checkpoint={trained}/model.ckpt-best"
     message = "--init_checkpoint .* was trained with hidden_act gelu, not the relu of --albert_conf"
@@ -58,7 +58,7 @@ def test_another_configuration(check, config, squad_dir, trained, tmp_path):
         check(f"--bert_config_file={squad_dir / 'bert.json'}")
 
 
-def test_another_tokenizer_or_case(check, squad_dir, tmp_path):
+def test_another_tokenizer_or_case_is_refused(check, squad_dir, tmp_path):
     train_tokenizer(squad_dir / "text.txt", tmp_path / "other", 200, "bpe")
     with pytest.raises(FlagError, match="another --spm_model_file than this --spm_model_file"):
         check(f"--spm_model_file={tmp_path / 'other.model'}")
@@ -68,15 +68,15 @@ def test_another_tokenizer_or_case(check, squad_dir, tmp_path):
         check("--do_lower_case=false")
 
 
-def test_another_task_may_be_trained_only(check, trained, tmp_path):
+def test_another_task_can_only_be_trained(check, trained, tmp_path):
     with pytest.raises(FlagError, match=r"task squad-1\.1, not squad-2\.0"):
         check(task=SquadV2Task)
     initial = f"--init_checkpoint={trained}/model.ckpt-best"
     check(f"--output_dir={tmp_path / 'new'}", initial, "--do_train=true", task=SquadV2Task)
 
 
-def test_a_folder_without_a_record(check, config, trained, tmp_path, log):
-    """It is taken, with one line."""
+def test_a_folder_without_a_record_is_accepted(check, config, trained, tmp_path, log):
+    """One line of the log says so."""
     for path in trained.glob("model.ckpt-best.*"):
         shutil.copy(path, tmp_path)
     flags = f"--output_dir={tmp_path / 'new'}", f"--init_checkpoint={tmp_path}/model.ckpt-best"
@@ -84,8 +84,8 @@ def test_a_folder_without_a_record(check, config, trained, tmp_path, log):
     assert sum("model.ckpt-best has no run.json" in line for line in log()) == 1
 
 
-def test_what_was_trained_stays_as_it_was_described(squad_dir, trained, tmp_path):
-    """A prediction with other lengths leaves the description, and an export takes it."""
+def test_the_trained_models_description_stays(squad_dir, trained, tmp_path):
+    """A prediction with other lengths leaves it unchanged, and an export copies it."""
     out = shutil.copytree(trained, tmp_path / "out")
     described = (out / "assets.extra/model.json").read_bytes()
     other = "--n_best_size=1", "--max_answer_length=2", "--max_seq_length=48", "--doc_stride=8"
@@ -96,7 +96,7 @@ def test_what_was_trained_stays_as_it_was_described(squad_dir, trained, tmp_path
     assert json.loads(exported.read_bytes()) == json.loads(described)
 
 
-def test_a_description_that_contradicts_the_record(trained, tmp_path):
+def test_a_description_contradicting_the_record_is_an_error(trained, tmp_path):
     for file, change, part in (
         ("config.json", {"num_hidden_layers": 3}, "num_hidden_layers 2, not the 3"),
         ("model.json", {"do_lower_case": False}, "--do_lower_case True, not False"),

@@ -1,6 +1,6 @@
-"""Whole runs with several workers, and what happens when one of them fails.
+"""Whole runs with several workers, and the failure of one of them.
 
-Where a launcher has nothing to show, workers are forked processes that Horovod's Gloo connects.
+If the launcher does not matter, workers are forked processes that Horovod's Gloo connects.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tests.helpers.running import (
 from tests.helpers.squad import make_squad, squad_command
 
 pytestmark = pytest.mark.usefixtures("mpirun")
-# Without dropout, which is another one on every worker. In buckets, the batches of a worker depend
-# on what a whole step is of.
+# Without dropout, which differs between workers. With buckets, the batches of a worker depend on
+# the records of the whole step.
 FLAGS = (
     *("--use_horovod=true", "--train_batch_size=2", "--gradient_accumulation_steps=2"),
     *("--scale_learning_rate", "--deterministic_run", "--length_buckets=32,40,48,64"),
@@ -41,7 +41,8 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def by_two(squad_dir, tmp_path_factory):
-    """A folder that two workers filled, and what they said; three batches a worker and step."""
+    """Returns a folder that two workers filled, and their log; three batches per worker and
+    step."""
     folder = tmp_path_factory.mktemp("two")
     result = run_as_workers(2, squad_command(squad_dir, folder, *FLAGS))
     assert result.returncode == 0, result.stderr
@@ -50,7 +51,7 @@ def by_two(squad_dir, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_horovod(tmp_path_factory) -> dict[str, str]:
-    """An environment in which it is not installed."""
+    """Returns an environment in which Horovod is not installed."""
     package = tmp_path_factory.mktemp("path") / "horovod"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError(\"No module named 'horovod'\")")
@@ -58,8 +59,8 @@ def without_horovod(tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.mark.each_python
-def test_one_worker_writes(by_two, trained):
-    """What a worker alone writes, in as many steps: they follow the global batch."""
+def test_only_one_worker_writes(by_two, trained):
+    """It writes the files of a single worker, in as many steps: they follow the global batch."""
     folder, result = by_two
     names, expected = (
         {re.sub(r"tfevents.*", "tfevents", path.name) for path in each.iterdir()}
@@ -71,12 +72,12 @@ def test_one_worker_writes(by_two, trained):
     assert "2 workers" in result.stderr
     assert "global batch size 8" in result.stderr
     assert result.stderr.count("Training statistics") == 1
-    # Twice that of the command, 1e-3, of which a twelfth is left in the last of 12 steps.
+    # Twice that of the command, 1e-3, of which a twelfth remains in the last of 12 steps.
     assert re.search(r"step 12/12 .* learning rate 0\.000167 ", result.stderr)
 
 
 @pytest.mark.each_python
-def test_predictions_have_the_bytes_of_one_worker(by_two, squad_dir, tmp_path, without_horovod):
+def test_two_workers_predict_the_bytes_of_one(by_two, squad_dir, tmp_path, without_horovod):
     checkpoint = f"--init_checkpoint={by_two[0] / 'model.ckpt-best'}"
     alone = squad_command(squad_dir, tmp_path, "--do_train=False", checkpoint)
     result = run(alone, env=without_horovod)
@@ -86,25 +87,25 @@ def test_predictions_have_the_bytes_of_one_worker(by_two, squad_dir, tmp_path, w
 
 
 def test_rank_0_decides_what_is_done(by_two, squad_dir, tmp_path):
-    """In the folder of the other rank, which may be of another host, there is no run."""
+    """The folder of the other rank, which may be on another host, has no run."""
     folder, other = tmp_path / "out", tmp_path / "other"
     shutil.copytree(by_two[0], folder)
     result = run_as_workers(2, squad_command(squad_dir, folder, *FLAGS), f"--output_dir={other}")
     assert result.returncode == 0, result.stderr
-    assert "Training is done already" in result.stderr
-    assert "All 3 checkpoints are scored already" in result.stderr
+    assert "Training is already complete" in result.stderr
+    assert "All 3 checkpoints already have scores" in result.stderr
     assert not list(other.glob("**/*ckpt*"))
 
 
 def in_the_forks_way(folder: pathlib.Path, command: list[str]) -> list[str]:
-    """By the mpirun of the Habana README and its shell; two workers, the cores there are."""
+    """Returns the mpirun command of the Habana README, in its shell; two workers on all cores."""
     start = [str(MPIRUN), "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
     start += ["-np", "2", "--tag-output", "--merge-stderr-to-stdout"]
     return [*start, "bash", "-c", f"cd {folder}; {shlex.join(command)}"]
 
 
-def test_workers_that_get_a_signal_end_together_and_others_go_on(by_two, squad_dir, tmp_path):
-    """Two that share the optimizer out; one, which is killed; two as the fork has them."""
+def test_signaled_workers_end_together_and_others_resume(by_two, squad_dir, tmp_path):
+    """Two that shard the optimizer, then one, which is killed, then two as in the fork."""
 
     def command(*flags: str) -> list[str]:
         return squad_command(squad_dir, tmp_path, *FLAGS, "--do_predict=False", *flags)
@@ -116,7 +117,7 @@ def test_workers_that_get_a_signal_end_together_and_others_go_on(by_two, squad_d
     alone = run(at_step("kill", 11, command("--elastic_resume")))
     assert "without mpirun: this is the only worker" in alone.stderr
     assert f"Training from step {step} to 12" in alone.stderr
-    assert "begun by 2 workers: with 1, each has 4 batches a step" in alone.stderr
+    assert "started with 2 workers: each of the 1 now computes 4 batches per step" in alone.stderr
     again = command("--shard_optimizer=gradients", "--enable_scoped_allocator=True")
     result = run(in_the_forks_way(tmp_path, again))
     output = result.stdout + result.stderr
@@ -128,7 +129,8 @@ def test_workers_that_get_a_signal_end_together_and_others_go_on(by_two, squad_d
     expected, found = weights(by_two[0]), weights(tmp_path)
     assert found.keys() == expected.keys(), "moments have their variables' names"
     for name, value in expected.items():
-        # The loss does not depend on this bias: its gradients are rounding, which Adam scales up.
+        # The loss does not depend on this bias: its gradients are rounding errors, which Adam
+        # scales up.
         if not name.startswith("cls/squad/output_bias"):
             np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6, err_msg=name)
 
@@ -140,7 +142,7 @@ def test_a_killed_worker_ends_the_job(squad_dir, tmp_path):
     assert not processes_of(tmp_path), "workers are left behind"
 
 
-def test_a_worker_that_hangs_is_named(squad_dir, tmp_path):
+def test_a_hanging_worker_is_named(squad_dir, tmp_path):
     flags = "--use_horovod=true", "--remove_padding=false", "--stall_seconds=5"
     job = at_step("SIGSTOP", 1, squad_command(squad_dir, tmp_path, *flags), rank=1)
     result = run(under_mpirun(2, job))
@@ -149,7 +151,7 @@ def test_a_worker_that_hangs_is_named(squad_dir, tmp_path):
     assert not processes_of(tmp_path), "workers are left behind"
 
 
-def test_a_fault_of_all_is_said_once(squad_dir, tmp_path):
+def test_an_error_of_all_workers_is_reported_once(squad_dir, tmp_path):
     flags = ["--use_horovod=true", "--learning_rate=1e20", "--remove_padding=false"]
     result = run(under_mpirun(2, squad_command(squad_dir, tmp_path, *flags)))
     assert_fails(result, 1, "NaN or infinite at step")
@@ -157,7 +159,7 @@ def test_a_fault_of_all_is_said_once(squad_dir, tmp_path):
 
 
 def test_a_worker_with_another_file_is_named(squad_dir, tmp_path):
-    """As on a host without the shared volume, where an older copy lies."""
+    """As on a host without the shared volume, which has an older copy."""
     (tmp_path / "old.json").write_text(json.dumps(make_squad(7, 2)))
     command = squad_command(squad_dir, tmp_path / "out", "--use_horovod=true")
     names = {"": "json", "feature_": "tf_record", "feature_left_": "npz"}
@@ -175,8 +177,8 @@ def test_a_worker_with_another_file_is_named(squad_dir, tmp_path):
         ([], 2, "--use_horovod is off"),
     ],
 )
-def test_a_fault_of_one_rank_names_it(squad_dir, tmp_path, flags, code, message):
-    """Before the workers are connected, by the variables that mpirun sets."""
+def test_an_error_of_one_rank_names_it(squad_dir, tmp_path, flags, code, message):
+    """Before the workers are connected, from the variables that mpirun sets."""
     names = {"RANK": "1", "SIZE": "2", "LOCAL_RANK": "1", "LOCAL_SIZE": "2"}
     launched = {f"OMPI_COMM_WORLD_{name}": value for name, value in names.items()}
     result = run(squad_command(squad_dir, tmp_path, *flags), env={**os.environ, **launched})
@@ -185,6 +187,6 @@ def test_a_fault_of_one_rank_names_it(squad_dir, tmp_path, flags, code, message)
     assert not list(tmp_path.iterdir())
 
 
-def test_without_horovod_installed(squad_dir, tmp_path, without_horovod):
+def test_without_horovod_one_line_says_how_to_install_it(squad_dir, tmp_path, without_horovod):
     result = run(squad_command(squad_dir, tmp_path, "--use_horovod=true"), env=without_horovod)
     assert_fails(result, 1, "needs Horovod", "make horovod")

@@ -1,1 +1,1 @@
-"""The choice of operations that compute in bfloat16, and the conversion of graphs."""
+"""Chooses the operations that compute in bfloat16, and converts graphs."""

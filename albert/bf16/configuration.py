@@ -1,8 +1,7 @@
-"""The list of operations that compute in bfloat16: a JSON in the format of Habana's models.
+"""The list of operations that compute in bfloat16: a JSON file in the format of Habana's models.
 
-TensorFlow operations are named by type, such as `MatMul`, in three lists, and single nodes of a
-graph by exceptions. What the lists mean is said in `albert.bf16.rules`. `bf16_config/` has the
-lists of this project.
+Three lists name operation types, such as `MatMul`, and exceptions name single nodes of a graph.
+`albert.bf16.rules` explains the lists. `bf16_config/` has the lists of this project.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.js
 _PAGE = "docs/bfloat16.md"
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
-# Seconds of computing; those of this project take hundredths of one.
+# Limit in seconds of CPU time; the patterns of this project take some hundredths of a second.
 _LONGEST_MATCHING = 10.0
 _BASIC = {
     "allowlist": ["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"],
     "non_convertible_exceptions": [[".*KEEP_FP32_PRECISION.*", ""]],
     "convertible_exceptions": [[".*FORCE_BF16_PRECISION.*", ""]],
 }
-# Op types of habana-tensorflow 1.14 and Horovod 0.28.1, which may be named where these are not
-# loaded, and internal ones of TensorFlow that Habana's lists name.
+# Op types of habana-tensorflow 1.14 and Horovod 0.28.1, which a list may name without these
+# libraries being loaded, and internal op types of TensorFlow in Habana's lists.
 _OF_LIBRARIES = """
 HabanaClampBwd HabanaClampFwd HabanaConv2DWithPadding HabanaConv2DWithPaddingBackpropFilter
 HabanaConv2DWithPaddingBackpropInput HabanaDropout HabanaDropoutGrad HabanaDropoutStateful
@@ -61,10 +60,10 @@ _ScopedAllocatorSplit
 
 
 class NodePattern(NamedTuple):
-    """Which nodes an exception is about.
+    """The nodes to which an exception applies.
 
     Attributes:
-      name: matches the whole name of a node.
+      name: pattern that must match the whole name of a node.
       op: the node's type, "" for any.
     """
 
@@ -72,10 +71,10 @@ class NodePattern(NamedTuple):
     op: str
 
     def matches(self, name: str, op: str) -> bool:
-        """Tells whether the exception is about the node of that name and type.
+        """Returns whether the exception applies to a node with this name and type.
 
         Raises:
-          UserError: it takes too long, see `limited_matching`.
+          UserError: matching takes too long, see `limited_matching`.
         """
         try:
             return self.op in ("", op) and self.name.fullmatch(name) is not None
@@ -84,9 +83,9 @@ class NodePattern(NamedTuple):
 
 
 class Bf16Config(NamedTuple):
-    """What a configuration file says; `source` is its path, or "basic".
+    """The content of a configuration file; `source` is its path, or "basic".
 
-    No file has `conditional_exceptions`: nodes that are converted if a neighbor is.
+    Files have no `conditional_exceptions`; these are nodes that are converted if a neighbor is.
     """
 
     source: str
@@ -98,7 +97,7 @@ class Bf16Config(NamedTuple):
     conditional_exceptions: tuple[NodePattern, ...] = ()
 
     def digest(self) -> str:
-        """Returns a hash of what the configuration says, wherever its file lies."""
+        """Returns a hash of the configuration's content, without its path."""
         lists = [sorted(getattr(self, key)) for key in LISTS]
         patterns = [[(p.name.pattern, p.op) for p in getattr(self, key)] for key in EXCEPTIONS]
         content = json.dumps([lists, patterns])
@@ -107,18 +106,18 @@ class Bf16Config(NamedTuple):
 
 @contextlib.contextmanager
 def limited_matching() -> Iterator[None]:
-    """Bounds the time in which the block matches patterns; in the main thread, as signals are.
+    """Limits the time in which the `with` block matches patterns; works only in the main thread.
 
-    Some regular expressions take for ever, and `re` has no limit; but it looks for signals.
+    Some regular expressions practically never end. `re` has no time limit, but it handles signals.
 
     Raises:
-      UserError: the block has computed for too long.
+      UserError: the block exceeded the limit.
     """
 
     def ring(number: int, frame: object) -> None:
         raise UserError(
             f"{VARIABLE}: the patterns of the exceptions take more than {_LONGEST_MATCHING:g} s to "
-            "match; write one without a repetition of repetitions, such as (a+)+"
+            "match; remove nested repetitions such as (a+)+"
         )
 
     if threading.current_thread() is not threading.main_thread():
@@ -136,7 +135,7 @@ def limited_matching() -> Iterator[None]:
 def from_environment(shipped: str = SHIPPED) -> Bf16Config | None:
     """Loads the configuration that the environment names, see `load`.
 
-    What is to be warned of is logged the first time.
+    Logs warnings only the first time.
     """
     return _from_values(os.environ.get(VARIABLE), DEPRECATED_VARIABLE in os.environ, shipped)
 
@@ -145,7 +144,7 @@ def from_environment(shipped: str = SHIPPED) -> Bf16Config | None:
 def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> Bf16Config | None:
     if has_deprecated:
         tf.logging.warning(
-            "%s is deprecated and has no effect; set %s=1, or to the path of a JSON",
+            "%s is deprecated and has no effect; set %s=1, or to the path of a JSON file",
             DEPRECATED_VARIABLE,
             VARIABLE,
         )
@@ -153,15 +152,15 @@ def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> Bf16C
 
 
 def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
-    """Loads the configuration that a value of `TF_BF16_CONVERSION` means.
+    """Loads the configuration for a value of `TF_BF16_CONVERSION`.
 
     Args:
-      value: "0", "false", "" or None for none; "1", "true" or "full" for `shipped`; "basic" for the
-        matrix products alone; else the path of a JSON.
+      value: "0", "false", "" or None for none; "1", "true" or "full" for `shipped`; "basic" for
+        matrix products only; otherwise the path of a JSON file.
       shipped: the path of the model's list.
 
     Raises:
-      UserError: the file cannot be read, or says something that has no meaning.
+      UserError: the file cannot be read or is not valid.
     """
     word = (value or "").lower()
     if word in ("", "0", "false"):
@@ -172,30 +171,30 @@ def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
     try:
         return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
     except RecursionError as e:
-        raise UserError(f"{path}: has lists or objects nested too deeply") from e
+        raise UserError(f"{path}: lists or objects are nested too deeply") from e
 
 
 def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
-    """Returns a JSON object; a key that stands in it twice is an error."""
+    """Returns a JSON object; raises a `UserError` if it has a key twice."""
     result = dict(pairs)
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
         repeated = next(key for key in keys if keys.count(key) > 1)
-        raise UserError(f"{path}: the key {repeated!r} is there twice; join the two")
+        raise UserError(f"{path}: duplicate key {repeated!r}; merge the two entries")
     return result
 
 
 def from_dict(content: Any, source: str) -> Bf16Config:
-    """Checks the content of a configuration file; a list left out is empty.
+    """Checks the content of a configuration file and returns it; missing lists are empty.
 
-    Op types that TensorFlow does not know are logged as warnings.
+    Logs a warning about op types that TensorFlow does not know.
 
     Args:
-      content: what the JSON holds.
-      source: its path, for messages.
+      content: the parsed JSON.
+      source: path of the file, for messages.
 
     Raises:
-      UserError: it is no configuration.
+      UserError: the content is not a valid configuration.
     """
     if not isinstance(content, dict):
         raise UserError(f"{source}: must be a JSON object with the keys {', '.join(_keys())}")
@@ -206,7 +205,7 @@ def from_dict(content: Any, source: str) -> Bf16Config:
     for first, second in ((0, 1), (0, 2), (1, 2)):
         for op in sorted(lists[LISTS[first]] & lists[LISTS[second]]):
             raise UserError(
-                f"{source}: {op} is on {LISTS[first]} and on {LISTS[second]}; leave it on one"
+                f"{source}: {op} is in {LISTS[first]} and in {LISTS[second]}; keep it in one"
             )
     patterns = {key: _patterns(content.get(key, []), key, source) for key in EXCEPTIONS}
     named = set().union(*lists.values(), *({p.op for p in ps} for ps in patterns.values()))
@@ -237,8 +236,8 @@ def _patterns(entries: Any, key: str, source: str) -> tuple[NodePattern, ...]:
 def _pattern(entry: Any, where: str) -> NodePattern:
     if not (isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)):
         raise UserError(
-            f"{where}: {json.dumps(entry)} is not a pair of a name's regular expression and an op "
-            'type ("" for any)'
+            f"{where}: {json.dumps(entry)} is not a pair of a regular expression for names and an "
+            'op type ("" for any)'
         )
     try:
         return NodePattern(re.compile(entry[0]), entry[1])
@@ -256,7 +255,7 @@ def _warn_of_unknown(ops: Iterable[str], source: str) -> None:
 
 
 def _is_registered(op: str) -> bool:
-    """Tells whether TensorFlow or a loaded library knows an op type, also an internal one."""
+    """Returns whether TensorFlow or a loaded library has an op type, including internal ones."""
     node = tf.NodeDef(name="node", op=op)
     with tf.Graph().as_default():
         try:
@@ -264,6 +263,6 @@ def _is_registered(op: str) -> bool:
         except tf.errors.NotFoundError:
             return False
         except (ValueError, tf.errors.OpError):
-            # It misses its inputs.
+            # The op exists, but the node lacks its inputs.
             return True
     return True

@@ -1,9 +1,9 @@
-"""A model in bfloat16 and float32, as a configuration of Habana's format tells, on CPU and GPU.
+"""Converts models to mixed bfloat16 and float32 on CPU and GPU, with Habana's configurations.
 
-On a Gaudi the bridge reads the configuration itself. Elsewhere the graph that a `model_fn` builds
-is rewritten as `albert.bf16.rules` decides, and imported into the estimator's. Variables stay
-float32, names and shapes stay what they are, so that checkpoints fit runs with and without a
-configuration. bfloat16 has the range of float32: there is no loss scaling.
+On Gaudi, the bridge reads the configuration itself. On other devices, this module rewrites the
+graph of a `model_fn` according to `albert.bf16.rules` and imports it into the estimator's graph.
+Variables stay float32 and keep their names and shapes, so checkpoints work with and without a
+configuration. bfloat16 has the range of float32, so there is no loss scaling.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from albert.bf16.graph_defs import BFLOAT16, Body, bodies
 from albert.bf16.rules import ConversionPlan, borders, plan
 from albert.core import estimators
 
-# The nodes of GELU in an encoder, see `albert.devices.ops`. Where they are of the type of the
-# product before them and no gradient needs what is between, TensorFlow makes one operation of all,
-# which computes in float32 inside.
+# The nodes of GELU in an encoder, see `albert.devices.ops`. If they have the type of the preceding
+# product, and no gradient needs the intermediate values, TensorFlow fuses all of them into one
+# operation, which computes in float32 internally.
 _GELU = tuple(
     NodePattern(re.compile(r".*/intermediate/[^/]*"), op) for op in ("AddV2", "Mul", "Tanh")
 )
-# Of an EstimatorSpec.
+# Fields of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
 _HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
-# By the graph that a converted one was imported into: the graph that it was built in, which keeps
-# what nodes call in Python.
+# The graphs that models were built in, by the graph that the converted one was imported into. They
+# keep the Python functions that nodes call alive.
 _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDictionary()
 
 
 def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
-    """Converts the nodes of a graph, in place, and puts casts between the types.
+    """Converts the nodes of a graph in place, and inserts casts between the types.
 
     Args:
-      graph_def: what the plan was made for.
+      graph_def: the graph that the plan was made for.
       wanted: the plan.
 
     Returns:
-      The plan's outputs, and the names of the float32 tensors that are now to be taken for them.
+      The names of the float32 tensors that replace the plan's outputs, by the outputs' names.
     """
     outputs = {}
     for body in bodies(graph_def, wanted.outputs):
@@ -64,7 +64,7 @@ def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
 
 
 def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]]) -> None:
-    """Puts casts where types differ once the nodes are converted, one for all that need it."""
+    """Inserts casts where types differ after the conversion; nodes share a tensor's cast."""
     casts = {}
     for node, place, tensor, dtype in list(borders(body, converted)):
         if (tensor, dtype) not in casts:
@@ -82,15 +82,14 @@ def _tensor_name(reference: str) -> str:
 def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Callable:
     """Returns a `model_fn` that builds the same model with some operations in bfloat16.
 
-    The model is built in a graph of its own, a copy of the estimator's, so that all names and
-    random seeds are those of the model in float32; what is new in it is rewritten and imported
-    into the estimator's graph. Scaffolds of the `model_fn` are not supported, nor hooks but those
-    that carry parts of the graph.
+    The model is built in a copy of the estimator's graph, so that all names and random seeds are
+    those of the float32 model. Its new nodes are rewritten and imported into the estimator's graph.
+    The `model_fn` must not return a scaffold, or hooks other than `estimators.GraphParts`.
 
     Args:
-      model_fn: of an estimator, with arguments (features, labels, mode, params).
-      config: which operations to convert.
-      device: "cpu" or "gpu", which is to run the model.
+      model_fn: an estimator's function with arguments (features, labels, mode, params).
+      config: the operations to convert.
+      device: "cpu" or "gpu", the device that runs the model.
     """
     logged = set()
 
@@ -117,7 +116,7 @@ def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Call
 
 
 class PlannedModel(NamedTuple):
-    """A model in float32, in a graph of its own, and what is to be converted of it."""
+    """A float32 model in a separate graph, with the plan of its conversion."""
 
     graph: tf.Graph
     spec: estimators.EstimatorSpec
@@ -136,8 +135,8 @@ def plan_model(
     """Builds a model in a copy of the current graph, and plans its conversion.
 
     Args:
-      model_fn, config, device: see `convert`; the device may be "hpu", too.
-      features, labels, mode, params: the `model_fn`'s arguments, of the current graph.
+      model_fn, config, device: see `convert`; the device may also be "hpu".
+      features, labels, mode, params: arguments of the `model_fn`, from the current graph.
     """
     current = tf.get_default_graph()
     built = copy_of(current)
@@ -152,17 +151,17 @@ def plan_model(
 
 
 def _check(spec: estimators.EstimatorSpec) -> None:
-    """Raises a `ValueError` if a part of a specification would be lost."""
+    """Raises a `ValueError` if the conversion would lose a part of a specification."""
     for field in _HOOKS:
         if not all(isinstance(hook, estimators.GraphParts) for hook in getattr(spec, field)):
             raise ValueError(f"a model_fn with {field} cannot be converted to bfloat16")
-    # One that says nothing is always there.
+    # Every specification has a scaffold; without values it is the default.
     if any(value is not None for value in vars(spec.scaffold).values()):
         raise ValueError("a model_fn with scaffold cannot be converted to bfloat16")
 
 
 def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
-    """Returns the parts of the graph in a specification: its fields, and those it carries."""
+    """Returns the parts of the graph in a specification: its fields and `GraphParts`."""
     fields = {field: getattr(spec, field) for field in _PARTS}
     return fields, [hook.parts for hook in spec.training_hooks]
 
@@ -170,7 +169,7 @@ def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
 def _counterparts_of_exports(
     spec: estimators.EstimatorSpec, graph: tf.Graph, names: Mapping[str, str]
 ) -> dict | None:
-    """Returns the specification's outputs for export, with tensors of another graph."""
+    """Returns a specification's export outputs with the tensors of another graph."""
     outputs = {key: copy.copy(output) for key, output in (spec.export_outputs or {}).items()}
     for output in outputs.values():
         vars(output).update(counterpart(vars(output), graph, names))
@@ -184,7 +183,7 @@ def _names(graph_def: tf.GraphDef) -> set[str]:
 
 
 def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
-    """Returns the names of the tensors that an estimator or a hook can see."""
+    """Returns the names of the tensors that an estimator or a hook can access."""
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
     exports = [vars(output) for output in (spec.export_outputs or {}).values()]
     items = tf.nest.flatten([_parts(spec), exports, collected])

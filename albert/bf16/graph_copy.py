@@ -1,4 +1,4 @@
-"""Copies of graphs: nodes by their names, variables and collections with them."""
+"""Copies graphs with their node names, variables and collections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 def copy_of(graph: tf.Graph) -> tf.Graph:
     """Returns a graph with the same nodes, collections and seed.
 
-    What is built in it gets the names and random seeds that it would get in `graph`.
+    New nodes in the copy get the same names and random seeds that they would get in `graph`.
     """
     copy = tf.Graph()
     with copy.as_default():
@@ -24,13 +24,12 @@ def copy_of(graph: tf.Graph) -> tf.Graph:
 
 
 def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -> None:
-    """Adds to the current graph what a copy of it has more.
+    """Adds the new nodes and collections of a copy to the current graph.
 
     Args:
-      graph_def: the nodes of the copy; they may have changed since they were built, but for those
-        that the current graph has, too.
+      graph_def: the nodes of the copy. Those that the current graph lacks may have been changed.
       built: the copy, with its collections.
-      names: of tensors in collections that another one is to stand for.
+      names: names of tensors in collections to replace, with the names of their replacements.
     """
     target = tf.get_default_graph()
     target_def = target.as_graph_def()
@@ -52,7 +51,7 @@ def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -
 
 
 def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:
-    """Returns the tensor that a reference names; for a control dependency, one that follows it."""
+    """Returns the tensor of a reference; for a control dependency, a tensor that depends on it."""
     if not reference.startswith("^"):
         return graph.get_tensor_by_name(reference if ":" in reference else f"{reference}:0")
     with tf.control_dependencies([graph.get_operation_by_name(reference[1:])]):
@@ -60,10 +59,10 @@ def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:
 
 
 def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
-    """Adds the counterparts of what `source` has in its collections and the current graph has not.
+    """Adds to the current graph's collections the items that only those of `source` have.
 
-    Both have the same nodes; what is in the collections of the current graph already comes first in
-    those of `source`.
+    Both graphs have the same nodes, and each collection of `source` begins with the items of the
+    current graph's.
     """
     target = tf.get_default_graph()
     variables = _variables(target)
@@ -85,12 +84,12 @@ def _variables(graph: tf.Graph) -> dict[str, tf.Variable]:
 
 
 def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None = None) -> Any:
-    """Returns a structure with what has the same names in `graph`.
+    """Returns a structure with the tensors, operations and variables of the same names in `graph`.
 
     Args:
-      structure: nested; what is no tensor, operation or variable in it stays.
-      graph: where they are looked up.
-      names: of tensors that another one is to stand for.
+      structure: nested structure; other items in it stay unchanged.
+      graph: the graph in which names are looked up.
+      names: names of tensors to replace, with the names of their replacements.
     """
 
     def find(item: Any) -> Any:
@@ -99,7 +98,8 @@ def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None
         return item
 
     def find_whole(item: Any) -> Any:
-        # A variable counts as composite: what comes of its parts would lack its initial value.
+        # Handled first, because a variable is composite: rebuilt from its parts, it would lack its
+        # initial value.
         if isinstance(item, tf2.Variable):
             return _variables(graph)[item.name]
         return tf.nest.map_structure(find, item, expand_composites=True)

@@ -1,4 +1,4 @@
-"""Nodes and tensors of a `GraphDef`: of the graph itself, and of the functions in its library."""
+"""The nodes and tensors of a `GraphDef`: those of the graph and of the functions in its library."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import tensorflow.compat.v1 as tf
 
 FLOAT32, BFLOAT16 = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
 _NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
-# They have the type of a value from elsewhere, or exist to give a value a type.
+# These nodes take the type of a value from elsewhere, or exist to give a value a type.
 _HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-# Loops of TensorFlow 1: all nodes of one must have one type, and none has a kernel by itself.
+# Loops of TensorFlow 1: all nodes of a loop must have one type, and no node has its own kernel.
 _CONTROL_FLOW = ("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch")
 
 
 class Body:
-    """The nodes of a graph or of a function, and how they refer to each other's tensors.
+    """The nodes of a graph or of a function, and the references between them.
 
     Attributes:
       function: the function's name, "" for the graph.
-      nodes: by name.
-      results: the tensors that are used outside, by the names that they have there.
-      op_defs: the descriptions of op types; calls of functions have none.
-      callers: names of the nodes that call the function; where these are in functions themselves,
-        after the names of those functions' callers.
+      nodes: nodes by name.
+      results: references to the tensors that are used outside, by their names outside.
+      op_defs: descriptions of op types; calls of functions have none.
+      callers: names of the nodes that call the function. A caller inside another function has the
+        name of that function's caller as its prefix.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Body:
         op_defs: Mapping[str, Any],
         callers: Iterable[str] = (),
     ):
-        """Takes the parts of a protocol buffer, and changes them in place."""
+        """Wraps the parts of a protocol buffer, which other methods change in place."""
         self.function = function
         self._all = nodes
         self.nodes = {node.name: node for node in nodes}
@@ -46,14 +46,14 @@ class Body:
         self.callers = tuple(callers)
 
     def names_of(self, name: str) -> list[str]:
-        """Returns a node's name, and those that it gets where TensorFlow inlines the function."""
+        """Returns a node's name, and its names after TensorFlow inlines the function."""
         return [name, *(f"{caller}/{name}" for caller in self.callers)]
 
     def source(self, reference: str) -> tuple[str, int] | None:
-        """Returns the node that a tensor comes from, and the number of that node's output.
+        """Returns the node that produces a tensor, and the index of its output.
 
-        A graph refers to tensors as `node:1` or `node`, a function as `node:output:0`. None if the
-        tensor is an argument of the function, or comes from a node of unknown type.
+        A graph refers to tensors as `node:1` or `node`, a function as `node:output:0`. Returns None
+        if the tensor is an argument of the function, or comes from a node of unknown type.
         """
         name, *rest = reference.split(":")
         node = self.nodes.get(name)
@@ -69,7 +69,7 @@ class Body:
 
     @functools.cached_property
     def _reads(self) -> dict[str, list[str]]:
-        """The reads of each variable that may happen at any time, in order, by its handle."""
+        """The reads of each variable without control dependencies, in order, by its handle."""
         found = collections.defaultdict(list)
         for name, node in self.nodes.items():
             if node.op == "ReadVariableOp" and len(node.input) == 1:
@@ -77,16 +77,17 @@ class Body:
         return found
 
     def first_read(self, reference: str) -> str:
-        """Returns the first read of the same variable, if a tensor is one that needs no order.
+        """Returns the first read of a variable if `reference` is any read without dependencies.
 
-        Layers that share a variable each read it; so a cast of it can be one for all of them.
+        Layers that share a variable read it separately; with this, they share its cast. Returns
+        other references unchanged.
         """
         node = self.nodes.get(reference)
         reads = self._reads.get(node.input[0], []) if node and node.op == "ReadVariableOp" else []
         return reads[0] if reference in reads else reference
 
     def add_cast(self, reference: str, dtype: tf.DType) -> str:
-        """Adds a cast of a float32 or bfloat16 tensor to the other type; the reference to it."""
+        """Adds a cast between float32 and bfloat16 and returns the reference to its result."""
         name = f"{reference.replace(':', '_')}/to_{dtype.name}"
         while name in self.nodes:
             name += "_"
@@ -104,7 +105,7 @@ def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body
 
     Args:
       graph_def: a graph.
-      outputs: names of its tensors that are used outside.
+      outputs: names of the graph's tensors that are used outside.
     """
     op_defs = _op_defs(graph_def)
     results = {name: name.removesuffix(":0") for name in outputs}
@@ -131,7 +132,7 @@ def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
 
 
 def _called(node: tf.NodeDef) -> set[str]:
-    """Returns names among which are those of the functions that a node calls."""
+    """Returns names that include those of the functions that a node calls."""
     values = node.attr.values()
     listed = {function.name for value in values for function in value.list.func}
     return {node.op, *(value.func.name for value in values), *listed}
@@ -139,8 +140,8 @@ def _called(node: tf.NodeDef) -> set[str]:
 
 def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
     """Returns the descriptions of all op types, by name."""
-    # TensorFlow describes the ops of a graph that it exports, but not those in functions that
-    # are attributes, such as branches; so export one that has all nodes side by side.
+    # An exported graph describes its ops, but not those in functions that are attributes, such as
+    # branches. So export a graph that has all nodes at the top level.
     flat = tf.GraphDef(node=graph_def.node, library=graph_def.library)
     for function in graph_def.library.function:
         flat.node.extend(function.node_def)
@@ -150,15 +151,15 @@ def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
 
 
 def data_inputs(node: tf.NodeDef) -> list[str]:
-    """Returns the references to the tensors that a node takes, without control dependencies."""
+    """Returns the references to a node's input tensors, without control dependencies."""
     return [reference for reference in node.input if not reference.startswith("^")]
 
 
 def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
-    """Returns the type attributes of a node by which inputs or outputs are float32.
+    """Returns the type attributes of a node that make inputs or outputs float32.
 
-    None for an op that reads or writes variables, only holds a value, or is TensorFlow 1's control
-    flow.
+    The result is empty for ops that read or write variables, only hold a value, or are control flow
+    of TensorFlow 1.
     """
     args = (*op_def.input_arg, *op_def.output_arg)
     if node.op in (*_HOLD_VALUES, *_CONTROL_FLOW) or any(
@@ -172,12 +173,12 @@ def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
 
 
 def _type(node: tf.NodeDef, attr: Any) -> int:
-    """Returns the value of a type attribute, 0 if it is no such attribute."""
+    """Returns the value of a type attribute; 0 for other attributes."""
     return node.attr.get(attr.name, attr.default_value).type
 
 
 def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:
-    """Tells for every input or output tensor of a node whether one of the attributes is its type.
+    """Returns for each input or output tensor of a node whether one of the attributes is its type.
 
     Args:
       args: the inputs or the outputs in the description of the op.
@@ -188,7 +189,7 @@ def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) 
 
 
 def _count(arg: Any, node: tf.NodeDef) -> int:
-    """Returns the number of tensors that an input or output stands for."""
+    """Returns the number of tensors of an input or output."""
     if arg.number_attr:
         return node.attr[arg.number_attr].i
     if arg.type_list_attr:

@@ -1,4 +1,4 @@
-"""Whether a device can do an operation in bfloat16."""
+"""Checks whether a device has bfloat16 kernels for operations."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[
     """Returns the float32 type attributes of a node that can be bfloat16 on a device; often one.
 
     Args:
-      node: of a graph or a function.
-      op_def: the description of its type.
-      device: "cpu" or "gpu", where a kernel is made to see whether there is one; for "hpu" the
-        description decides.
+      node: a node of a graph or a function.
+      op_def: description of the node's type.
+      device: "cpu" or "gpu", on which the check creates a kernel; for "hpu" only the description
+        is checked.
     """
     names = allowed_attributes(node, op_def)
     if not names or device == "hpu":
@@ -45,7 +45,7 @@ def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[
 
 
 def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
-    """Returns the type of every tensor that a node takes."""
+    """Returns the type of each input tensor of a node."""
     types = []
     for arg in op_def.input_arg:
         if arg.type_list_attr:
@@ -58,10 +58,10 @@ def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
 
 @functools.cache
 def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
-    """Tells whether TensorFlow can place a node and make its kernel.
+    """Returns whether TensorFlow can place a node and create its kernel.
 
-    It is run in a graph of its own with inputs that are not fed: kernels are made first, so that
-    the complaint about the inputs tells that there is one.
+    Runs the node in a separate graph with inputs that are not fed. TensorFlow creates kernels
+    first, so an error about the inputs shows that the kernel exists.
     """
     graph_def = tf.GraphDef()
     node = graph_def.node.add()

@@ -1,21 +1,21 @@
 """The rules that choose a graph's bfloat16 nodes under a configuration, and its casts.
 
-The rules are those that Habana documents for `TF_BF16_CONVERSION`. Neighbors of a node are the
-nodes whose float32 outputs it takes and those that take its own.
+The rules are those that Habana documents for `TF_BF16_CONVERSION`. The neighbors of a node are the
+nodes that produce its float32 inputs, and those that take its float32 outputs.
 
-- A node that a non-convertible exception matches stays float32, whatever else is said of it.
-- A node that a convertible exception matches, or whose type is on the allowlist, is converted.
+- A node that matches a non-convertible exception stays float32, regardless of the other rules.
+- A node that matches a convertible exception, or whose type is in the allowlist, is converted.
 - A conditional node, by its type or by a conditional exception, is converted if at least one
-  neighbor is: the least fixpoint, so that conditional nodes alone do not convert each other.
-- A strict conditional node needs, besides, that all neighbors are converted that could be: the
-  greatest fixpoint, so that a chain of strict nodes does not wait for itself. Whether one could be
-  is a question of its op: one on no list could, a variable could not.
-- A node on no list stays float32.
+  neighbor is. This is the least fixpoint, so conditional nodes do not convert only each other.
+- A strict conditional node is converted if, in addition, all convertible neighbors are. This is the
+  greatest fixpoint, so a chain of strict nodes does not wait for itself. Whether a neighbor is
+  convertible depends only on its op: a node in no list is, a variable is not.
+- A node in no list stays float32.
 
-Only nodes with a bfloat16 kernel on the device are converted. Bodies of functions are decided each
-for itself; arguments and results of functions stay float32. An exception is about a node of a
-function if it matches the node's name there, or that name after the name of a node that calls the
-function, such as `scope/cond/MatMul`.
+Only nodes with a bfloat16 kernel on the device are converted. Each function's body is decided
+separately; arguments and results of functions stay float32. An exception applies to a node of a
+function if it matches the node's name in the function, or that name with the name of a calling node
+as its prefix, such as `scope/cond/MatMul`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _RULES = (*_CONVERTING, KEPT, NO_KERNEL, A_NEIGHBOR_STAYS, NO_NEIGHBOR, NOT_LIST
 
 
 class Decision(NamedTuple):
-    """What becomes of a node that has float32 inputs or outputs.
+    """The decision on a node that has float32 inputs or outputs.
 
     Attributes:
-      function: the function that the node is in, "" for the graph.
-      node: its name.
-      op: its type.
-      rule: why, one of the names above.
-      attributes: its type attributes that could be bfloat16.
+      function: the function that contains the node, "" for the graph.
+      node: name of the node.
+      op: type of the node.
+      rule: the reason for the decision, one of the names above.
+      attributes: type attributes of the node that could be bfloat16.
     """
 
     function: str
@@ -62,17 +62,17 @@ class Decision(NamedTuple):
 
     @property
     def is_converted(self) -> bool:
-        """Tells whether the node computes in bfloat16."""
+        """Returns whether the node computes in bfloat16."""
         return self.rule in _CONVERTING
 
 
 class Cast(NamedTuple):
-    """A cast at a border, one for all nodes of its function that need it.
+    """A cast between the types, shared by all nodes of its function that need it.
 
     Attributes:
-      function: the function that it is in, "" for the graph.
-      tensor: a reference to the tensor that is cast.
-      dtype: what to, bfloat16 or float32.
+      function: the function that contains the cast, "" for the graph.
+      tensor: reference to the tensor that is cast.
+      dtype: type to which it is cast, bfloat16 or float32.
     """
 
     function: str
@@ -81,13 +81,13 @@ class Cast(NamedTuple):
 
 
 class ConversionPlan(NamedTuple):
-    """What a configuration makes of a graph.
+    """The decisions and casts of a graph under a configuration.
 
     Attributes:
-      source: the configuration's path.
-      decisions: in the order of the nodes.
-      casts: in the order of the nodes that need them.
-      outputs: names of the graph's tensors that stay float32, by a cast if need be.
+      source: path of the configuration.
+      decisions: decisions in the order of the nodes.
+      casts: casts in the order of the nodes that need them.
+      outputs: names of the graph's tensors that stay float32, with a cast if needed.
     """
 
     source: str
@@ -105,14 +105,14 @@ class ConversionPlan(NamedTuple):
         return collections.Counter(cast.dtype.name for cast in self.casts)
 
     def as_dict(self) -> dict:
-        """Returns the counts in a form that JSON can hold."""
+        """Returns the counts as JSON values."""
         operations = [
             {"rule": rule, "op": op, "nodes": nodes} for (rule, op), nodes in self.counts().items()
         ]
         return {"config": self.source, "operations": operations, "casts": dict(self.cast_counts())}
 
     def summary(self) -> str:
-        """Says in a line how many nodes are converted and cast, and what has no kernel."""
+        """Returns a line with the numbers of converted nodes and casts, and ops without kernel."""
         converted = sum(decision.is_converted for decision in self.decisions)
         casts = self.cast_counts()
         without = sorted({d.op for d in self.decisions if d.rule == NO_KERNEL})
@@ -123,7 +123,7 @@ class ConversionPlan(NamedTuple):
         )
 
     def table(self) -> list[str]:
-        """Returns lines for people: a row for every rule and op type, then the casts."""
+        """Returns a human-readable table: a line for each rule and op type, then the casts."""
         rows = [("rule", "op", "nodes"), *((*key, n) for key, n in self.counts().items())]
         rows += [("border", f"cast to {name}", n) for name, n in self.cast_counts().items()]
         return [f"{rule:<26}{op:<38}{nodes:>6}" for rule, op, nodes in rows]
@@ -136,15 +136,14 @@ def plan(
     others: Container[str] = (),
     outputs: Iterable[str] = (),
 ) -> ConversionPlan:
-    """Decides for every node that has float32 inputs or outputs.
+    """Decides which nodes with float32 inputs or outputs are converted.
 
     Args:
-      graph_def: a graph with its functions, such as `tf.Graph.as_graph_def` gives; it is not
-        changed.
-      config: which operations to convert.
-      device: whose kernels are looked for, "cpu" or "gpu"; on the "hpu" an op has one if its type
-        allows bfloat16.
-      others: names of nodes and functions that are left as they are.
+      graph_def: a graph with its functions, from `tf.Graph.as_graph_def`; not changed.
+      config: the operations to convert.
+      device: the device whose kernels are checked, "cpu" or "gpu"; on the "hpu" an op is assumed
+        to have a kernel if its type allows bfloat16.
+      others: names of nodes and functions that are not converted.
       outputs: names of the graph's tensors that are used outside and must be float32 there.
 
     Raises:
@@ -173,17 +172,17 @@ def plan(
 
 
 def _check_variables(graph_def: tf.GraphDef) -> None:
-    """Refuses legacy variables: their cast may run before the assignment whose value is wanted."""
+    """Raises a `ValueError` for legacy variables, whose casts may run before an assignment."""
     for node in graph_def.node:
         if node.op in ("Variable", "VariableV2"):
             raise ValueError(
-                f"{node.name} is a legacy variable, and cannot be cast safely; call "
+                f"{node.name} is a legacy variable, which cannot be cast safely; call "
                 "tf.enable_resource_variables() before the graph is built"
             )
 
 
 def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[str, str]:
-    """Returns the nodes to decide on, and what the configuration says of each by itself."""
+    """Returns the nodes to decide on, with the rule for each without its neighbors."""
     rules = {}
     for name, node in body.nodes.items():
         op_def = body.op_defs.get(node.op)
@@ -194,7 +193,7 @@ def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[s
 
 
 def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
-    """Returns the configuration's decision on a node by itself, without its neighbors."""
+    """Returns the rule for a node, without considering its neighbors."""
     if _matches(config.non_convertible_exceptions, names, op):
         return KEPT
     if _matches(config.convertible_exceptions, names, op):
@@ -209,15 +208,16 @@ def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
 
 
 def _matches(exceptions: Iterable[NodePattern], names: Sequence[str], op: str) -> bool:
-    """Tells whether an exception is about a node of those names and that type."""
+    """Returns whether an exception applies to a node with one of these names and this type."""
     return any(exception.matches(name, op) for exception in exceptions for name in names)
 
 
 def _attributes(body: Body, name: str, rule: str, device: str) -> tuple[str, ...]:
-    """Returns the type attributes by which a node could be bfloat16, if there are any."""
+    """Returns the type attributes of a node that could be bfloat16; may be empty."""
     node = body.nodes[name]
     op_def = body.op_defs[node.op]
-    # Looking for a kernel makes one, with its side effects; so only nodes that may be converted.
+    # Only for nodes that may be converted, because checking for a kernel creates one, with its side
+    # effects.
     if rule in _CONVERTING:
         return convertible_attributes(node, op_def, device)
     return allowed_attributes(node, op_def)
@@ -226,7 +226,7 @@ def _attributes(body: Body, name: str, rule: str, device: str) -> tuple[str, ...
 def _decide(
     body: Body, nodes: Mapping[str, tuple[str, ...]], own_rules: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns the rule for every node, with its neighbors considered."""
+    """Returns the rule for every node, considering its neighbors."""
     rules = {
         name: NO_KERNEL if rule in _CONVERTING and not nodes[name] else rule
         for name, rule in own_rules.items()
@@ -257,7 +257,7 @@ def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, se
 
 
 def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set[str]]) -> set[str]:
-    """Returns `always` and the conditional nodes that connect to it through each other."""
+    """Returns `always` and all conditional nodes connected to it through conditional nodes."""
     reached, new = set(always), list(always)
     while new:
         for name in neighbors[new.pop()] & conditional - reached:
@@ -267,13 +267,13 @@ def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set
 
 
 class TypeBoundary(NamedTuple):
-    """An input whose type differs from that of the tensor it takes.
+    """An input whose type differs from the type of its tensor.
 
     Attributes:
-      node: the name of the node that takes it; "" where it is used outside.
-      place: which of the node's inputs, or the name of the result.
-      tensor: a reference to the tensor.
-      dtype: what it is to be cast to.
+      node: name of the node that takes the tensor; "" if the tensor is used outside.
+      place: index of the node's input, or the name of the result.
+      tensor: reference to the tensor.
+      dtype: type to which it must be cast.
     """
 
     node: str
@@ -283,11 +283,11 @@ class TypeBoundary(NamedTuple):
 
 
 def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[TypeBoundary]:
-    """Yields the places where casts are needed.
+    """Yields the inputs and results that need casts.
 
     Args:
       body: a graph or function.
-      converted: the nodes of it that are to be converted, and by which type attributes.
+      converted: type attributes to convert, by the name of the node.
     """
     for name in body.nodes:
         for place, (tensor, wanted) in enumerate(_typed_inputs(body, name, converted)):
@@ -305,7 +305,7 @@ def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[Ty
 def _typed_inputs(
     body: Body, name: str, nodes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, bool]]:
-    """Yields a node's inputs, and whether the node's attributes in `nodes` are their types."""
+    """Yields a node's inputs, each with whether an attribute in `nodes` is its type."""
     node = body.nodes[name]
     references = data_inputs(node)
     if name not in nodes:
@@ -315,7 +315,7 @@ def _typed_inputs(
 
 
 def _is_output(body: Body, source: tuple[str, int], nodes: Mapping[str, tuple[str, ...]]) -> bool:
-    """Tells whether an output of a node has one of the node's attributes in `nodes` as its type."""
+    """Returns whether one of the node's attributes in `nodes` is the type of an output."""
     name, number = source
     if name not in nodes:
         return False

@@ -1,1 +1,1 @@
-"""Checkpoints: written, found, restored, and those of `transformers`."""
+"""Writes, finds and restores checkpoints, and reads model folders of `transformers`."""

@@ -1,9 +1,9 @@
-"""Checkpoints on disk: finding, naming and keeping them.
+"""Finds, names, saves and removes checkpoints on disk.
 
-A checkpoint is a prefix such as `out/model.ckpt-500`, of the files `.index`, `.data-?????-of-?????`
-and perhaps `.meta`. `model.ckpt-N` are the results of a training. `resume.ckpt-N`, of which there
-is one at most, is where a training goes on that was stopped, or would be after a crash. A folder of
-`transformers` takes the place of one where weights are only read.
+A checkpoint is a prefix such as `out/model.ckpt-500` of the files `.index`, `.data-?????-of-?????`
+and sometimes `.meta`. The checkpoints `model.ckpt-N` are the results of a training. A folder has at
+most one `resume.ckpt-N`, from which a stopped or crashed training resumes. Functions that only read
+weights also accept a folder of `transformers`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from albert.core.files import check_readable, content_of, copy_atomically, flush
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
-# By these variables of a layer it is known which model a checkpoint is of.
+# Variables of a layer that identify the model of a checkpoint.
 _LAYERS = {"ALBERT": r"/encoder/transformer/group_\d+/", "BERT": r"/encoder/layer_\d+/"}
-# A folder in which a checkpoint is written before it takes its name.
+# The folder in which a checkpoint is written before it gets its name.
 SAVING = ".saving"
 _RESTORE_ERRORS = (
     tf.errors.NotFoundError,
@@ -45,12 +45,12 @@ _RESTORE_ERRORS = (
 
 
 def resolve_checkpoint(path: str) -> str:
-    """Returns a checkpoint's prefix; `path` is one, a file of it, or a folder with one checkpoint.
+    """Returns a checkpoint's prefix from the prefix, one of its files, or a folder that holds it.
 
-    Of a folder of `transformers` it is the folder.
+    If `path` is a folder of `transformers`, returns the folder.
 
     Raises:
-      UserError: there is none, the folder holds several, or a file of it is missing or damaged.
+      UserError: there is no checkpoint, the folder has several, or a file is missing or damaged.
     """
     if is_transformers_folder(path):
         return open_folder(os.path.normpath(path)).path
@@ -58,13 +58,13 @@ def resolve_checkpoint(path: str) -> str:
         return _only_checkpoint(path)
     prefix = re.sub(r"\.(index|meta|data-\d{5}-of-\d{5})$", "", path)
     if not os.path.exists(prefix + ".index"):
-        raise UserError(f"{path}: no checkpoint there ({prefix}.index does not exist)")
+        raise UserError(f"{path}: no such checkpoint ({prefix}.index does not exist)")
     _check_whole(prefix)
     return prefix
 
 
 def load_checkpoint(checkpoint: str) -> tf.train.NewCheckpointReader | TransformersFolder:
-    """Returns a reader of names, shapes, types and values of a checkpoint's variables."""
+    """Returns a reader for the names, shapes, types and values of a checkpoint's variables."""
     if os.path.isdir(checkpoint):
         return open_folder(checkpoint)
     return tf.train.load_checkpoint(checkpoint)
@@ -80,7 +80,7 @@ def content_of_checkpoint(checkpoint: str) -> str:
 
 @contextlib.contextmanager
 def as_files(checkpoint: str) -> Iterator[str]:
-    """Yields the prefix of TensorFlow's files, which of a folder of `transformers` are made now."""
+    """Yields the prefix of a TensorFlow checkpoint; converts a folder of `transformers` to one."""
     if not os.path.isdir(checkpoint):
         yield checkpoint
         return
@@ -99,7 +99,7 @@ def _only_checkpoint(folder: str) -> str:
     )
     if len(prefixes) != 1:
         found = ", ".join(os.path.basename(p) for p in prefixes[:4]) or "none"
-        raise UserError(f"{folder}: one checkpoint is expected in this folder, found: {found}")
+        raise UserError(f"{folder}: expected one checkpoint in this folder, found: {found}")
     _check_whole(prefixes[0])
     return prefixes[0]
 
@@ -114,19 +114,19 @@ def _check_whole(prefix: str) -> None:
             f"{prefix}: the checkpoint is damaged or incomplete: {_first_line(e)}"
         ) from e
     if not shapes:
-        raise UserError(f"{prefix}: the checkpoint holds no variables")
+        raise UserError(f"{prefix}: the checkpoint has no variables")
     dtypes = reader.get_variable_to_dtype_map()
     wanted = sum(math.prod(shape) * dtypes[name].size for name, shape in shapes.items())
     found = sum(map(os.path.getsize, glob.glob(glob.escape(prefix) + ".data-*")))
     if found < wanted:
         raise UserError(
-            f"checkpoint {prefix} is damaged or incomplete: its data files have {found} bytes of "
-            f"at least {wanted}"
+            f"checkpoint {prefix} is damaged or incomplete: its data files have {found} bytes "
+            f"instead of at least {wanted}"
         )
 
 
 def checkpoint_step(prefix: str) -> int:
-    """Returns the `global_step` stored in a checkpoint, or the number its name ends in, or 0."""
+    """Returns the `global_step` of a checkpoint, else the number at the end of its name, else 0."""
     reader = load_checkpoint(prefix)
     if reader.has_tensor(tf.GraphKeys.GLOBAL_STEP):
         return int(reader.get_tensor(tf.GraphKeys.GLOBAL_STEP))
@@ -135,16 +135,16 @@ def checkpoint_step(prefix: str) -> int:
 
 
 def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
-    """Returns the numbered checkpoints `model.ckpt-N` of a folder that are whole.
+    """Returns the complete numbered checkpoints of a folder.
 
-    Of one that is not, as a crash may leave it, a warning says so.
+    Logs a warning about incomplete ones, which a crash may leave.
 
     Args:
-      folder: of the checkpoints.
-      name: what comes before the number.
+      folder: folder of the checkpoints.
+      name: part of the file names before the number.
 
     Returns:
-      Prefixes by step, in order.
+      Prefixes by step, in ascending order.
     """
     found = {}
     for path in glob.glob(os.path.join(glob.escape(folder), f"{name}-*.index")):
@@ -159,7 +159,7 @@ def _is_whole(prefix: str) -> bool:
     try:
         _check_whole(prefix)
     except UserError as e:
-        _warn_once(f"{e}; it is left out of account")
+        _warn_once(f"{e}; ignoring this checkpoint")
         return False
     return True
 
@@ -170,13 +170,13 @@ def _warn_once(message: str) -> None:
 
 
 def newest_checkpoint(folder: str) -> tuple[int, str] | None:
-    """Returns step and prefix of the newest whole checkpoint from which a training can go on."""
+    """Returns step and prefix of the newest complete checkpoint to resume from, or None."""
     found = list_checkpoints(folder, RESUME) | list_checkpoints(folder, RESULT)
     return max(found.items(), default=None)
 
 
 def best_or_newest(folder: str) -> str | None:
-    """Returns the prefix of a run's best checkpoint, or else of its newest; None if it has none."""
+    """Returns the prefix of a run's best checkpoint, else of its newest; None without any."""
     best = os.path.join(folder, BEST)
     if os.path.exists(best + ".index"):
         return best
@@ -185,12 +185,12 @@ def best_or_newest(folder: str) -> str | None:
 
 
 def point_to_newest(folder: str) -> int:
-    """Makes the file `checkpoint`, which TensorFlow resumes by, name the newest checkpoint.
+    """Writes the newest checkpoint into the file `checkpoint`, from which TensorFlow resumes.
 
-    What it says otherwise is not looked at: it may be damaged, or name another folder's.
+    Ignores the file's earlier content, which may be damaged or name a checkpoint elsewhere.
 
     Returns:
-      The step of the newest checkpoint, 0 if there is none.
+      The step of the newest checkpoint, or 0 without one.
 
     Raises:
       UserError: the file cannot be written.
@@ -204,13 +204,13 @@ def point_to_newest(folder: str) -> int:
             os.remove(state)
     except OSError as e:
         raise UserError(
-            f"{state} cannot be written ({e.strerror}); move away what has this name"
+            f"{state} cannot be written ({e.strerror}); move or remove this path"
         ) from e
     return newest[0] if newest else 0
 
 
 def _point_to(prefix: str) -> None:
-    """Writes the file `checkpoint`, unless it says the same already."""
+    """Writes the file `checkpoint`, unless it already has this content."""
     folder, name = os.path.split(prefix)
     path = os.path.join(folder, "checkpoint")
     content = f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
@@ -229,33 +229,34 @@ def save_checkpoint(
     step: int,
     write_more: Callable[[tf.Session, str], list[str]] | None = None,
 ) -> str:
-    """Saves the session's variables as `folder/name-step`, which is there when it is whole.
+    """Saves the session's variables as `folder/name-step`.
 
-    A checkpoint for resuming goes when there is a newer one of either kind.
+    The checkpoint appears only when it is complete. Older `resume.ckpt-N` are then removed.
 
     Args:
-      session: of the variables.
-      folder: of the checkpoints.
-      name: what comes before the number.
-      step: the number.
-      write_more: writes, from a session into a folder, checkpoints of what belongs into this one,
-        too, and returns their prefixes.
+      session: session with the variables.
+      folder: folder of the checkpoints.
+      name: part of the file names before the number.
+      step: number of the checkpoint.
+      write_more: writes further checkpoints from a session into a folder and returns their
+        prefixes; they become part of this checkpoint.
 
     Returns:
-      The prefix.
+      The prefix of the checkpoint.
     """
     saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
     saving, target = os.path.join(folder, SAVING), os.path.join(folder, f"{name}-{step}")
     shutil.rmtree(saving, ignore_errors=True)
     os.makedirs(saving)
-    # The file `checkpoint` is to name it under its own name.
+    # `_point_to` writes the file `checkpoint`, with the final name.
     written = saver.save(session, os.path.join(saving, name), write_state=False)
     if more := write_more(session, saving) if write_more else []:
         written = _merged(written, more, os.path.join(saving, "merged"))
     files = _files_of(written)
     for file in files:
         flush(file)
-    # One that is not whole: its index must not vouch for what takes the place of its data.
+    # Remove an incomplete checkpoint with this name first, so that its index never goes with the
+    # new data.
     remove_checkpoint(target)
     for file in files:
         os.replace(file, target + file[len(written) :])
@@ -268,7 +269,7 @@ def save_checkpoint(
 
 
 def _merged(first: str, more: Sequence[str], target: str) -> str:
-    """Makes one checkpoint of several, whose data files become its own; returns its prefix."""
+    """Merges checkpoints into one, which takes over their data files; returns its prefix."""
     with tf.Graph().as_default(), tf.Session() as session:
         merge = tf.raw_ops.MergeV2Checkpoints(
             checkpoint_prefixes=[first, *more], destination_prefix=target, delete_old_dirs=False
@@ -279,7 +280,7 @@ def _merged(first: str, more: Sequence[str], target: str) -> str:
 
 
 def copy_checkpoint(source: str, target: str) -> None:
-    """Copies a checkpoint to another prefix; at every moment, a target with an index is whole."""
+    """Copies a checkpoint to another prefix; whenever the target has an index, it is complete."""
     if source == target:
         return
     resolve_checkpoint(source)
@@ -295,19 +296,20 @@ def remove_checkpoint(prefix: str) -> None:
 
 
 def _files_of(prefix: str) -> list[str]:
-    """Returns the files of a checkpoint, the index last: what has one is whole."""
+    """Returns the files of a checkpoint, the index last; a checkpoint with an index is complete."""
     files = glob.glob(glob.escape(prefix) + ".*")
     return sorted(files, key=lambda file: (file.endswith(".index"), file))
 
 
 def keep_last(folder: str, count: int) -> None:
-    """Removes all numbered checkpoints of a folder but the last `count`; none if that is 0."""
+    """Removes all numbered checkpoints of a folder except the last `count`; keeps all if 0."""
     for prefix in list(list_checkpoints(folder).values())[:-count] if count else []:
         remove_checkpoint(prefix)
 
 
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
-    """Raises a `UserError` unless a checkpoint has all the variables, in their shapes, finite."""
+    """Raises a `UserError` unless a checkpoint has all variables, in their shapes, with finite
+    values."""
     reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
     check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
@@ -318,7 +320,7 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
     ]
     if differ:
         raise UserError(
-            f"{checkpoint} does not fit the model: {len(differ)} variables differ, such as "
+            f"{checkpoint} does not match the model: {len(differ)} variables differ, such as "
             f"{', '.join(differ[:3])}; was it trained for another task, or with another "
             "--albert_config_file?"
         )
@@ -328,46 +330,46 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
 def check_same_encoder(
     checkpoint: str, shapes: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
 ) -> None:
-    """Checks that a checkpoint can be of the encoder that the configuration says.
+    """Checks that a checkpoint and a model have the same kind of encoder and vocabulary size.
 
     Args:
-      checkpoint: its path.
-      shapes: of its variables, by name.
-      wanted: likewise, of the model's.
+      checkpoint: path of the checkpoint.
+      shapes: shapes of the checkpoint's variables, by name.
+      wanted: shapes of the model's variables, by name.
 
     Raises:
-      UserError: one of the two is an ALBERT and the other a BERT, or their vocabularies differ.
+      UserError: one of them is ALBERT and the other BERT, or their vocabularies differ.
     """
     theirs, ours = _model_of(shapes), _model_of(wanted)
     if theirs and ours and theirs != ours:
         raise UserError(
-            f"{checkpoint} is a checkpoint of {theirs}, --albert_config_file is of {ours}: they "
-            "must be of the same model"
+            f"{checkpoint} is a checkpoint of {theirs}, but --albert_config_file is for {ours}: "
+            "both must belong to the same model"
         )
     for name in (n for n in wanted if n in shapes and n.endswith("/word_embeddings")):
         size, needed = shapes[name][0], wanted[name][0]
         if size != needed:
             raise UserError(
-                f"{checkpoint} has a vocabulary of {size} pieces, --albert_config_file a "
-                f"vocab_size of {needed}: they must be of the same model"
+                f"{checkpoint} has a vocabulary of {size} pieces, but --albert_config_file has a "
+                f"vocab_size of {needed}: both must belong to the same model"
             )
 
 
 def _model_of(names: Iterable[str]) -> str | None:
-    """Returns the model that variables are of; None if no layer of it is among them."""
+    """Returns the model that has these variables; None if they include no layer."""
     joined = "\n".join(names)
     return next((model for model, layer in _LAYERS.items() if re.search(layer, joined)), None)
 
 
 @contextlib.contextmanager
 def restoring(checkpoint: str) -> Iterator[None]:
-    """Turns TensorFlow's errors of restoring a checkpoint into a `UserError` that names it."""
+    """Converts TensorFlow's errors about a checkpoint in the `with` block to a `UserError`."""
     try:
         yield
     except _RESTORE_ERRORS as e:
         key = re.search(r"Key (\S+) not found", e.message)
         reason = f"it has no variable {key.group(1)}" if key else _first_line(e)
-        raise UserError(f"{checkpoint} does not fit the model or is damaged: {reason}") from e
+        raise UserError(f"{checkpoint} does not match the model or is damaged: {reason}") from e
 
 
 def _first_line(error: Exception) -> str:

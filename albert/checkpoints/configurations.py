@@ -1,4 +1,4 @@
-"""Configurations of models: sizes that are possible, and conversion from and to `transformers`."""
+"""Model configurations: limits of sizes, and conversion from and to `transformers`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from albert.core.errors import UserError
 
 FAMILIES = ("albert", "bert")
-# Positive integers, and what they may be at most: far beyond any model, and few enough that a graph
-# is built in minutes and the elements of no variable are too many for TensorFlow to count.
+# Limits of the sizes: far above those of any model, and low enough that a graph is built in
+# minutes and that TensorFlow can count the elements of every variable.
 _MOST_BLOCKS, _WIDEST, _MOST_ROWS = 1000, 2**20, 2**31 - 1
 LARGEST = {
     "vocab_size": _MOST_ROWS,
@@ -32,17 +32,17 @@ _ACTIVATIONS = {
     "linear": "linear",
 }
 _OTHER_NAMES = {"gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu_erf"}
-# What `transformers` can build otherwise, and this project cannot.
+# Options of `transformers` for which this project supports only one value.
 _FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute", "is_decoder": False}
-# Of what `transformers` writes, what says nothing of the model.
+# Keys of `transformers` that do not describe the model.
 _NOT_OURS = {*_FIXED, "architectures", "dtype", "model_type", "torch_dtype", "transformers_version"}
 
 
 def check_sizes(values: Mapping[str, Any]) -> None:
-    """Checks the sizes in a configuration; what is missing has a default and passes.
+    """Checks the sizes in a configuration; missing ones have defaults and are valid.
 
     Raises:
-      UserError: no model can be built with one of them, which it names.
+      UserError: a size is not valid; the message names it.
     """
     for name, largest in LARGEST.items():
         value = values.get(name, 1)
@@ -62,32 +62,32 @@ def check_sizes(values: Mapping[str, Any]) -> None:
 
 
 def is_theirs(config: Mapping) -> bool:
-    """Returns whether a configuration is one of `transformers`."""
+    """Returns whether a configuration has the format of `transformers`."""
     return "model_type" in config
 
 
 def config_from_theirs(config: Mapping) -> dict:
-    """Returns the configuration here of one of `transformers`.
+    """Converts a configuration of `transformers` to this project's format.
 
     Raises:
-      UserError: it is of another family, or of a model that is not built here.
+      UserError: it describes another family, or a model that this project does not support.
     """
     family = config["model_type"]
     if family not in FAMILIES:
-        raise UserError(f"model_type {family!r} is another family than {' and '.join(FAMILIES)}")
+        raise UserError(f"unsupported model_type {family!r}; supported: {', '.join(FAMILIES)}")
     for name, value in _FIXED.items():
         if config.get(name, value) != value:
-            raise UserError(f"{name} is {config[name]!r}; here it is always {value!r}")
+            raise UserError(f"unsupported {name} {config[name]!r}; supported: {value!r}")
     found = {name: value for name, value in config.items() if name not in _NOT_OURS}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
     if not isinstance(activation, str) or activation not in ours:
-        raise UserError(f"hidden_act {activation!r} is not there here; known: {', '.join(ours)}")
+        raise UserError(f"unsupported hidden_act {activation!r}; supported: {', '.join(ours)}")
     return found | {"hidden_act": ours[activation]}
 
 
 def config_to_theirs(family: str, config: Mapping) -> dict:
-    """Returns the configuration of `transformers` of one of a family here."""
+    """Converts a configuration of this project to the format of `transformers`."""
     activation = (config.get("hidden_act") or "linear").lower()
     unused = {"down_scale_factor"}
     return {

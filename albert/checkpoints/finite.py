@@ -1,4 +1,4 @@
-"""Whether weights are numbers: those that are NaN or infinite make nothing of every input."""
+"""Checks that weights are finite: with NaN or infinite weights, every output is useless."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from albert.core.errors import UserError
 
 
 def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
-    """Checks that variables of a checkpoint are finite; each is read for it.
+    """Reads variables of a checkpoint and checks that their values are finite.
 
     Args:
-      where: the checkpoint is, for messages.
-      reader: of it, as `load_checkpoint` returns it.
-      names: of the variables.
+      where: path of the checkpoint, for messages.
+      reader: reader of the checkpoint, from `load_checkpoint`.
+      names: names of the variables.
 
     Raises:
-      UserError: one of them is not, or cannot be read.
+      UserError: a variable is not finite or cannot be read.
     """
     wrong = []
     for name in sorted(set(names)):
@@ -29,7 +29,7 @@ def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
         except tf.errors.OpError as e:
             reason = e.message.strip().splitlines()[0]
             raise UserError(f"{where} is damaged: {name} cannot be read: {reason}") from e
-        # What is no floating-point number is finite.
+        # Values of other types are always finite.
         if value.dtype.kind == "f" and (count := np.count_nonzero(~np.isfinite(value))):
             wrong.append(f"{count} of {value.size} in {name}")
     if wrong:

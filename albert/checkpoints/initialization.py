@@ -1,4 +1,4 @@
-"""Variables that start from a checkpoint's values, by name."""
+"""Initializes variables from a checkpoint, by name."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def get_assignment_map_from_checkpoint(
 
     Args:
       tvars: variables of the graph.
-      init_checkpoint: a checkpoint's path.
-      num_of_group: if more than 1, variables of further groups, feed-forward and attention blocks
-        are taken from the first where the checkpoint lacks their own.
+      init_checkpoint: path of a checkpoint.
+      num_of_group: if more than 1, variables of later groups, feed-forward and attention blocks
+        start from those of the first one if the checkpoint lacks them.
 
     Returns:
-      (map from checkpoint name to variable name, names that are initialized as a dictionary to 1,
-      with and without ":0"). With `num_of_group` above 0 the map is a list of that many maps,
-      because one name of the checkpoint then serves several variables.
+      (map from checkpoint name to variable name, dictionary from the names of initialized
+      variables, with and without ":0", to 1). With `num_of_group` above 0 the map is a list of
+      that many maps, because one name of the checkpoint then serves several variables.
     """
     in_checkpoint = set(load_checkpoint(init_checkpoint).get_variable_to_shape_map())
     maps: list[dict[str, str]] = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
@@ -51,7 +51,7 @@ def get_assignment_map_from_checkpoint(
 
 
 def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | None:
-    """Returns the name of variable `name` in the checkpoint; None if it is not there."""
+    """Returns the name of variable `name` in the checkpoint; None if the checkpoint lacks it."""
     candidates = [name]
     if shared:
         candidates += [
@@ -66,13 +66,13 @@ def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | No
 
 
 class Initialization(NamedTuple):
-    """What was taken from a checkpoint, by variable name.
+    """The variables that start from a checkpoint, and those that do not, by name.
 
     Attributes:
-      checkpoint: its path.
-      taken: variables of the model that start from its values.
-      new: variables of the model that it does not have.
-      unused: its variables that the model does not have, but for optimizer slots.
+      checkpoint: path of the checkpoint.
+      taken: variables of the model that start from the checkpoint's values.
+      new: variables of the model that the checkpoint lacks.
+      unused: variables of the checkpoint that the model lacks, except optimizer slots.
     """
 
     checkpoint: str
@@ -81,7 +81,7 @@ class Initialization(NamedTuple):
     unused: list[str]
 
     def log(self) -> None:
-        """Logs how many variables were taken, and which were not."""
+        """Logs the number of initialized variables, and the names of the others."""
         tf.logging.info(
             "Starting from %s: %d variables taken; new: %s; unused: %s",
             self.checkpoint,
@@ -94,12 +94,12 @@ class Initialization(NamedTuple):
 def initialize_from_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
 ) -> Initialization:
-    """Makes the variables start from a checkpoint's values; optimizer slots are not among them.
+    """Initializes variables from a checkpoint's values, without optimizer slots.
 
     Args:
       tvars: the trainable variables.
-      init_checkpoint: a path with or without `.index`, a folder with one checkpoint, or one of
-        `transformers`.
+      init_checkpoint: a path with or without `.index`, a folder with one checkpoint, or a folder
+        of `transformers`.
       num_groups: see `get_assignment_map_from_checkpoint`.
 
     Raises:
@@ -120,9 +120,9 @@ def initialize_from_checkpoint(
 def compare_with_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
 ) -> tuple[Initialization, list[dict[str, str]]]:
-    """Returns the variables that `initialize_from_checkpoint` would take, and maps of their names.
+    """Returns the variables that `initialize_from_checkpoint` would use, and maps of their names.
 
-    Takes the same arguments and raises the same errors.
+    The arguments and errors are the same.
     """
     checkpoint = resolve_checkpoint(init_checkpoint)
     assignments, initialized = get_assignment_map_from_checkpoint(
@@ -136,7 +136,8 @@ def compare_with_checkpoint(
     if not pairs:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
-            f"for instance {tvars[0].op.name}; it has for instance {min(shapes, default='none')}"
+            f"{tvars[0].op.name}, for example; the checkpoint has {min(shapes, default='none')}, "
+            "for example"
         )
     dtypes = reader.get_variable_to_dtype_map()
     differ = [
@@ -161,9 +162,9 @@ def compare_with_checkpoint(
 
 
 def optimizer_slots(names: Iterable[str]) -> set[str]:
-    """Returns those of variables' names that an optimizer has made, of any kind.
+    """Returns the names of optimizer slots among variable names, for any optimizer.
 
-    An optimizer calls what it keeps for a variable `<variable>/<slot>`, such as `bert/w/adam_m`.
+    Optimizers name a variable's slots `<variable>/<slot>`, such as `bert/w/adam_m`.
     """
     names = set(names)
     return {name for name in names if name.rpartition("/")[0] in names}

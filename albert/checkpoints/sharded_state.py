@@ -1,9 +1,9 @@
-"""State that is shared out over the workers, in checkpoints that look as if it were not.
+"""Saves and restores state that is sharded over the workers.
 
-A share is a local variable, a flat part of a vector that has the values of several variables one
-after the other. In a checkpoint these variables are under their own names, in their own shapes, so
-that a run goes on with any number of workers. They are gathered and read part by part: that takes
-the memory of a few parts, of 64 MB each or the size of the largest variable.
+A shard is a local variable: a part of a flat vector with the concatenated values of several
+variables. A checkpoint has these variables under their own names and in their own shapes, so that a
+run can resume with any number of workers. State is gathered and read in parts, so this takes the
+memory of a few parts, each of 64 MB or the size of the largest variable.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from albert.checkpoints.checkpoint_files import load_checkpoint, restoring
 from albert.core.errors import UserError
 from albert.distributed import collectives
 
-# What is gathered at once, as each time workers wait for each other; or a single larger vector.
+# Bytes to gather at once, because workers wait for each other each time. A single vector may be
+# larger.
 _RUN_BYTES = 64 << 20
 
 
 class StateShard(NamedTuple):
-    """What this worker has of some state.
+    """This worker's shard of some state.
 
     Attributes:
-      variable: local, of the same length on every worker; all together end in zeros, as many as
-        are left.
-      contents: names and shapes of the variables that all workers' together are.
+      variable: local variable with the same length on every worker; zeros pad the end of the
+        concatenated shards.
+      contents: names and shapes of the variables in the concatenated shards.
     """
 
     variable: tf.Variable
@@ -38,7 +39,7 @@ class StateShard(NamedTuple):
 
 
 def whole_bytes(shares: Sequence[StateShard]) -> int:
-    """Returns the bytes of a checkpoint that the shards of all workers take together."""
+    """Returns the bytes that the shards of all workers take in a checkpoint."""
     return sum(
         share.variable.dtype.size * math.prod(shape)
         for share in shares
@@ -47,15 +48,15 @@ def whole_bytes(shares: Sequence[StateShard]) -> int:
 
 
 class _Vectors:
-    """The operations on some shares and those of the other workers, which are run together."""
+    """Operations that gather or restore some shards on all workers at once."""
 
     def __init__(self, first: int, shares: Sequence[StateShard]):
-        """Builds them; `first` is the number of the first share among all."""
+        """Builds the operations; `first` is the index of the first shard among all."""
         self.contents = [content for share in shares for content in share.contents]
         self._prefix = tf.placeholder(tf.string, [])
         self._wholes, tensors, self._given, restored = [], [], [], []
         for number, (share, contents) in enumerate(shares, first):
-            # Not where a checkpoint's values would take an accelerator's memory.
+            # On the CPU, so that the checkpoint's values take no accelerator memory.
             value = share.read_value()
             with tf.device("/cpu:0"):
                 length = share.shape[0] * collectives.size()
@@ -80,14 +81,14 @@ class _Vectors:
         self._restore = tf.group(*restored)
 
     def gather(self, session: tf.Session, prefix: str | None) -> None:
-        """Gathers the values; writes them as a checkpoint where there is a prefix."""
+        """Gathers the values; writes them as a checkpoint unless `prefix` is None."""
         if prefix is None:
             session.run(self._wholes)
         else:
             session.run(self._write, {self._prefix: prefix})
 
     def read(self, session: tf.Session, reader: tf.train.NewCheckpointReader | None) -> None:
-        """Gives all workers their shares of what one of them, rank 0, has a reader of."""
+        """Restores all workers' shards from the reader of rank 0; it is None on other ranks."""
         values = {given: np.zeros(given.shape, np.float32) for given, _ in self._given}
         for given, contents in self._given:
             if reader is None:
@@ -101,17 +102,17 @@ class _Vectors:
 
 
 class ShardedState(tf.train.SessionRunHook):
-    """Restores a session's shares from the checkpoint that the session begins with, and saves them.
+    """Restores a session's shards from the checkpoint that the session starts from, and saves them.
 
-    All workers have it. There may be no shares, and then it does nothing.
+    Every worker needs this hook. Without shards it does nothing.
     """
 
     def __init__(self, folder: str, shares: Callable[[], Sequence[StateShard]]):
-        """Sets up, before there is a graph.
+        """Creates the hook, before the graph is built.
 
         Args:
-          folder: whose file `checkpoint` names the checkpoint; rank 0's counts.
-          shares: returns those of the session's graph, once it is built.
+          folder: the folder whose file `checkpoint` names the checkpoint; only rank 0's is used.
+          shares: returns the shards of the session's graph after it is built.
         """
         self._folder = folder
         self._shares = shares
@@ -125,10 +126,10 @@ class ShardedState(tf.train.SessionRunHook):
             first += len(group)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Restores the shares, if there is a checkpoint.
+        """Restores the shards, if there is a checkpoint.
 
         Raises:
-          UserError: it does not have the variables, in their shapes.
+          UserError: the checkpoint lacks a variable, or has it in another shape.
         """
         if not self._vectors:
             return
@@ -140,10 +141,10 @@ class ShardedState(tf.train.SessionRunHook):
                     vector.read(session, reader)
 
     def write(self, session: tf.Session, folder: str) -> list[str]:
-        """Writes the state as checkpoints in a folder, on rank 0; the others `take_part`.
+        """Writes the state as checkpoints into a folder, on rank 0; the others call `take_part`.
 
         Returns:
-          Their prefixes.
+          The prefixes of the checkpoints.
         """
         prefixes = [os.path.join(folder, str(number)) for number in range(len(self._vectors))]
         for vector, prefix in zip(self._vectors, prefixes, strict=True):
@@ -151,16 +152,16 @@ class ShardedState(tf.train.SessionRunHook):
         return prefixes
 
     def take_part(self, session: tf.Session) -> None:
-        """Does a worker's part of what rank 0 writes."""
+        """Sends this worker's shards to rank 0, which writes them."""
         for vector in self._vectors:
             vector.gather(session, None)
 
 
 def _reader(checkpoint: str, vectors: Sequence[_Vectors]) -> tf.train.NewCheckpointReader:
-    """Returns a reader of a checkpoint that has what the vectors need.
+    """Returns the reader of a checkpoint with the variables of all vectors.
 
     Raises:
-      UserError: it does not.
+      UserError: the checkpoint lacks a variable, or has it in another shape.
     """
     reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
@@ -168,7 +169,7 @@ def _reader(checkpoint: str, vectors: Sequence[_Vectors]) -> tf.train.NewCheckpo
         for name, shape in vector.contents:
             if shapes.get(name) != shape:
                 raise UserError(
-                    f"{checkpoint} does not fit the model or is damaged: {name} is "
-                    f"{shapes.get(name, 'missing')}, the model has {shape}"
+                    f"{checkpoint} does not match the model or is damaged: {name} is "
+                    f"{shapes.get(name, 'missing')}, but the model has {shape}"
                 )
     return reader

@@ -1,6 +1,7 @@
-"""A model's folder of Hugging Face's `transformers`, read as if it were a TensorFlow checkpoint.
+"""Reads a model folder of Hugging Face's `transformers` like a TensorFlow checkpoint.
 
-It holds `config.json` and `model.safetensors`, or several files of weights and an index of them.
+The folder has `config.json`, and either `model.safetensors` or several files of weights with an
+index.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from albert.core.errors import UserError
 from albert.core.files import read_json, sha256_of
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-# Where the step of a training stands among the metadata of `WEIGHTS`.
+# The key of the training step in the metadata of `WEIGHTS`.
 STEP = tf.GraphKeys.GLOBAL_STEP
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
-# Names of old files, and copies of other variables.
+# Endings of names in old files, variables without use here, and copies of other variables.
 _OLD_ENDS = {".gamma": ".weight", ".beta": ".bias"}
 _NOT_NEEDED = ("embeddings.position_ids", "embeddings.token_type_ids")
 _COPIES = {
@@ -39,7 +40,7 @@ _COPIES = {
 
 
 class _Tensor(NamedTuple):
-    """Where a tensor is, what it is called there, and its shape there."""
+    """The file of a tensor, and its name and shape in that file."""
 
     file: str
     name: str
@@ -47,7 +48,7 @@ class _Tensor(NamedTuple):
 
 
 def is_transformers_folder(path: str) -> bool:
-    """Returns whether a path is a folder of `transformers`, whole or not."""
+    """Returns whether a path is a folder of `transformers`, complete or not."""
     named = (CONFIG, WEIGHTS, INDEX, "pytorch_model.bin")
     return any(os.path.isfile(os.path.join(path, name)) for name in named) and not glob.glob(
         os.path.join(glob.escape(path), "*.index")
@@ -56,7 +57,7 @@ def is_transformers_folder(path: str) -> bool:
 
 @functools.cache
 def open_folder(path: str) -> TransformersFolder:
-    """Returns a folder's weights, with the same object for the same path.
+    """Returns the reader of a folder; the same path always gives the same object.
 
     Raises:
       UserError: see `TransformersFolder`.
@@ -65,29 +66,31 @@ def open_folder(path: str) -> TransformersFolder:
 
 
 class TransformersFolder:
-    """The weights in a folder; methods as TensorFlow's reader of checkpoints has them.
+    """The weights in a folder, with the methods of TensorFlow's checkpoint reader.
 
     Attributes:
-      path: of the folder.
-      config: of the model, as this project has it.
+      path: path of the folder.
+      config: configuration of the model in this project's format.
       family: "albert" or "bert".
-      parts: of the model that are there, such as `transformers_names.SQUAD_V1`.
+      parts: parts of the model in the folder, such as `transformers_names.SQUAD_V1`.
     """
 
     def __init__(self, path: str):
-        """Reads the configuration, and what variables there are.
+        """Reads the configuration, and the names and shapes of the variables.
 
         Raises:
-          UserError: there are no weights that can be read without running code, they are of another
-            family, damaged or incomplete.
+          UserError: there are no weights that can be read without running code, or they belong to
+            another family, or are damaged or incomplete.
         """
         self.path = path
         theirs = read_json(os.path.join(path, CONFIG), "the configuration")
         if not isinstance(theirs, dict) or not is_theirs(theirs):
-            raise UserError(f"{path}/{CONFIG} is no configuration of transformers: no model_type")
+            raise UserError(
+                f"{path}/{CONFIG} is not a configuration of transformers: it has no model_type"
+            )
         try:
             self.config, self.family = config_from_theirs(theirs), theirs["model_type"]
-            # Its sizes say how many variables there are.
+            # Before `pairs_of`, because the sizes determine the number of variables.
             check_sizes(self.config)
             pairs = names.pairs_of(self.family, self.config)
         except UserError as e:
@@ -104,21 +107,21 @@ class TransformersFolder:
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         self.parts = names.parts_in(pairs, shapes, path, theirs=True)
         self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
-        # Nothing but zeros, as nothing uses it; the graph of SQuAD 1.1 has it all the same.
+        # The graph of SQuAD 1.1 has a pooler without using it, so its values can be zeros.
         self._zeros: dict[str, tuple[int, ...]] = {}
         if names.SQUAD_V1 in self.parts and names.POOLER not in self.parts:
             self._zeros = {pair.ours: pair.known_shape for pair in pairs[names.POOLER]}
-        # A graph knows them by weak references only.
+        # Kept here, because a graph keeps only weak references to them.
         self._getters: dict[str, Callable[[], np.ndarray]] = {}
 
     def _find(self) -> dict[str, _Tensor]:
-        """Returns every tensor by its present name."""
+        """Returns every tensor by its current name."""
         found = {}
         for path in self._files:
             with _reading(path) as file:
                 if (step := (file.metadata() or {}).get(STEP)) is not None:
                     self._step = _step_of(step, path)
-                for name in file.keys():  # noqa: SIM118  It is no dictionary.
+                for name in file.keys():  # noqa: SIM118  It is not a dictionary.
                     tensor = file.get_slice(name)
                     if name.endswith(_NOT_NEEDED):
                         continue
@@ -133,7 +136,7 @@ class TransformersFolder:
         return found
 
     def _with_prefix(self, found: dict) -> dict:
-        """Returns tensors by the names in a model with a head; a bare encoder's have no prefix."""
+        """Returns tensors by their names in a model with a head; an encoder's lack the prefix."""
         prefix = f"{self.family}."
         if any(name.startswith(prefix) for name in found):
             return found
@@ -141,20 +144,20 @@ class TransformersFolder:
         return {prefix * name.startswith(beginnings) + name: found[name] for name in found}
 
     def _drop_mapping(self) -> None:
-        """Takes the layer behind the embeddings away, which is not there here: it does nothing."""
+        """Drops the layer after the embeddings, which is an identity that this project omits."""
         for pair in names.mapping_in(self.config):
             if pair.theirs not in self._tensors:
                 continue
             value = self._read(pair.theirs)
             if value.shape != pair.shape:
                 raise UserError(
-                    f"{self.path}: {pair.theirs} has shape {list(value.shape)}, by its "
-                    f"configuration it is {list(pair.shape)}"
+                    f"{self.path}: {pair.theirs} has shape {list(value.shape)}, but its "
+                    f"configuration requires {list(pair.shape)}"
                 )
             if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
                 raise UserError(
-                    f"{self.path}: {pair.theirs} does something; here a model whose embedding_size "
-                    "is its hidden_size has no such layer"
+                    f"{self.path}: {pair.theirs} is not an identity; models whose embedding_size "
+                    "equals their hidden_size have no such layer in this project"
                 )
             del self._tensors[pair.theirs]
 
@@ -167,8 +170,8 @@ class TransformersFolder:
                 both = self._read(name), self._read(begin + original)
                 if not np.array_equal(*both, equal_nan=True):
                     raise UserError(
-                        f"{self.path}: {name} is not the same as {begin}{original}; here they are "
-                        "one variable"
+                        f"{self.path}: {name} differs from {begin}{original}; in this project they "
+                        "are one variable"
                     )
                 del self._tensors[name]
 
@@ -178,7 +181,7 @@ class TransformersFolder:
             return file.get_tensor(name)
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
-        """Returns the shapes of all variables by the names that they have here."""
+        """Returns the shapes of all variables, by their names in this project."""
         shapes = {}
         for name, pair in self._pairs.items():
             shape = list(self._tensors[pair.theirs].shape)
@@ -187,18 +190,18 @@ class TransformersFolder:
         return shapes | ({} if self._step is None else {STEP: []})
 
     def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
-        """Returns their types likewise."""
+        """Returns the types of all variables, by their names in this project."""
         return {
             name: tf.int64 if name == STEP else tf.float32
             for name in self.get_variable_to_shape_map()
         }
 
     def has_tensor(self, name: str) -> bool:
-        """Returns whether there is a variable of that name."""
+        """Returns whether there is a variable with that name."""
         return name in self.get_variable_to_shape_map()
 
     def get_tensor(self, name: str) -> np.ndarray:
-        """Returns the value of a variable, which is read now."""
+        """Reads and returns the value of a variable."""
         if name == STEP and self._step is not None:
             return np.asarray(self._step)
         if name in self._zeros:
@@ -208,13 +211,15 @@ class TransformersFolder:
         return np.ascontiguousarray(value.T) if pair.is_transposed else value
 
     def initialize(self, variable: tf.Variable, name: str) -> None:
-        """Makes a variable of the graph start from the value of one here, as TensorFlow's
-        `init_from_checkpoint` does; the value is read when the session begins."""
+        """Initializes a variable of the graph from one of this folder, when the session begins.
+
+        TensorFlow's `init_from_checkpoint` does the same with checkpoints.
+        """
         getter = self._getters.setdefault(name, functools.partial(self.get_tensor, name))
         with tf.device("/cpu:0"):
             value = tf.numpy_function(getter, [], variable.dtype.base_dtype)
         value.set_shape(variable.shape)
-        # TensorFlow has no public way to another initial value.
+        # TensorFlow has no public function that replaces an initial value.
         variable._initializer_op = variable.assign(value, read_value=False)
         variable._initial_value = value
 
@@ -228,13 +233,13 @@ def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
     """Writes the variables of a folder as a TensorFlow checkpoint.
 
     Raises:
-      UserError: some are not finite.
+      UserError: some values are not finite.
       OSError: the checkpoint cannot be written.
     """
     dtypes = folder.get_variable_to_dtype_map()
     check_finite(folder.path, folder, dtypes)
     with tf.Graph().as_default(), tf.Session() as session:
-        # Read by the graph itself, they are in memory once; fed to it, they would be twice.
+        # Values that the graph reads are in memory once; fed values would be there twice.
         values = [
             tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
             for name, dtype in dtypes.items()
@@ -248,7 +253,7 @@ def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
         try:
             session.run(save)
         except tf.errors.OpError as e:
-            # TensorFlow says "FILE; REASON", among lines of where the operation was made.
+            # TensorFlow's message has "FILE; REASON" among lines about the operation's origin.
             reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
             if not reason:
                 raise
@@ -256,7 +261,7 @@ def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
 
 
 def _step_of(text: str, path: str) -> np.int64:
-    """Returns the step that the metadata of a file say."""
+    """Parses the step in the metadata of a file."""
     if not re.fullmatch("[0-9]{1,18}", text):
         raise UserError(
             f"{path}: {STEP} {text!r:.80} in its metadata must be a whole number of 18 digits at "
@@ -269,7 +274,7 @@ def _files_of(path: str) -> list[str]:
     """Returns the names of the files with weights.
 
     Raises:
-      UserError: there are none that can be read without running code.
+      UserError: there are no weights that can be read without running code.
     """
     if os.path.isfile(os.path.join(path, WEIGHTS)):
         return [WEIGHTS]
@@ -279,19 +284,19 @@ def _files_of(path: str) -> list[str]:
         try:
             files = sorted(set(map(str, content["weight_map"].values())))
         except (KeyError, TypeError, AttributeError) as e:
-            raise UserError(f"{index} is damaged: no weight_map in it") from e
+            raise UserError(f"{index} is damaged: it has no weight_map") from e
         if outside := [name for name in files if os.path.basename(name) != name]:
             raise UserError(f"{index} names {outside[0]}, which is not in its folder")
         missing = [name for name in files if not os.path.isfile(os.path.join(path, name))]
         if missing:
-            raise UserError(f"{path}: {names.listed(missing)} missing, which {INDEX} names")
+            raise UserError(f"{path}: {names.listed(missing)} missing, but listed in {INDEX}")
         return files
     pickles = [
         p for pattern in _PICKLES for p in glob.glob(os.path.join(glob.escape(path), pattern))
     ]
     if pickles:
         raise UserError(
-            f"{pickles[0]} is a pickle, which can run any code when it is read, so it is not; "
+            f"refusing to load the pickle {pickles[0]}, because unpickling can run arbitrary code; "
             f"write {WEIGHTS} with transformers: save_pretrained(..., safe_serialization=True)"
         )
     raise UserError(f"{path} has no {WEIGHTS}")

@@ -1,7 +1,7 @@
-"""The names in Hugging Face's `transformers` of the variables and values of ALBERT and BERT.
+"""Maps variable names of ALBERT and BERT to those of Hugging Face's `transformers`.
 
-The names of both sides follow from the configuration alone. The matrix of a dense layer is the
-transposed one there.
+The names on both sides depend only on the configuration. `transformers` stores the transposed
+matrix of a dense layer.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 from albert.core.errors import UserError
 
-# Parts of a model beside its encoder, by what they are called in messages.
+# Parts of a model, by their names in messages.
 POOLER, MASKED_TOKENS, NEXT_SENTENCE = "pooler", "masked tokens", "next sentence"
 SQUAD_V1, SQUAD_V2, CLASSIFIER = "SQuAD 1.1", "SQuAD 2.0", "classification"
 ENCODER = "encoder"
 
 
 class VariablePair(NamedTuple):
-    """A variable here and there.
+    """A variable in this project and in `transformers`.
 
     Attributes:
-      ours, theirs: its names.
-      shape: here; None for a size that the configuration does not say.
-      is_transposed: whether it is transposed there.
+      ours, theirs: the names in this project and in `transformers`.
+      shape: the shape in this project; None for a size that the configuration does not determine.
+      is_transposed: whether `transformers` stores it transposed.
     """
 
     ours: str
@@ -33,14 +33,14 @@ class VariablePair(NamedTuple):
 
     @property
     def known_shape(self) -> tuple[int, ...]:
-        """Returns the shape of a variable of which the configuration says all sizes."""
+        """Returns the shape, all sizes of which must be known from the configuration."""
         known = tuple(size for size in self.shape if size is not None)
         assert len(known) == len(self.shape), self.ours
         return known
 
 
 def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
-    """Returns the variables of each part that a model of this configuration may have."""
+    """Returns the variables of each part that a model with this configuration may have."""
     hidden, words = config["hidden_size"], config["vocab_size"]
     is_albert = family == "albert"
     width = config["embedding_size"] if is_albert else hidden
@@ -73,9 +73,9 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
 
 
 def mapping_in(config: Mapping) -> list[VariablePair]:
-    """Returns the layer from ALBERT's embeddings to its encoder, None of ours if they are as wide.
+    """Returns the layer between ALBERT's embeddings and encoder.
 
-    There it is always.
+    In this project the layer exists only if their widths differ; in `transformers`, always.
     """
     name = "encoder/embedding_hidden_mapping_in"
     theirs = f"albert.{name.replace('/', '.')}"
@@ -157,16 +157,16 @@ def parts_in(
     where: str,
     theirs: bool,
 ) -> list[str]:
-    """Returns the parts of a model that are there, each of them whole.
+    """Returns the parts of a model that variables belong to, and checks that they are complete.
 
     Args:
-      pairs: of `pairs_of`.
-      shapes: what is there, by name.
-      where: it is, for messages.
+      pairs: the result of `pairs_of`.
+      shapes: shapes of the existing variables, by name.
+      where: path of the checkpoint, for messages.
       theirs: whether names and shapes are those of `transformers`.
 
     Raises:
-      UserError: variables are missing, have another shape, or are of no part.
+      UserError: variables are missing, have another shape, or belong to no part.
     """
     by_part = {
         part: {pair.theirs if theirs else pair.ours: pair for pair in of_part}
@@ -175,12 +175,12 @@ def parts_in(
     parts = [p for p, named in by_part.items() if p == ENCODER or named.keys() & shapes.keys()]
     wanted = {name: pair for part in parts for name, pair in by_part[part].items()}
     if missing := wanted.keys() - shapes.keys():
-        raise UserError(f"{where}: {listed(missing)} missing, which its configuration says it has")
+        raise UserError(f"{where}: {listed(missing)} missing, but required by its configuration")
     if others := shapes.keys() - wanted.keys():
         known = ", ".join(part for part in pairs if part != ENCODER)
         raise UserError(
-            f"{where}: {listed(others)} not of a model that is there here; known are an encoder "
-            f"and, above it, {known}"
+            f"{where}: {listed(others)} not part of a supported model; supported: an encoder, "
+            f"with or without {known}"
         )
     for name, pair in wanted.items():
         shape = pair.shape[::-1] if theirs and pair.is_transposed else pair.shape
@@ -189,13 +189,13 @@ def parts_in(
             size not in (None, other) for size, other in zip(shape, found, strict=True)
         ):
             raise UserError(
-                f"{where}: {name} has shape {found}, by its configuration it is {list(shape)}"
+                f"{where}: {name} has shape {found}, but its configuration requires {list(shape)}"
             )
     return parts
 
 
 def listed(found: Iterable[str]) -> str:
-    """Returns names for a message, the first of them, and a verb."""
+    """Formats the first names for a message, followed by "is" or "are"."""
     found = sorted(found)
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return f"{', '.join(found[:3])}{more} {'is' if len(found) == 1 else 'are'}"

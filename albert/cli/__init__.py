@@ -5,7 +5,7 @@ import sys
 
 from albert.core.errors import UserError
 
-# TensorFlow's core prints a page about the processor when it is imported; warnings still show.
+# TensorFlow prints many lines about the processor when it is imported. Warnings still show.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
@@ -13,9 +13,9 @@ _closed_streams: set[str] = set()
 
 
 def _open_closed_streams() -> None:
-    """Gives a process that was started without a standard stream an empty one.
+    """Opens the null device for each standard stream that was closed when the process started.
 
-    Otherwise the next file to be opened gets its number, and what is meant for the stream.
+    Otherwise the next file that is opened gets the stream's number and the stream's output.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -28,6 +28,6 @@ _open_closed_streams()
 
 
 def require_standard_output() -> None:
-    """Raises a `UserError` if what is printed would be lost."""
+    """Raises a `UserError` if standard output is closed, so that results would be lost."""
     if "stdout" in _closed_streams:
-        raise UserError("standard output is closed: what is found could not be printed")
+        raise UserError("standard output is closed, so results cannot be printed; open it")

@@ -1,13 +1,13 @@
-"""Asks a trained model: questions on texts, or what label a text has.
+"""Asks a trained model questions about texts, or for the label of a text.
 
   albert ask MODEL --context_file article.txt --question "Who wrote it?"
   albert ask MODEL --context_file *.txt                      prompts for questions
   cat article.txt | albert ask MODEL - --question "Who?"
-  albert ask MODEL "A text to label." ["A second text."]     a model of GLUE or your own task
+  albert ask MODEL "A text to label." ["A second text."]     a GLUE model, or one for your own task
   albert ask MODEL --context_file passage.txt --question "It is _ ." \\
-    --option red --option blue --option green --option grey     a model of RACE
+    --option red --option blue --option green --option grey     a RACE model
 
-MODEL is what --export_dir or --output_dir of a run has made. Texts may be of any length.
+MODEL is an export or the --output_dir of a run. Texts may have any length.
 """
 
 from __future__ import annotations
@@ -21,21 +21,27 @@ ENTRY_POINT = EntryPoint("albert.commands.ask")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Returns the arguments of a command line.
+    """Parses a command line.
 
     Raises:
-      FlagError: they are none.
+      FlagError: the arguments are invalid.
     """
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="folder of the model")
+    add("model", metavar="MODEL", help="export or --output_dir of a run")
     add(
         "text",
         nargs="*",
         default=[],
-        help="to label, perhaps a second one; - reads standard input",
+        help="text to label, or a pair of texts; - reads standard input",
     )
-    add("--context", action="append", default=[], metavar="TEXT", help="text to answer from")
+    add(
+        "--context",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="text that contains the answer; repeat it for several texts",
+    )
     add(
         "--context_file",
         "--context-file",
@@ -43,12 +49,23 @@ def parse(argv: list[str]) -> argparse.Namespace:
         action="extend",
         default=[],
         metavar="FILE",
-        help="files of text to answer from, UTF-8; - reads standard input",
+        help="UTF-8 files that contain the answer; - reads standard input",
     )
-    add("--question", action="append", default=[], help="may be given several times")
-    add("--option", action="append", default=[], help="a possible answer, for a model of RACE")
-    add("--n_best", type=int, default=1, metavar="N", help="answers to show (1)")
-    add("--json", action="store_true", help="a JSON object a line, for programs")
+    add(
+        "--question",
+        action="append",
+        default=[],
+        help="question to answer; repeat it for several questions",
+    )
+    add("--option", action="append", default=[], help="possible answer, for a RACE model")
+    add(
+        "--n_best",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of answers to show for each question (default: 1)",
+    )
+    add("--json", action="store_true", help="print one JSON object per line, for programs")
     args = parser.parse_intermixed_args(argv[1:])
     if args.n_best < 1:
         parser.error("--n_best must be positive")

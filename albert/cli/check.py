@@ -1,13 +1,14 @@
-"""Checks a job before a card is booked: what is there, what is missing, how long and large.
+"""Checks a job before you book a card: its files, flags, memory and duration.
 
   albert check COMMAND FLAGS-OF-THE-COMMAND [--bf16] [--estimate] [--json]
-  albert check [--json]                                      the machine alone
+  albert check [--json]                                      only the machine
 
 COMMAND is squad, squad 2.0, classify, race or pretrain, or a program such as run_squad_v1.py.
-Nothing is written, and nothing is trained unless --estimate asks how long the job takes: then some
-batches are. Exit code 1 if the job would fail. Under mpirun every rank checks its own host, and
-what differs from rank 0 is listed. --device_memory=32GB compares the memory of a training step with
-that of a card elsewhere. `albert race --help` explains the flags of the command race.
+The check writes nothing. It trains nothing either, except a few batches for --estimate, which
+estimates how long the job takes. The exit code is 1 if the job would fail. Under mpirun, every rank
+checks its own host, and the report lists what differs from rank 0. --device_memory=32GB compares
+the memory of a training step with a card on another machine. `albert race --help` explains the
+flags of the command race.
 """
 
 from __future__ import annotations
@@ -35,55 +36,58 @@ _PROGRAMS = {
 
 
 def _size(text: str) -> int:
-    """Returns a size of memory in bytes; raises a `ValueError` if the text is none."""
-    # With it comes what starts processes, which the help needs none of.
+    """Parses a size of memory and returns it in bytes; raises a `ValueError` if it is invalid."""
+    # The help does not need this import, which takes time.
     from albert.preflight.available_memory import parse_size
 
     return parse_size(text)
 
 
 class CheckSettings(Settings):
-    """What the report has besides the job."""
+    """Options of the report."""
 
     bf16: bool = setting(
         False,
-        "List which operations TF_BF16_CONVERSION converts to bfloat16, and by which rule; of "
-        "the list in bf16_config/ where it is not set.",
+        "List the operations that TF_BF16_CONVERSION converts to bfloat16, and the rule for each. "
+        "If it is not set, the list in bf16_config/ is used.",
     )
     device_memory: int | None = setting(
         None,
-        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare a "
-        "training step with. Default: what the device here has.",
+        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare with "
+        "the memory of a training step. Default: the memory of this machine's device.",
         parser=_size,
     )
     estimate: bool = setting(
         False,
-        "Train and predict some batches of the job, 3 of each or 5 minutes, and say how long all "
-        "of it takes. What is written meanwhile is in a temporary folder, which is removed.",
+        "Train and predict a few batches, 3 of each or 5 minutes, and estimate how long the whole "
+        "job takes. Files go to a temporary folder, which is removed afterwards.",
     )
     workers: int | None = setting(
         None,
-        "With --estimate: how long the job takes with so many workers, by a model of the network.",
+        "With --estimate: number of workers to estimate the duration for, with a model of the "
+        "network.",
         lower=1,
         upper=LARGEST_BATCH,
     )
     examples_per_second: float | None = setting(
         None,
-        "With --estimate: what one of these workers trains by itself, as a card's log says. "
-        "Default: what a worker trains here.",
+        "With --estimate: training speed of a single one of these workers, in examples per "
+        "second, as in the log of a run on one card. Default: the speed measured here.",
         lower=1e-6,
     )
-    gbit: float = setting(GBIT, "With --estimate: the network of --workers, Gbit/s.", lower=1e-3)
-    json: bool = setting(False, "Print JSON for programs instead of a table.")
+    gbit: float = setting(
+        GBIT, "With --estimate: network bandwidth between the workers, in Gbit/s.", lower=1e-3
+    )
+    json: bool = setting(False, "Print JSON, for programs, instead of a table.")
 
 
 class CheckRequest(NamedTuple):
-    """What a command line asks for.
+    """Holds a parsed command line of `albert check`.
 
     Attributes:
-      job: to be checked.
+      job: the job to check.
       names_task: whether the command line names the task.
-      settings: of the report.
+      settings: the options of the report.
     """
 
     job: Job
@@ -95,7 +99,7 @@ def parse(argv: list[str]) -> CheckRequest:
     """Parses a command line.
 
     Raises:
-      FlagError: there is no such task, or see `command_line.parse`.
+      FlagError: the task is unknown, or see `command_line.parse`.
     """
     program, *rest = argv
     names_task = bool(rest) and not rest[0].startswith("-")
@@ -110,19 +114,19 @@ def find_task(word: str, version: str = "") -> TaskProgram:
     """Returns the task of a command, or of a program of the reference.
 
     Raises:
-      FlagError: there is none.
+      FlagError: the task is unknown.
     """
     name = os.path.basename(word)
     of_program = _PROGRAMS.get(name.removesuffix(".py") + ".py")
     if of_program and version not in ("", of_program[1]):
-        raise FlagError(f"{name} is not of version {version}; leave that out")
+        raise FlagError(f"{name} is not for version {version}; remove {version}")
     name, version = of_program or (name, version)
-    # Of the others the help need not know anything.
+    # Only the module of this task is imported, so that the help is fast.
     is_task = name in WORDS
     versions = importlib.import_module(module_of(name)).COMMAND.versions if is_task else {}
     if not is_task or version not in ("", *versions):
         known = ", ".join((*WORDS, *_PROGRAMS))
         wrong = f"{word} {version}".rstrip()
         advice = see_help(word, WORDS)
-        raise FlagError(f"{wrong} cannot be checked, {known} can{advice}")
+        raise FlagError(f"{wrong} cannot be checked; use one of {known}{advice}")
     return versions.get(version) or next(iter(versions.values()))

@@ -1,11 +1,11 @@
-r"""Fine-tunes ALBERT on a GLUE task or on one's own, scores it, and labels the test set.
+r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the test set.
 
   albert classify --task_name=MRPC --data_dir=data/glue --do_train --do_eval --do_predict \
     --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
     --train_step=800 --warmup_step=200 --learning_rate=2e-5 --max_seq_length=128 --output_dir=out
 
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+Run the same command again to resume a run that was stopped. A finished run ends at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Command lines of flags: their parsing, and their help."""
+"""Parsing and help of command lines that consist of flags."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Classes = Sequence[type[Settings]]
 
 
 def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool = False) -> list:
-    """Parses the flags of a command line, whose values settings then have by `from_flags`.
+    """Parses the flags of a command line; `Settings.from_flags` then returns their values.
 
     Args:
       argv: the command line.
-      text: what the command does, for its help, with examples that begin with "albert COMMAND".
-      settings: the classes whose flags are defined.
-      arguments: whether the command has arguments that are not flags.
+      text: the help of the command, with examples that begin with "albert COMMAND".
+      settings: the classes whose flags to define.
+      arguments: whether the command takes arguments that are not flags.
 
     Returns:
       The arguments that are not flags.
 
     Raises:
-      FlagError: there is no such flag, or a value is impossible.
-      SystemExit: help or the version was asked for, and printed.
+      FlagError: a flag is unknown, or a value is invalid.
+      SystemExit: the help or the version was requested and has been printed.
     """
     argv = [_of_the_package(word) for word in argv]
     asked = set(argv)
@@ -58,8 +58,8 @@ def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool
 
 
 def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
-    """Parses the flags of absl; returns the program's name and what is no flag."""
-    # `app` has flags, too, such as --pdb_post_mortem, and --verbosity of the log.
+    """Parses absl's flags; returns the program's name and the arguments that are not flags."""
+    # `app` defines flags, too, such as --pdb_post_mortem and --verbosity.
     from absl import app, flags
 
     app.define_help_flags()
@@ -67,12 +67,12 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
     try:
         return flags.FLAGS(argv)
     except SystemExit:
-        # Other help was asked for and given; absl takes that for a failure.
+        # absl has printed a help text, which it reports as a failure.
         sys.exit(0)
     except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
-        raise FlagError(f"--flagfile: no file of flags: {e}") from e
+        raise FlagError(f"--flagfile: not a file of flags: {e}") from e
     except RecursionError as e:
-        raise FlagError("--flagfile: files of flags that name each other, or too many") from e
+        raise FlagError("--flagfile: the files include each other, or are nested too deeply") from e
     except flags.UnrecognizedFlagError as e:
         raise FlagError(_no_flag(e.flagname, settings)) from e
     except flags.Error as e:
@@ -80,16 +80,16 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
 
 
 def _of_the_package(word: str) -> str:
-    """Returns a word of the command line, in which a file of the package has its whole path.
+    """Returns a word of the command line with the full path of a file that the package contains.
 
-    So --flagfile=configs/squad_v1.1.flags works without a clone too.
+    With it, --flagfile=configs/squad_v1.1.flags also works without a clone.
     """
     name, mark, path = word.rpartition("=")
     return name + mark + found(path)
 
 
 class _FlagHelp(NamedTuple):
-    """A flag as the help has it."""
+    """A flag as the help shows it."""
 
     name: str
     kind: str
@@ -98,14 +98,15 @@ class _FlagHelp(NamedTuple):
 
 
 def show_help(text: str, settings: Classes, full: bool) -> None:
-    """Prints what a command does, and its flags: those that count, or all."""
+    """Prints the help of a command: its text, and its basic flags, or all of them."""
     shown = list(_flags_of(settings))
     lines = [with_program(text).rstrip(), ""]
     if not full:
         own = [one for one in shown if one.flag.theme == OWN]
-        shown = own or [one for one in shown if one.flag.is_basic] or shown
-        if not own:
-            lines.append("The flags that count; --helpfull explains all:")
+        few = own or [one for one in shown if one.flag.is_basic] or shown
+        if len(few) < len(shown):
+            lines.append("The most important flags. Pass --helpfull to see all of them.")
+        shown = few
     for theme in THEMES:
         of_theme = [one for one in shown if one.flag.theme == theme]
         if not of_theme or (theme == WITHOUT_USE and not full):
@@ -119,7 +120,7 @@ def show_help(text: str, settings: Classes, full: bool) -> None:
 
 
 def with_program(text: str) -> str:
-    """Returns a help text whose examples call the program as it has been called."""
+    """Returns a help text whose examples start the program in the way the user started it."""
     program = os.path.basename(sys.argv[0])
     if program.endswith(".py"):
         return re.sub(r"(?m)^  albert [\w-]+( 2\.0)?", f"  python {program}", text)
@@ -127,7 +128,7 @@ def with_program(text: str) -> str:
 
 
 def known_flags(settings: Classes) -> list[str]:
-    """Returns the names of flags, without those that have no use here."""
+    """Returns the names of the flags, except the ignored ones."""
     return [one.name for one in _flags_of(settings) if one.flag.theme != WITHOUT_USE]
 
 
@@ -147,7 +148,7 @@ def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:
 
 
 def _in_short(shown: _FlagHelp) -> list[str]:
-    """Returns the first sentence of a flag's help, and the one that says it is required."""
+    """Formats a flag for the short help: the first sentence, and whether it is required."""
     sentences = re.split(r"(?<=\.) (?=[A-Z])", shown.flag.help)
     said = [sentences[0], *(s for s in sentences[1:] if s.startswith("Required"))]
     text = f"--{shown.name}:{_choices(shown.flag)} {' '.join(said)}"
@@ -176,13 +177,13 @@ def _choices(flag: Flag) -> str:
 
 
 def _as_text(default: Any) -> str:
-    """Returns a default as it would be typed; empty for none."""
+    """Returns a default as a user would type it; empty if there is no default."""
     if isinstance(default, bool):
         return str(default).lower()
     return "" if default is None or default == () else str(default)
 
 
 def _no_flag(name: str, settings: Classes) -> str:
-    """Says that there is no such flag, and which ones are called almost so."""
+    """Returns the message for an unknown flag, with similar names."""
     known = [f"--{one}" for one in known_flags(settings)]
     return f"--{name} is not a flag{see_help(f'--{name}', known)}"

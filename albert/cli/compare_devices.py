@@ -1,10 +1,10 @@
-"""Computes the same on the CPU and on another device, and compares the values.
+"""Runs the same computations on the CPU and on another device, and compares the results.
 
   albert compare-devices --device=hpu
 
-Layer normalization, GELU and dropout, forward and backward, and some training steps of a small
-ALBERT. The CPU computes in float32; where TF_BF16_CONVERSION is set, the device computes as that
-says. Exit code 1 if a difference is greater than --tolerance.
+Compares layer normalization, GELU and dropout, forward and backward, and some training steps of a
+small ALBERT. The CPU uses float32. The device uses bfloat16 where TF_BF16_CONVERSION says so. The
+exit code is 1 if a difference is greater than --tolerance.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ ENTRY_POINT = EntryPoint("albert.commands.compare_devices")
 
 
 class CompareDevicesSettings(Settings):
-    """Which device to compare, and how far it may be off."""
+    """The device to compare, and the tolerance."""
 
-    device: str = setting("auto", "What to compare with the CPU.", choices=DEVICES)
+    device: str = setting("auto", "Device to compare with the CPU.", choices=DEVICES)
     tolerance: float = setting(
         0.01,
-        "Greatest difference, as a part of the greatest value. A device that multiplies matrices "
-        "in bfloat16 needs some 0.05.",
+        "Greatest difference to accept, relative to the greatest value. A device that multiplies "
+        "matrices in bfloat16 needs about 0.05.",
         lower=0.0,
     )
-    values_file: str | None = setting(None, "Write this device's values there and compare nothing.")
+    values_file: str | None = setting(
+        None, "Write this device's values to this file and compare nothing."
+    )
 
 
 def parse(argv: list[str]) -> CompareDevicesSettings:

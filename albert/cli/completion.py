@@ -1,4 +1,4 @@
-r"""Prints what lets bash or zsh complete commands and flags with the tab key.
+r"""Prints a script with which bash or zsh completes commands and flags when you press Tab.
 
 eval "$(albert completion bash)"       for ~/.bashrc
 eval "$(albert completion zsh)"        for ~/.zshrc
@@ -18,12 +18,12 @@ from albert.settings.fields import WITHOUT_USE
 
 ENTRY_POINT = EntryPoint("albert.cli.completion", needs_tensorflow=False)
 WORDS = ("bash", "zsh")
-# Bash's way of completing, which zsh has too once it is asked for.
+# With these lines, zsh accepts completion scripts for bash.
 _ZSH = """autoload -Uz compinit bashcompinit
 (( $+functions[compdef] )) || compinit
 bashcompinit
 """
-# What the script asks for: the words that are typed follow.
+# The script passes this word, and then the words that the user has typed.
 _TYPED = "words"
 _COMMON = ("flagfile", "help", "helpfull", "version")
 _SCRIPT = """_albert() {
@@ -34,17 +34,17 @@ complete -o default -F _albert albert"""
 
 
 def parse(argv: list[str]) -> list[str]:
-    """Returns the shell, or what is typed so far.
+    """Returns the name of the shell, or the words that the user has typed so far.
 
     Raises:
-      FlagError: it is neither.
-      SystemExit: help or the version was asked for, and printed.
+      FlagError: the first word is neither.
+      SystemExit: the help or the version was requested and has been printed.
     """
     return parse_word(argv, __doc__, WORDS, unlisted=[_TYPED])
 
 
 def main(asked: list[str]) -> None:
-    """Prints the script of a shell, or what may stand for the last of the words typed so far."""
+    """Prints the script for a shell, or the completions of the last typed word."""
     shell, *typed = asked
     if shell != _TYPED:
         print(_ZSH * (shell == "zsh") + _SCRIPT)
@@ -56,7 +56,7 @@ def main(asked: list[str]) -> None:
     elif last.startswith("-"):
         possible = flags_of(*before)
     else:
-        # Files, if it is no word of the command; the shell knows them.
+        # If there are no words, the shell completes file names.
         possible = words_of(*before)
     print("\n".join(word for word in possible if word.startswith(last)))
 
@@ -69,7 +69,7 @@ def words_of(name: str, *before: str) -> Sequence[str]:
 
 
 def flags_of(name: str, *before: str) -> list[str]:
-    """Returns the flags of a command, those that are ignored left out."""
+    """Returns the flags of a command, except the ignored ones."""
     if name not in COMMANDS:
         return []
     module = importlib.import_module(module_of(name))
@@ -77,7 +77,7 @@ def flags_of(name: str, *before: str) -> list[str]:
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, FlagError):
         asked = module.parse([f"albert {name}", *given, "--helpfull"])
-        # It has flags for each word, which it parses when it knows that.
+        # The flags of `albert download` depend on its first word, so `main` parses them.
         importlib.import_module(module.ENTRY_POINT.module).main(asked)
     of_use = text.getvalue().split(f"{WITHOUT_USE}:")[0]
     found = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", of_use)

@@ -1,10 +1,10 @@
-"""Converts a model's weights between TensorFlow checkpoints and folders of `transformers`.
+"""Converts a model's weights between TensorFlow checkpoints and Hugging Face folders.
 
   albert convert FROM TO [flags]
 
-FROM is a checkpoint, a folder with one, the --output_dir of a run, of which the best checkpoint is
-taken, or a folder of transformers with config.json and model.safetensors. TO is a new folder, of
-transformers if FROM is of TensorFlow, and the other way round. Optimizers' variables are left out.
+FROM is a TensorFlow checkpoint, a folder with one, or the --output_dir of a run, whose best
+checkpoint is used; or a folder of Hugging Face's transformers with config.json and
+model.safetensors. TO is a new folder in the other format. The optimizer's variables are omitted.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ ENTRY_POINT = EntryPoint("albert.commands.convert")
 
 
 class ConvertSettings(Settings):
-    """What the files do not say; all of it is for a folder of transformers to be made."""
+    """Information that the files lack; used only to write a folder for transformers."""
 
     albert_config_file: str | None = setting(
         None,
-        "Configuration of the model. Default: the run's, or the one beside the checkpoint.",
+        "Configuration of the model. Default: the run's, or the one in the checkpoint's folder.",
         aliases=("bert_config_file",),
     )
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model, to be copied as spiece.model. Default: the tokenizer of the run.",
+        "SentencePiece model, which is copied as spiece.model. Default: the run's tokenizer.",
     )
     vocab_file: str | None = setting(
-        None, "WordPiece vocabulary, likewise, to be copied as vocab.txt."
+        None, "WordPiece vocabulary, which is copied as vocab.txt. Default: the run's tokenizer."
     )
     do_lower_case: bool | None = setting(
-        None, "Whether text is lower-cased. Default: as in the run, or else true."
+        None, "Whether the tokenizer lowercases text. Default: as in the run, otherwise true."
     )
     multiple_choice: bool = setting(
         False,
-        "A single score is one of an option, as in RACE, and no number. Runs say so themselves.",
+        "Treat a head with one output as multiple choice, as in RACE, instead of regression. Not "
+        "needed for a run, which records its task.",
     )
 
 

@@ -1,11 +1,11 @@
-"""Trains, predicts and scores on a made-up sample, each step by its command.
+"""Trains, predicts and scores on a made-up sample, with a separate command for each step.
 
   albert demo
   albert demo --squad=2.0
 
-Writes articles about invented things, trains a SentencePiece model on them, and fine-tunes a small
-ALBERT from scratch with `albert squad`, or with `albert squad 2.0` on the form with questions that
-have no answer. The same command uses what an earlier one has made.
+Writes articles about invented things, trains a SentencePiece model on them, and trains a small
+ALBERT from scratch with `albert squad`. With --squad=2.0, some questions have no answer, and the
+demo uses `albert squad 2.0`. The same command reuses the files of an earlier run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,23 @@ ENTRY_POINT = EntryPoint("albert.demo.demo", needs_tensorflow=False, resumes=Tru
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Returns the arguments of a command line.
+    """Parses a command line.
 
     Raises:
-      FlagError: they are none.
+      FlagError: the arguments are invalid.
     """
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("--output_dir", default="demo_output", help="folder of data, model and runs (demo_output)")
-    add("--seed", type=int, default=1, help="of the sample (1)")
-    add("--squad", choices=("1.1", "2.0"), default="1.1", help="version of its form (1.1)")
+    add(
+        "--output_dir",
+        default="demo_output",
+        help="folder for the data, the model and the runs (default: %(default)s)",
+    )
+    add("--seed", type=int, default=1, help="seed for the sample (default: %(default)s)")
+    add(
+        "--squad",
+        choices=("1.1", "2.0"),
+        default="1.1",
+        help="version of SQuAD whose format the sample has (default: %(default)s)",
+    )
     return parser.parse_args(argv[1:])

@@ -1,12 +1,12 @@
-"""Fetches a published model or a dataset.
+"""Downloads a published model or a dataset.
 
   albert download model albert_base_v2
   albert download squad --version 1.1 --data_dir data/squad
   albert download race --data_dir data
   albert download glue --data_dir data/glue
 
-`albert download model --help` explains the flags of one. A download that was stopped goes on where
-it was when the same command is given again.
+`albert download model --help` explains the flags for a model. To resume a download that was
+stopped, run the same command again.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ WORDS = ("model", "squad", "race", "glue")
 
 
 def parse(argv: list[str]) -> list[str]:
-    """Returns the kind of thing to fetch, and its flags.
+    """Returns the kind of download and its flags.
 
     Raises:
-      FlagError: it is not known.
-      SystemExit: help or the version was asked for, and printed.
+      FlagError: the first word is unknown.
+      SystemExit: the help or the version was requested and has been printed.
     """
     return parse_word(argv, __doc__, WORDS)

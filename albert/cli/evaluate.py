@@ -1,13 +1,13 @@
-r"""Scores answers from files as the official scripts of SQuAD 1.1 and 2.0 do, and compares them.
+r"""Scores answers like the official SQuAD 1.1 and 2.0 scripts, and compares systems or runs.
 
   albert evaluate PREDICTIONS --data=dev-v2.0.json [--null_odds_file=null_odds.json]
   albert evaluate PREDICTIONS OTHER_PREDICTIONS --data=dev-v2.0.json
   albert evaluate RUN [RUN ...]
 
-PREDICTIONS is a JSON object of question id to answer, of any system, or the --output_dir of a run
-that has written one. Of two of them the difference of their scores is given with its 95% bootstrap
-interval. RUN is an --output_dir or its eval_results.json, of any task: its scores are shown, and of
-several the median and the spread of every score.
+PREDICTIONS is a JSON file that maps question ids to answers, from any system, or the --output_dir
+of a run that has written one. For two of them, the report gives the difference of their scores with
+its 95% bootstrap interval. RUN is an --output_dir or its eval_results.json, of any task. For one
+run, the report shows its scores; for several runs, the median and the spread of each score.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ ENTRY_POINT = EntryPoint("albert.commands.evaluate", needs_tensorflow=False)
 
 
 class EvaluateSettings(Settings):
-    """What the predictions are compared with, and how that is printed."""
+    """The data to compare the predictions with, and the output format."""
 
-    data: str | None = setting(None, "SQuAD JSON with the true answers, of 1.1 or 2.0.")
+    data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the true answers.")
     null_odds_file: tuple[str, ...] = setting(
         (),
-        "SQuAD 2.0: JSON object of question id to a number that grows with there being no answer, "
-        "as the official script's --na-prob-file; for two files of predictions give it twice.",
+        "SQuAD 2.0: JSON file that maps question ids to scores; the higher the score, the likelier "
+        "that there is no answer. Same as --na-prob-file of the official script. For two files of "
+        "predictions, pass it twice.",
     )
     na_prob_thresh: float = setting(
         1.0,
-        "SQuAD 2.0: the number in --null_odds_file above which a question is left unanswered; the "
-        "default is the official script's.",
+        "SQuAD 2.0: score in --null_odds_file above which a question counts as unanswered. The "
+        "default is that of the official script.",
     )
-    seed: int = setting(12345, "Seed of the bootstrap resampling.", lower=0)
+    seed: int = setting(12345, "Seed for the bootstrap resampling.", lower=0)
     json: bool = setting(False, "Print JSON instead of tables.")
 
 
 def parse(argv: list[str]) -> tuple[EvaluateSettings, list[str]]:
-    """Returns the settings and the arguments of a command line."""
+    """Parses a command line and returns its settings and arguments."""
     arguments = command_line.parse(argv, __doc__, EvaluateSettings, arguments=True)
     return EvaluateSettings.from_flags(), arguments

@@ -1,4 +1,4 @@
-"""The life of a program after its flags are parsed: its log, its errors and exit codes."""
+"""Logging, error reporting and exit codes of a program, once its flags are parsed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from albert.distributed.failure import REPEATED_AFTER, fail, say
 
 
 def run(work: EntryPoint, asked: Any) -> None:
-    """Runs a command with what its command line asks for.
+    """Runs a command with its parsed command line.
 
-    Errors of the input or the environment end the program with one line on standard error and exit
-    code 2 (flags) or 1 (the rest). Anything else is a bug and shows its traceback.
+    An error in the flags, the input or the environment ends the program with one line on standard
+    error, and with exit code 2 (flags) or 1 (the rest). Any other exception is a bug and shows a
+    traceback.
     """
-    # A job is to end well also while it imports TensorFlow, which takes seconds.
+    # Signals must also work during the import of TensorFlow, which takes seconds.
     signals.install(work.resumes)
     if not flags.FLAGS.is_parsed():
-        # absl needs it, also of a command that has arguments of its own kind.
+        # `app.run` requires parsed flags, even for a command that uses argparse.
         flags.FLAGS(sys.argv[:1])
     app.run(lambda argv: _run_main(work, asked), flags_parser=lambda argv: argv)
 
@@ -40,7 +41,8 @@ def run(work: EntryPoint, asked: Any) -> None:
 def _run_main(work: EntryPoint, asked: Any) -> None:
     if work.needs_tensorflow:
         _require_temporary_folder()
-        # What its import makes stays; to look for garbage in it takes a sixth of the import.
+        # The objects of this import live until the end. Collecting garbage takes a sixth of its
+        # time.
         gc.disable()
         import tensorflow.compat.v1  # noqa: F401
 
@@ -50,15 +52,15 @@ def _run_main(work: EntryPoint, asked: Any) -> None:
 
 
 def _require_temporary_folder() -> None:
-    """Ends the program where no file can be written; TensorFlow's import needs a folder."""
+    """Ends the program if it cannot write a temporary file, which TensorFlow's import does."""
     try:
         tempfile.gettempdir()
     except FileNotFoundError as e:
-        fail(f"{e.strerror}: make room, or let TMPDIR name a folder with some", 1)
+        fail(f"{e.strerror}: free some disk space, or set TMPDIR to a folder that has space", 1)
 
 
 def run_main(main: Callable[[Any], None], argv: Any) -> None:
-    """Runs `main`, and ends the program as its errors and signals ask for, see `run`."""
+    """Runs `main`, and ends the program if it raises an error or receives a signal; see `run`."""
     quieten_tensorflow()
     signals.raise_stopped()
     try:
@@ -66,21 +68,21 @@ def run_main(main: Callable[[Any], None], argv: Any) -> None:
     except signals.Stopped as e:
         _end_stopped(e)
     signals.uninstall()
-    # Only now, when nothing of what `main` was in the middle of is left to be cleaned up.
+    # Only now, because everything that `main` used has been cleaned up.
     if failure:
         fail(*failure)
 
 
 def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | None:
-    """Runs `main`; what to say if it fails, and the exit code."""
+    """Runs `main`; if it fails, returns the message and the exit code."""
     try:
         main(argv)
-        # What cannot be written is no success.
+        # If the output cannot be written, the program has failed.
         sys.stdout.flush()
     except UserError as e:
         return str(e), e.exit_code
     except BrokenPipeError:
-        # Nobody reads any more; what Python would still flush is nothing to complain of.
+        # The reader has gone. A normal exit would flush the output and report another error.
         os._exit(1)
     except UnicodeEncodeError as e:
         return f"{e.object!r:.200} {NO_UTF8}", 1
@@ -90,7 +92,7 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int] | Non
         if not launcher.label():
             raise
         traceback.print_exc()
-        return f"{type(e).__name__}, see above", 1
+        return f"{type(e).__name__}; see the traceback above", 1
     finally:
         locks.release_held()
     return None
@@ -101,17 +103,17 @@ def _end_stopped(stopped: signals.Stopped) -> None:
     if launcher.is_first():
         say(str(stopped))
     elif stopped.by_all_workers:
-        # Rank 0 is to say it before the launcher ends the job because of this worker.
+        # Rank 0 must print the message before the launcher ends the job because of this worker.
         time.sleep(REPEATED_AFTER)
     sys.stdout.flush()
-    # Without the usual clean-up, which would wait for other processes.
+    # The usual clean-up would wait for other processes.
     os._exit(stopped.exit_code)
 
 
 def quieten_tensorflow() -> None:
-    """Logs this project's own lines with the time, of TensorFlow's only warnings and errors.
+    """Logs this project's lines with the time, and only warnings and errors of TensorFlow.
 
-    Of several workers all but the first log nothing else either.
+    In a job of several workers, every worker except the first logs only warnings and errors.
     """
     LOG.setLevel(logging.INFO)
     LOG.propagate = False

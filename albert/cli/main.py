@@ -1,7 +1,7 @@
-"""The command `albert`: the list of commands, and how one of them is found and run.
+"""The command `albert`: lists the commands, and finds and runs one of them.
 
-The module of a command, in `albert.cli`, has its help, `parse(argv)`, which returns what the
-command line asks for without importing TensorFlow, and `ENTRY_POINT`, which does it.
+Each command has a module in `albert.cli` with its help, `parse(argv)`, which parses the command
+line without importing TensorFlow, and `ENTRY_POINT`, which names the module that does the work.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from albert.core.version import VERSION
 
 GROUPS = {
     "train a model": {
-        "squad": "questions on texts: SQuAD 1.1, SQuAD 2.0 or your own",
-        "classify": "labels of texts: GLUE or your own",
-        "race": "questions with four options: RACE",
-        "pretrain": "masked words and the order of sentences",
+        "squad": "answer questions about texts: SQuAD 1.1, SQuAD 2.0 or your own data",
+        "classify": "label texts: GLUE or your own data",
+        "race": "choose one of four answers to a question: RACE",
+        "pretrain": "predict masked words and the order of sentences",
     },
     "use a model": {
-        "ask": "ask it questions on texts, or for the label of a text",
-        "serve": "answer over HTTP",
+        "ask": "ask questions about texts, or for the label of a text",
+        "serve": "serve the model over HTTP",
         "embed": "write embeddings of texts",
-        "convert": "take its weights from Hugging Face's transformers, or there",
+        "convert": "convert weights to or from Hugging Face's transformers",
     },
-    "look at what it does": {
-        "evaluate": "score predictions, compare two systems, sum up runs",
-        "show": "show predictions beside what is true",
+    "inspect results": {
+        "evaluate": "score predictions, compare two systems, summarize runs",
+        "show": "show predictions next to the true answers",
     },
     "prepare": {
         "demo": "train, predict and score on a made-up sample",
-        "download": "fetch a model or a dataset",
-        "check": "check a job before a card is booked",
-        "compare-devices": "compare what a card computes with the CPU",
-        "pretraining-data": "make records for pretraining from text",
-        "sentencepiece": "train a SentencePiece model on text",
+        "download": "download a model or a dataset",
+        "check": "check a job before you book a card",
+        "compare-devices": "compare the results of a card with those of the CPU",
+        "pretraining-data": "make pretraining records from text files",
+        "sentencepiece": "train a SentencePiece model on text files",
         "completion": "complete commands and flags in bash or zsh",
     },
 }
@@ -49,12 +49,12 @@ COMMANDS = [name for group in GROUPS.values() for name in group]
 
 
 class EntryPoint(NamedTuple):
-    """What a command does once its command line is parsed.
+    """Names the code that runs a command once its command line is parsed.
 
     Attributes:
-      module: has `main(asked)`, which is called with what `parse` has returned.
-      needs_tensorflow: imports TensorFlow before.
-      resumes: whether the same command goes on where this one is stopped by a signal.
+      module: the module whose `main(asked)` is called with the result of `parse`.
+      needs_tensorflow: whether to import TensorFlow first.
+      resumes: whether the same command resumes the work after a signal has stopped it.
     """
 
     module: str
@@ -70,17 +70,17 @@ def module_of(name: str) -> str:
 def parse_word(
     argv: list[str], text: str, words: Sequence[str], unlisted: Sequence[str] = ()
 ) -> list[str]:
-    """Returns the arguments of a command line whose first one is one of some words.
+    """Returns the arguments of a command line whose first argument is a fixed word.
 
     Args:
       argv: the command line.
       text: the help.
-      words: that the first argument may be.
-      unlisted: others, which no message names.
+      words: the words that are allowed as first argument.
+      unlisted: other allowed words, which messages do not list.
 
     Raises:
-      FlagError: it is none of them.
-      SystemExit: help or the version was asked for, and printed.
+      FlagError: the first argument is not an allowed word.
+      SystemExit: the help or the version was requested and has been printed.
     """
     given = argv[1:] or ["--help"]
     if given[0] == "--version":
@@ -99,7 +99,7 @@ def main() -> None:
     """Runs the command that the command line names."""
     words = sys.argv[1:] or ["--help"]
     if words[0] in HELP and words[1:] and words[1] in COMMANDS:
-        # "albert help squad", as others have it.
+        # "albert help squad" also works, as in other programs.
         words = [words[1], "--help"]
     name = words[0]
     if name in HELP or name == "--version":
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def run_program(name: str, *words: str) -> None:
-    """Runs a command as a program of the reference, with words before those of its command line."""
+    """Runs a command under the reference's program name; `words` precede the arguments."""
     sys.argv[1:1] = words
     run(name)
 
@@ -125,7 +125,7 @@ def run_program(name: str, *words: str) -> None:
 def imported_program(name: str, *words: str) -> Callable[[list[str] | None], None]:
     """Defines the flags of a program of the reference; returns its main function.
 
-    It is called once the flags have their values, as by `tf.compat.v1.app.run`.
+    Call that function once the flags are parsed, as `tf.compat.v1.app.run` does.
     """
     module = importlib.import_module(module_of(name))
     asked = module.define(*words)
@@ -143,11 +143,11 @@ def imported_program(name: str, *words: str) -> Callable[[list[str] | None], Non
 def run(name: str) -> None:
     """Runs a command with the arguments in `sys.argv`.
 
-    Its flags are looked at before what takes time is imported: `--help`, `--version` and mistakes
-    wait for nothing.
+    The flags are parsed before any slow import, so `--help`, `--version` and mistakes are answered
+    at once.
     """
     module = importlib.import_module(module_of(name))
-    # What the terminal cannot show is no reason to end.
+    # A character that the terminal cannot show must not end the program.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     with _printing():
@@ -158,7 +158,7 @@ def run(name: str) -> None:
 
             fail(str(e), e.exit_code)
         except SystemExit:
-            # Help was asked for: what cannot be written is no success.
+            # If the help cannot be written, the program has failed.
             sys.stdout.flush()
             raise
     from albert.cli import lifecycle
@@ -168,7 +168,7 @@ def run(name: str) -> None:
 
 def overview() -> str:
     """Returns the list of commands."""
-    lines = ["usage: albert COMMAND [FLAGS]; albert COMMAND --help explains a command", ""]
+    lines = ["usage: albert COMMAND [FLAGS]", "", "albert COMMAND --help explains a command.", ""]
     for group, commands in GROUPS.items():
         lines += [f"{group}:"]
         lines += [f"  {name:<18}{summary}" for name, summary in commands.items()]
@@ -178,7 +178,7 @@ def overview() -> str:
 
 @contextlib.contextmanager
 def _printing() -> Iterator[None]:
-    """Ends the program where what it prints is not read any more, or cannot be written."""
+    """Ends the program if nothing reads its output any longer, or if it cannot be written."""
     try:
         yield
     except BrokenPipeError:

@@ -1,11 +1,11 @@
-r"""Pretrains ALBERT on records of masked sentence pairs, and scores what it has learnt.
+r"""Pretrains ALBERT on records of masked sentence pairs, and scores the checkpoints.
 
   albert pretrain --albert_config_file=configs/albert_base_v2.json \
     --input_file='pretrain.tfrecord-*' --eval_file=held_out.tfrecord --do_train --do_eval \
     --train_batch_size=64 --num_train_steps=100000 --num_warmup_steps=3000 --output_dir=out
 
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
-`model.ckpt-best` is what fine-tuning takes as --init_checkpoint.
+Run the same command again to resume a run that was stopped. A finished run ends at once.
+To fine-tune the result, pass `model.ckpt-best` as --init_checkpoint.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-r"""Fine-tunes ALBERT on RACE: which of four options answers a question about a passage.
+r"""Fine-tunes ALBERT on RACE, whose questions about a passage have four options each.
 
   albert race --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
     --output_dir=out
 
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
+Run the same command again to resume a run that was stopped. A finished run ends at once.
 """
 
 from __future__ import annotations

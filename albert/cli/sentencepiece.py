@@ -2,8 +2,8 @@
 
   albert sentencepiece --input_file='text/*.txt' --model_prefix=spm --vocab_size=30000
 
-Writes spm.model and spm.vocab. The text is prepared as the tokenizer prepares it. The same command
-does nothing if the model is there and was made from the same text.
+Writes spm.model and spm.vocab. The text is normalized in the same way as by the tokenizer. The
+command does nothing if the model already exists and was trained on the same text.
 """
 
 from __future__ import annotations
@@ -16,26 +16,30 @@ ENTRY_POINT = EntryPoint("albert.commands.sentencepiece")
 
 
 class SentencePieceSettings(Settings):
-    """What is trained on, and how large the model is."""
+    """The text to train on, and the size of the model."""
 
     input_file: str = setting(
-        "", "Text files, a sentence a line: names or globs, with commas. Required."
+        "",
+        "Text files with one sentence per line: names or globs, separated by commas. Required.",
     )
-    model_prefix: str = setting("", "Write PREFIX.model and PREFIX.vocab. Required.")
-    vocab_size: int = setting(30000, "Number of pieces.", lower=1)
-    do_lower_case: bool = setting(True, "Lower-case the text; true for all published ALBERTs.")
+    model_prefix: str = setting(
+        "", "PREFIX of the output, PREFIX.model and PREFIX.vocab. Required."
+    )
+    vocab_size: int = setting(30000, "Number of pieces in the vocabulary.", lower=1)
+    do_lower_case: bool = setting(True, "Lowercase the text, as for all published ALBERT models.")
     character_coverage: float = setting(
-        0.99995, "Part of the text's characters that are to have a piece.", lower=0.98, upper=1.0
+        0.99995, "Fraction of the text's characters that pieces must cover.", lower=0.98, upper=1.0
     )
     input_sentence_size: int = setting(
         10_000_000,
-        "Sentences to train on, which are drawn at random if there are more; bounds the memory.",
+        "Greatest number of sentences to train on, which limits memory. If the text has more, a "
+        "random sample is used.",
         lower=101,
     )
-    num_threads: int = setting(16, "Threads; the model depends on it.", lower=1)
+    num_threads: int = setting(16, "Number of threads; it affects the model.", lower=1)
 
 
 def parse(argv: list[str]) -> SentencePieceSettings:
-    """Returns the settings of a command line."""
+    """Parses a command line and returns its settings."""
     command_line.parse(argv, __doc__, SentencePieceSettings)
     return SentencePieceSettings.from_flags()

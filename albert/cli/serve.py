@@ -1,12 +1,13 @@
-"""Serves a trained model over HTTP: answers to questions on texts, or labels of texts, as JSON.
+"""Serves a trained model over HTTP; it answers questions about texts or labels texts, as JSON.
 
   albert serve MODEL --port 8080
   curl -H 'Content-Type: application/json' http://127.0.0.1:8080/v1/answer \\
     -d '{"question": "Who wrote it?", "context": "Anna wrote it in a week."}'
 
-MODEL is what --export_dir or --output_dir of a run has made. In a browser http://127.0.0.1:8080 is
-a page to try it by hand. /openapi.json describes the interface, /health and /metrics are for
-clusters. Another machine gets answers only with the token in the environment's ALBERT_TOKEN.
+MODEL is an export or the --output_dir of a run. Open http://127.0.0.1:8080 in a browser to try the
+model by hand. /openapi.json describes the interface; /health and /metrics are for clusters. To
+accept requests from other machines, set the environment variable ALBERT_TOKEN to a token that the
+requests must carry.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
 
 _HOSTS = (
-    "names, with commas, that a request's header Host may have; * for any (with a loopback --host "
-    "localhost, 127.0.0.1 and [::1], else any)"
+    "values to accept in a request's Host header, separated by commas; * accepts any (default: "
+    "localhost, 127.0.0.1 and [::1] with a loopback --host, otherwise any)"
 )
 _NAME = re.compile(r"\*|[\w.-]+|\[[\da-f:]+\]")
 
@@ -27,30 +28,34 @@ ENTRY_POINT = EntryPoint("albert.commands.serve")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Returns the arguments of a command line.
+    """Parses a command line.
 
     Raises:
-      FlagError: they are none.
+      FlagError: the arguments are invalid.
     """
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="folder of the model")
-    add("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
-    add("--port", type=int, default=8080, help="0 takes a free one (8080)")
-    add("--max_bytes", type=int, default=200_000, help="bytes of a request's body (200000)")
-    add("--max_seconds", type=float, default=30.0, help="seconds until an answer (30)")
-    add("--max_queue", type=int, default=64, help="requests that wait (64)")
-    add("--max_batch", type=int, default=8, help="windows that are computed together (8)")
+    add("model", metavar="MODEL", help="export or --output_dir of a run")
+
+    def add_limit(name: str, kind: type, default: object, text: str) -> None:
+        add(name, type=kind, default=default, help=f"{text} (default: %(default)s)")
+
+    add_limit("--host", str, "127.0.0.1", "address to listen on")
+    add_limit("--port", int, 8080, "port to listen on; 0 picks a free one")
+    add_limit("--max_bytes", int, 200_000, "largest request body to accept, in bytes")
+    add_limit("--max_seconds", float, 30.0, "longest time for an answer, in seconds")
+    add_limit("--max_queue", int, 64, "largest number of requests that may wait")
+    add_limit("--max_batch", int, 8, "largest number of windows in a batch")
     add("--allowed_hosts", default="", help=_HOSTS)
     args = parser.parse_args(argv[1:])
     if not 0 <= args.port < 2**16:
         parser.error("--port must be below 65536")
     for name in ("max_bytes", "max_seconds", "max_queue", "max_batch"):
-        # A month is no limit any more; what is not a number is smaller than nothing.
+        # The upper bound is far beyond any use. NaN fails the comparison, too.
         if not 0 < getattr(args, name) < 2**31:
             parser.error(f"--{name} must be positive")
     args.allowed_hosts = [name for name in args.allowed_hosts.lower().split(",") if name]
     for name in args.allowed_hosts:
         if not _NAME.fullmatch(name):
-            parser.error(f"--allowed_hosts has {name!r}, which is no name of a host without a port")
+            parser.error(f"--allowed_hosts has {name!r}; give names of hosts, without ports")
     return args

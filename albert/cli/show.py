@@ -1,11 +1,11 @@
-r"""Shows predictions beside what is true: some on the terminal, all in a page for a browser.
+r"""Shows predictions next to the true answers: some in the terminal, all on a page for a browser.
 
   albert show FOLDER [--only=wrong] [--start_sample=0] [--num_samples=3]
   albert show --predictions=predictions.json --data=dev-v1.1.json
 
-FOLDER is an --output_dir; its run has written the page, predictions.html. With --data the page is
-made anew, of a SQuAD file and of the files in FOLDER, or of those that flags name: of whatever
-system, a JSON object of question id to answer.
+FOLDER is the --output_dir of a run, which has written the page, predictions.html. With --data, the
+command writes the page again, from a SQuAD file and the files in FOLDER. Instead of FOLDER, pass
+--predictions to show the answers of any system, as a JSON file that maps question ids to answers.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ ENTRY_POINT = EntryPoint("albert.commands.show", needs_tensorflow=False)
 
 
 class ShowSettings(Settings):
-    """Which predictions are shown, and which files they come from."""
+    """The predictions to show, and the files that contain them."""
 
-    start_sample: int = setting(0, "Number of the first sample to show.", lower=0)
-    num_samples: int = setting(3, "How many samples to show.", lower=0)
-    only: str = setting("all", "Which samples to show, and to count.", choices=tuple(ONLY))
-    data: str | None = setting(None, "SQuAD JSON with the questions, of 1.1 or 2.0.")
-    predictions: str | None = setting(None, f"Answers. Default: {PREDICTIONS} in FOLDER.")
+    start_sample: int = setting(0, "Number of the first sample to show, from 0.", lower=0)
+    num_samples: int = setting(3, "Number of samples to show in the terminal.", lower=0)
+    only: str = setting("all", "Kind of samples to show and count.", choices=tuple(ONLY))
+    data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the questions.")
+    predictions: str | None = setting(
+        None, f"JSON file that maps question ids to answers. Default: {PREDICTIONS} in FOLDER."
+    )
     nbest_file: str | None = setting(
-        None, f"n-best lists as runs write them. Default: {NBEST}, if it is there."
+        None, f"JSON file with n-best answers, as a run writes it. Default: {NBEST} in FOLDER."
     )
     null_odds_file: str | None = setting(
-        None, f"Log-odds of no answer. Default: {ODDS}, if it is there."
+        None, f"JSON file with the log-odds of no answer. Default: {ODDS} in FOLDER."
     )
     page: str | None = setting(
-        None, f"Where to write the page. Default: {PAGE} beside --predictions."
+        None, f"Page to write. Default: {PAGE} in the folder of --predictions."
     )
 
 
 def parse(argv: list[str]) -> tuple[ShowSettings, list[str]]:
-    """Returns the settings and the arguments of a command line."""
+    """Parses a command line and returns its settings and arguments."""
     arguments = command_line.parse(argv, __doc__, ShowSettings, arguments=True)
     return ShowSettings.from_flags(), arguments

@@ -1,13 +1,14 @@
-r"""Fine-tunes on SQuAD 1.1, answers a file of questions, and scores the answers.
+r"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
 
   albert squad --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
     --train_file=data/squad/train-v1.1.json --predict_file=data/squad/dev-v1.1.json \
     --output_dir=out
 
-"albert squad 2.0" does so on SQuAD 2.0, where a question may have no answer.
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
-Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.
+"albert squad 2.0" does the same on SQuAD 2.0, where a question may have no answer.
+Run the same command again to resume a run that was stopped. A finished run ends at once.
+Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there are
+none.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from albert.cli.main import EntryPoint
 from albert.cli.training import TaskCommand, TaskProgram
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 
-_V2 = r"""Fine-tunes on SQuAD 2.0, where a question may have no answer, answers and scores.
+_V2 = r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
 
   albert squad 2.0 --albert_config_file=albert_base_v2/albert_config.json \
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
     --train_file=data/squad/train-v2.0.json --predict_file=data/squad/dev-v2.0.json \
     --output_dir=out
 
-The same command resumes a run that was stopped, and ends at once if there is nothing left to do.
-Without --train_file it scores the checkpoints of --output_dir, or else --init_checkpoint.
+Run the same command again to resume a run that was stopped. A finished run ends at once.
+Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there are
+none.
 """
 COMMAND = TaskCommand(
     {

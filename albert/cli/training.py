@@ -1,4 +1,4 @@
-"""The part that the training commands share: a task's settings and versions, and its run."""
+"""The code that the training commands share: the settings, versions and run of a task."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from albert.cli.command_line import parse
 from albert.core.errors import FlagError
 from albert.settings.run_settings import RunSettings
 
-# Their help needs no TensorFlow.
+# The help of these commands does not need TensorFlow.
 if TYPE_CHECKING:
     from albert.training.task import Task
 
 
 class TaskProgram(NamedTuple):
-    """A task as the command line knows it.
+    """A task, as the command line describes it.
 
     Attributes:
-      text: its help.
-      settings: what it is set by.
-      module: where its class is, which needs TensorFlow.
-      name: of the class.
+      text: the help.
+      settings: the class of the settings.
+      module: the module of the task's class, which imports TensorFlow.
+      name: the name of that class.
     """
 
     text: str
@@ -35,39 +35,38 @@ class TaskProgram(NamedTuple):
         return getattr(importlib.import_module(self.module), self.name)
 
     def job(self) -> Job:
-        """Returns the job that the flags describe, which have been parsed."""
+        """Returns the job that the parsed flags describe."""
         return Job(self, self.settings.from_flags())
 
 
 class Job(NamedTuple):
-    """A task, and what it is set by."""
+    """A task with its settings."""
 
     program: TaskProgram
     settings: RunSettings
 
 
 class TaskCommand(NamedTuple):
-    """A command that trains, by its tasks.
+    """A command that trains one of several versions of a task.
 
     Attributes:
-      versions: tasks by the names of their versions; the first one is that of a command line that
-        names none.
+      versions: the tasks, by the name of the version. The first one is the default.
     """
 
     versions: Mapping[str, TaskProgram]
 
     def define(self, version: str = "") -> Callable[[], Job]:
-        """Defines the flags of a version; returns what makes a job of them once they are parsed."""
+        """Defines the flags of a version; returns a function that makes a job of parsed flags."""
         program = self.version(version)
         program.settings.define_flags()
         return program.job
 
     def version(self, name: str = "") -> TaskProgram:
-        """Returns the task of a version; of the first one if none is named."""
+        """Returns the task of a version, by default of the first one."""
         return self.versions[name] if name else next(iter(self.versions.values()))
 
     def parse(self, argv: list[str]) -> Job:
-        """Returns the job that a command line asks for.
+        """Parses a command line and returns the job that it describes.
 
         Raises:
           FlagError: see `command_line.parse`.
@@ -76,13 +75,13 @@ class TaskCommand(NamedTuple):
         program = self.version(rest.pop(0) if rest and rest[0] in self.versions else "")
         if rest and not rest[0].startswith("-") and self.versions.keys() != {""}:
             known = " or ".join(self.versions)
-            raise FlagError(f"{rest[0]!r} is no version; {known} comes before the flags")
+            raise FlagError(f"{rest[0]!r} is not a version; use {known}, before the flags")
         parse([name, *rest], program.text, program.settings)
         return program.job()
 
 
 def main(job: Job) -> None:
-    """Runs a task under its settings."""
+    """Runs a task with its settings."""
     from albert.training.run import run
 
     run(job.program.load(), job.settings)

@@ -1,1 +1,1 @@
-"""The work of the commands of `albert`; their command lines are in `albert.cli`."""
+"""Implementation of the commands of `albert`; `albert.cli` parses their command lines."""

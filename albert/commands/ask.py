@@ -1,4 +1,4 @@
-"""Asks a trained model: questions on texts, or what label a text has."""
+"""Asks a trained model questions about texts, or for the label of a text."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from albert.core.files import print_json
 from albert.core.log import LOG
 from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
 
-# What needs TensorFlow is imported where it is used: --help and a mistyped flag do without.
+# Modules that need TensorFlow are imported where they are used, so that --help is fast.
 if TYPE_CHECKING:
     from albert.inference.classification import LabelPrediction, OptionChooser, TextClassifier
     from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
-# Of the pieces of a text that the tokenizer does not know: more of them, and answers are guesses.
+# With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
 _MOST_UNKNOWN = 0.2
 
 
 class Context(NamedTuple):
-    """A text to look for answers in.
+    """A text in which to look for answers.
 
     Attributes:
-      name: of its file, or of where it comes from.
-      text: itself.
+      name: the name of the text's file or of another source.
+      text: the text.
     """
 
     name: str
@@ -39,16 +39,16 @@ class Context(NamedTuple):
 
 
 def main(args: argparse.Namespace) -> None:
-    """Answers under the arguments.
+    """Loads the model and prints its answers.
 
     Raises:
-      UserError: there is no such model, or what it needs is not given.
+      UserError: the model cannot be loaded, or an argument that it needs is missing.
     """
     from albert.inference import load_model
     from albert.inference.classification import OptionChooser, TextClassifier
 
     require_standard_output()
-    # Who asks wants answers alone.
+    # Only the answers matter to the user.
     LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
     model = load_model(args.model)
@@ -56,8 +56,8 @@ def main(args: argparse.Namespace) -> None:
         _label(model, args, contexts)
     elif not contexts:
         raise FlagError(
-            f"{args.model} answers from a text: give --context_file FILE, --context TEXT, or - for "
-            "the standard input"
+            f"{args.model} answers from a text: pass --context_file FILE, --context TEXT, or - for "
+            "standard input"
         )
     elif isinstance(model, OptionChooser):
         _choose(model, args, contexts)
@@ -66,21 +66,21 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _contexts(args: argparse.Namespace) -> Iterator[Context]:
-    """Yields the texts that the arguments name, in their order.
+    """Yields the texts that the arguments name, in order.
 
     Raises:
-      UserError: one cannot be read, or is empty.
+      UserError: a text cannot be read, or is empty.
     """
     files = [*args.context_file, *(text for text in args.text if text == _STANDARD_INPUT)]
     if files.count(_STANDARD_INPUT) > 1:
-        raise FlagError("the standard input can be read once only")
+        raise FlagError("- is given twice, but standard input can be read only once")
     if not all(text.strip() for text in args.context):
-        raise UserError("--context has no text")
+        raise UserError("--context is empty; pass a text")
     for number, text in enumerate(args.context, start=1):
         yield Context(f"text {number}", text)
     for context in map(_read, files):
         if not context.text.strip():
-            raise UserError(f"{context.name} has no text")
+            raise UserError(f"{context.name} is empty; pass a text")
         yield context
 
 
@@ -104,8 +104,8 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
     from albert.inference.as_json import answer_as_json
 
     if any(text != _STANDARD_INPUT for text in args.text) or args.option:
-        what = "texts by --context" if args.text else "no --option"
-        raise FlagError(f"{args.model} answers questions on texts: give {what}, see --help")
+        what = "pass texts with --context" if args.text else "remove --option"
+        raise FlagError(f"{args.model} answers questions about texts: {what}; see --help")
     texts = [context.text for context in contexts]
     _note_unknown(model, texts, "the text")
     for question in args.question or _typed("question> ", args, contexts):
@@ -127,9 +127,9 @@ def _print_answer(
     print(f"\n{printable(question)}")
     if answered.no_answer_probability is not None:
         says = "no answer" if answered.abstains else "there is an answer"
-        print(f"  {says} (probability of none: {answered.no_answer_probability:.1%})")
+        print(f"  {says} (probability of no answer: {answered.no_answer_probability:.1%})")
         if answered.abstains and answered.answers:
-            print("  if there is one:")
+            print("  if there is an answer:")
     for answer in answered.answers[:n_best]:
         name, text = contexts[answer.context]
         place = place_of(text, answer.place, answer.place + len(answer.text))
@@ -141,18 +141,18 @@ def _print_answer(
         for line in wrapped(printable(place.sentence), marks, width, style):
             print(indent + line)
     if not answered.answers:
-        print("  no answer: nothing in the text can be one")
+        print("  no answer: no part of the text can be an answer")
 
 
 def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:
     if args.question or args.option:
-        raise FlagError(f"{args.model} labels texts, and answers no --question; see --help")
+        raise FlagError(f"{args.model} labels texts: remove --question and --option; see --help")
     texts = [context.text for context in contexts]
     texts += [text for text in args.text if text != _STANDARD_INPUT]
     if len(texts) > 2:
-        raise FlagError(f"{args.model} labels a text or a pair of texts; {len(texts)} are given")
+        raise FlagError(f"{args.model} labels a text or a pair of texts, not {len(texts)} texts")
     if texts and not texts[0].strip():
-        raise FlagError("the text is empty")
+        raise FlagError("the text is empty; pass a text")
     for pair in [texts] if texts else map(_as_pair, _typed("text> ", args, contexts)):
         _note_unknown(model, pair, "the text")
         _print_labelled(model.classify(*pair), {"texts": pair}, args)
@@ -166,7 +166,7 @@ def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Conte
     count = len(model.labels)
     if len(args.option) != count or len(args.question) != 1 or len(contexts) != 1:
         raise FlagError(
-            f"{args.model} chooses one of {count} options: give one text by --context_file or "
+            f"{args.model} chooses one of {count} options: pass one text with --context_file or "
             f"--context, one --question, and --option {count} times"
         )
     (question,), (context,) = args.question, contexts
@@ -188,42 +188,42 @@ def _print_labelled(
 
 
 def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:
-    """Yields the lines that are typed, or that a program writes, until there is no more.
+    """Yields the lines of standard input, with a prompt if it is a terminal.
 
     Raises:
-      FlagError: the standard input is a text.
+      FlagError: standard input is already used for a text.
     """
     if any(context.name == "standard input" for context in contexts):
-        raise FlagError("give --question: the standard input is the text")
+        raise FlagError("standard input is the text, so pass the question with --question")
     is_typed = sys.stdin.isatty() and not args.json
     if is_typed:
-        # Lines can be edited, and earlier ones come back with the arrow keys.
+        # With readline, users can edit lines and recall earlier ones with the arrow keys.
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401
-        print("Ctrl-D ends.", file=sys.stderr)
+        print("Press Ctrl-D to end.", file=sys.stderr)
     while True:
         try:
             line = input(prompt if is_typed else "")
         except EOFError:
             return
         except signals.Stopped:
-            # What it says begins a line of its own.
+            # The message must begin on a new line.
             print(end="\n" * is_typed, file=sys.stderr)
             raise
         except UnicodeDecodeError as e:
-            raise UserError(f"what is typed {NO_UTF8}") from e
+            raise UserError(f"the input {NO_UTF8}") from e
         if line.strip():
             yield line
 
 
 def _note_unknown(model: Any, texts: list[str], what: str) -> None:
-    """Says on standard error where a text is in a script that the tokenizer does not know."""
+    """Prints a note on standard error if the tokenizer does not know much of a text."""
     tokenizer = model.folder.tokenizer
     ids = [i for ids in tokenizer.encode(texts) for i in ids]
     share = ids.count(tokenizer.unk_id) / max(len(ids), 1)
     if share > _MOST_UNKNOWN:
         print(
-            f"note: {share:.0%} of {what} are pieces that the model does not know; is it in "
-            "another language or script than what the model was trained on?",
+            f"note: the model does not know {share:.0%} of the pieces of {what}; check that it is "
+            "in the language and script that the model was trained on",
             file=sys.stderr,
         )

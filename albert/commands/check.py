@@ -1,4 +1,4 @@
-"""Checks a job before a card is booked: what is there, what is missing, how long and large."""
+"""Checks a job before a card is booked: its files, flags, memory and duration."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from albert.settings.run_settings import RunSettings
 from albert.training.output_folder import split_settings
 from albert.training.task import Task
 
-# The last line of the report: all is well, or something is not.
+# The last line of the report, for success and for failure.
 _OF_A_JOB = "the job can run", "the job would fail"
-_OF_THE_MACHINE = "the machine is ready; with a job's flags the job is checked", "jobs would fail"
+_OF_THE_MACHINE = "the machine is ready; add a job's flags to check the job", "jobs would fail"
 
 
 def main(asked: CheckRequest) -> None:
-    """Prints the report of all ranks and ends with exit code 0, or 1 if the job would fail."""
+    """Prints the report of all ranks; exits with code 1 if the job would fail, otherwise 0."""
     (program, job), settings, report = asked.job, asked.settings, Report()
     task_class, has_job = program.load(), asked.names_task or describes_job(asked)
     on = estimated_workers(settings)
@@ -45,7 +45,7 @@ def main(asked: CheckRequest) -> None:
     checked = describe_input(report, task_class, job) if has_job and report.ok else None
     connect(report, checked)
     plan = describe_graph(report, checked, settings) if checked and report.ok else None
-    # All of them take part in it, or none.
+    # Either all ranks take part in the measurement, or none.
     if settings.estimate and all(collectives.all_gather_objects(report.ok)) and checked:
         measured = measure(checked, features_alone=bool(settings.device_memory))
         if collectives.is_chief():
@@ -53,31 +53,32 @@ def main(asked: CheckRequest) -> None:
     by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
     verdicts = _OF_A_JOB if has_job else _OF_THE_MACHINE
     ok = print_reports(by_rank, plan if settings.bf16 else None, verdicts, settings.json)
-    # The launcher ends all ranks when the first one ends with 1: not before this is printed.
+    # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
     collectives.broadcast_object(None)
     sys.exit(0 if ok else 1)
 
 
 def describes_job(asked: CheckRequest) -> bool:
-    """Tells whether flags of a job are given, and not only of the machine and the report."""
+    """Returns whether flags of a job are given, not only flags of the machine and the report."""
     job, flags = asked.job.settings, asked.job.settings.flags()
     of_job = [name for name in job.given if flags[name].theme != DEVICE]
     return bool(of_job or asked.settings.given - {"json"})
 
 
 def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
-    """Returns the workers that --estimate is asked of besides those that there are, if any.
+    """Returns the workers that --estimate is for, or None for the workers of this job.
 
     Raises:
-      FlagError: they are given without it, or their rate is missing for a job of another machine.
+      FlagError: their flags are given without --estimate, or their speed is missing for a job on
+        another machine.
     """
     for name in ("workers", "examples_per_second", "gbit"):
         if name in settings.given and not settings.estimate:
             raise FlagError(f"--{name} is for --estimate; add it")
     if settings.estimate and settings.device_memory and not settings.examples_per_second:
         raise FlagError(
-            "--estimate with --device_memory, for a job of another machine, needs what is measured "
-            "there: --examples_per_second"
+            "--estimate with --device_memory is for a job on another machine: pass the speed "
+            "measured there as --examples_per_second"
         )
     if settings.workers is None and settings.examples_per_second is None:
         return None
@@ -87,7 +88,7 @@ def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
 
 
 def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:
-    """Adds the task's files and its output folder, and returns the task; None if it is no good."""
+    """Adds the task's files and its output folder; returns the task, or None if it has errors."""
     with report.section("model"):
         checked = Checked(task_class(settings))
         for item, value in checked.task.describe():
@@ -120,7 +121,7 @@ def connect(report: Report, checked: Checked | None) -> None:
 def describe_graph(
     report: Report, checked: Checked, settings: CheckSettings
 ) -> ConversionPlan | None:
-    """Adds the graph of a training step; returns what becomes bfloat16 in it, if that is asked."""
+    """Adds the graph of a training step; returns its bfloat16 plan if it is requested."""
     with report.section("model"):
         step = training_step(checked)
         describe_variables(report, checked, step.op.graph)
@@ -136,18 +137,19 @@ def describe_graph(
 def print_reports(
     by_rank: list[list[Row]], plan: ConversionPlan | None, verdicts: tuple[str, str], as_json: bool
 ) -> bool:
-    """Prints rank 0's rows and what other ranks have different; returns whether all is well.
+    """Prints rank 0's rows and the differing rows of other ranks; returns whether all are ok.
 
     Args:
-      by_rank: the rows of each.
-      plan: what becomes bfloat16, to be printed too.
-      verdicts: the last line if all is well, and if it is not.
-      as_json: prints all ranks' rows as JSON instead.
+      by_rank: the rows of each rank.
+      plan: the bfloat16 plan to print, if any.
+      verdicts: the last line for success and for failure.
+      as_json: whether to print all ranks' rows as JSON instead.
     """
     ok = all(row.ok for rows in by_rank for row in rows)
     if not collectives.is_first():
         if collectives.size() == 1:
-            # Not connected: what rank 0 finds too, it says; the launcher ends this one then.
+            # The ranks are not connected. Rank 0 prints the errors that it also finds, and then
+            # the launcher ends this rank.
             collectives.wait_for_rank_0()
             for row in by_rank[0]:
                 if not row.ok:
@@ -172,6 +174,6 @@ def print_reports(
 
 
 def table_line(row: Row) -> str:
-    """Returns a row of the table; what would make the job fail is marked, and what warns."""
+    """Returns a row as a line of the table, with a mark for errors and warnings."""
     mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
     return f"{mark:<6}{row.part:<10}{row.item:<26}{row.value}"

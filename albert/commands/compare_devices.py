@@ -1,4 +1,4 @@
-"""Computes the same on the CPU and on another device, and compares the values."""
+"""Runs the same computations on the CPU and on another device, and compares the results."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ _CONFIG = AlbertConfig(
 
 
 class DeviceDifference(NamedTuple):
-    """The largest difference of an array between devices, as a part of its largest value."""
+    """The largest difference of an array between devices, relative to its largest value."""
 
     name: str
     relative: float
 
 
 def main(settings: CompareDevicesSettings) -> None:
-    """Starts a process for each device, as one process can have one only, and compares."""
+    """Starts a process for each device, since a process can use only one, and compares."""
     if settings.values_file:
         np.savez(settings.values_file, **compute_values(settings.device))
         return
     kind, reason = device.find(settings.device)
     print(f"comparing the CPU with: {kind} ({reason})", flush=True)
     if settings.device == "auto" and kind == "cpu":
-        raise UserError("there is only the CPU; name a --device to see what is missing")
+        raise UserError("found no device except the CPU; pass --device to see why one is missing")
     with tempfile.TemporaryDirectory() as folder:
         found = values_of(settings.device, folder, {})
         # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
@@ -66,9 +66,9 @@ def report(rows: list[DeviceDifference], tolerance: float) -> None:
     """Prints the differences.
 
     Raises:
-      UserError: one is greater than the tolerance, or no number.
+      UserError: a difference is greater than the tolerance, or NaN.
     """
-    # `not <=` instead of `>`, so that NaN, with which every comparison is false, fails.
+    # `not <=` instead of `>`, so that NaN fails: every comparison with it is false.
     failed = [row for row in rows if not row.relative <= tolerance]
     for row in rows:
         print(f"{'FAILS' if row in failed else '':<6}{row.name:<32}{row.relative:.2e}")
@@ -79,7 +79,7 @@ def report(rows: list[DeviceDifference], tolerance: float) -> None:
 
 
 def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
-    """Returns the values that a device computes, by name, in a process of its own."""
+    """Returns the values that a device computes, by name, in a separate process."""
     path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
     command = files.command("compare-devices", f"--device={kind}")
     done = subprocess.run(
@@ -132,7 +132,7 @@ def dropout() -> dict[str, np.ndarray]:
         session.run(tf.global_variables_initializer())
         kept, gradient = session.run([y, gradient])
     return {
-        # The share is that of a million draws: less than 0.002 off.
+        # This is the mean of a million draws, so its error is below 0.002.
         "dropout, share that stays": np.round(np.mean(kept > 0, keepdims=True), 2),
         "dropout, scale": np.max(kept, keepdims=True)[0],
         "dropout's gradient": np.max(np.abs(gradient - kept), keepdims=True)[0] + 1,
@@ -162,7 +162,7 @@ def training() -> dict[str, np.ndarray]:
         )
         variables = tf.trainable_variables()
         session.run(tf.global_variables_initializer())
-        # Random numbers are the device's own: start from the same.
+        # Devices draw different random numbers, so start from the same weights.
         for variable in sorted(variables, key=lambda v: v.name):
             if variable.shape.ndims > 1:
                 variable.load(0.05 * rng.normal(size=variable.shape).astype(np.float32), session)
@@ -174,7 +174,7 @@ def training() -> dict[str, np.ndarray]:
 def differences(
     expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
 ) -> Iterator[DeviceDifference]:
-    """Yields the greatest difference of every array, relative to its greatest value."""
+    """Yields the greatest difference of each array, relative to the array's greatest value."""
     for name, array in expected.items():
         largest = np.max(np.abs(array - found[name])) / np.max(np.abs(array))
         yield DeviceDifference(name, float(largest))

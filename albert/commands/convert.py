@@ -11,10 +11,10 @@ from albert.core.errors import FlagError
 
 
 def main(asked: tuple[ConvertSettings, list[str]]) -> None:
-    """Converts in the direction that FROM tells."""
+    """Converts FROM; the format of FROM determines the direction."""
     settings, paths = asked
     if len(paths) != 2 or not all(paths):
-        raise FlagError("two paths are needed: albert convert FROM TO [FLAGS]")
+        raise FlagError("pass two paths: albert convert FROM TO [FLAGS]")
     path, target = paths
     if is_transformers_folder(path):
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))

@@ -1,4 +1,4 @@
-"""Fetches a published model or a dataset."""
+"""Downloads a published model or a dataset."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _PROGRAMS = {"model": download_pretrained_model, "glue": download_glue_data}
 
 
 def main(asked: list[str]) -> None:
-    """Fetches what the first word says, under the flags behind it.
+    """Downloads the model or dataset that the first word names, with the flags after it.
 
     Raises:
-      UserError: the flags are wrong, or something cannot be fetched.
+      UserError: a flag is wrong, or a download fails.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     kind, *flags = asked

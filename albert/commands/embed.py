@@ -1,4 +1,4 @@
-"""Writes embeddings of texts: the encoder's states of their tokens, or its pooled output."""
+"""Writes embeddings of texts: the encoder's output for each token, or its pooled output."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
 def main(settings: EmbedSettings) -> None:
-    """Writes the embeddings under the flags.
+    """Writes the embeddings of a file of texts.
 
     Raises:
-      UserError: model or texts cannot be used.
+      UserError: the model or the texts cannot be used.
     """
     settings.require("input_file", "output_file", "init_checkpoint")
     if settings.use_tpu:
-        raise FlagError("--use_tpu=true: this project does not run on TPU; leave the flag out")
+        raise FlagError("--use_tpu=true: TPUs are not supported; remove the flag")
     layers = _numbers(settings.layers)
     if not (layers or settings.pooled):
-        raise FlagError("nothing to write: give --layers or --pooled")
+        raise FlagError("nothing to write: pass --layers or --pooled")
     check_readable(settings.input_file, "--input_file")
     if os.path.realpath(settings.input_file) == os.path.realpath(settings.output_file):
         raise FlagError("--output_file would replace --input_file; give another name")
     with open(settings.input_file, "rb") as file:
         count = sum(1 for _ in file)
     if not count:
-        raise UserError(f"--input_file {settings.input_file} has no line")
+        raise UserError(f"--input_file {settings.input_file} is empty; it needs a text per line")
     embedder = Embedder(_model(settings), layers, settings.pooled, settings.batch_size)
     embedded = embedder.embed(_texts(settings.input_file))
     write = _WRITERS[settings.output_format]
     write(settings.output_file, progress(embedded, count, "texts", "texts"))
-    tf.logging.info("Embeddings of %d texts in %s", count, settings.output_file)
+    tf.logging.info("Wrote the embeddings of %d texts to %s", count, settings.output_file)
 
 
 def _numbers(text: str) -> list[int]:
     try:
         numbers = [int(number) for number in text.split(",") if number.strip()]
     except ValueError as e:
-        raise FlagError(f"--layers={text} are no numbers with commas between them") from e
+        raise FlagError(f"--layers={text} must be numbers separated by commas") from e
     if len(set(numbers)) < len(numbers):
         raise FlagError(f"--layers={text} names a layer twice")
     return numbers
 
 
 def _model(settings: EmbedSettings) -> ModelFolder:
-    """Returns the model of the flags.
+    """Returns the model that the flags name.
 
     Raises:
-      FlagError: flags are missing, or sequences are longer than the model takes.
+      FlagError: a flag is missing, or --max_seq_length is too large for the model.
     """
     if settings.albert_config_file:
         settings.require(TOKENIZER_FLAGS)
@@ -79,14 +79,14 @@ def _model(settings: EmbedSettings) -> ModelFolder:
         for name in (*TOKENIZER_FLAGS, "do_lower_case"):
             if name in settings.given:
                 raise FlagError(
-                    f"--{name} needs --albert_config_file: a model's folder has its own"
+                    f"--{name} needs --albert_config_file; an export or a run has its own tokenizer"
                 )
         folder = open_folder(settings.init_checkpoint)
     longest = folder.config.max_position_embeddings
     if settings.max_seq_length > longest:
         raise FlagError(
-            f"--max_seq_length {settings.max_seq_length} is more than the {longest} positions of "
-            "the model"
+            f"--max_seq_length {settings.max_seq_length} is more than the model's {longest} "
+            "positions; lower it"
         )
     return folder._replace(
         description={**folder.description, "max_seq_length": settings.max_seq_length}
@@ -94,7 +94,7 @@ def _model(settings: EmbedSettings) -> ModelFolder:
 
 
 def _texts(path: str) -> Iterator[tuple[str, ...]]:
-    """Yields the texts of each line of a file, one or two.
+    """Yields the one or two texts of each line of a file.
 
     Raises:
       UserError: a line is not UTF-8.

@@ -1,4 +1,4 @@
-"""Scores answers from files as the official scripts of SQuAD 1.1 and 2.0 do, and compares them."""
+"""Scores answers like the official SQuAD 1.1 and 2.0 scripts, and compares systems or runs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from albert.tasks.squad import PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile, compare, spread_of_runs
 from albert.tasks.squad.scoring import without_prediction
 
-_NAMED = 5  # how many questions are named
+_NAMED = 5  # the number of questions to list
 
 
 def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
-    """Scores one file, compares two, or looks over several runs."""
+    """Scores one file, compares two files, or summarizes runs."""
     require_standard_output()
     settings, paths = asked
     if not paths:
-        raise FlagError("name a file of predictions, or runs; see --help")
+        raise FlagError("pass a file of predictions, or folders of runs; see --help")
     if not settings.data:
         report, text = summarize_runs(paths)
     elif len(paths) > 2:
-        raise FlagError(f"--data is for one or two files of predictions, not {len(paths)}")
+        raise FlagError(f"--data takes one or two files of predictions, not {len(paths)}")
     else:
         questions = QuestionFile(settings.data)
         if not questions.has_answers():
-            raise UserError(f"--data {settings.data} has no answers to compare with")
+            raise UserError(f"--data {settings.data} has no answers; pass a file with answers")
         files = [predictions_of(path, n, questions, settings) for n, path in enumerate(paths)]
         if len(files) == 1:
             report, text = score_file(questions, files[0])
@@ -46,10 +46,10 @@ def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
 def predictions_of(
     path: str, number: int, questions: QuestionFile, settings: EvaluateSettings
 ) -> Predictions:
-    """Reads a file of predictions, with the odds that the flags name for it.
+    """Reads a file of predictions and its file of odds, if the flags name one.
 
     Raises:
-      UserError: a file is not as it should be, or they do not belong together.
+      UserError: a file is malformed, or the files do not belong together.
     """
     path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
     odds = settings.null_odds_file
@@ -58,7 +58,10 @@ def predictions_of(
     if "na_prob_thresh" in settings.given and not odds:
         raise FlagError("--na_prob_thresh needs --null_odds_file")
     if odds and number >= len(odds):
-        raise FlagError(f"--null_odds_file is given {len(odds)} times: one for each file is needed")
+        raise FlagError(
+            f"--null_odds_file is given {len(odds)} times; pass it once for each file of "
+            "predictions"
+        )
     found = Predictions(
         questions.read_predictions(path),
         questions.read_odds(odds[number]) if odds else None,
@@ -69,7 +72,7 @@ def predictions_of(
 
 
 def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict, list[str]]:
-    """Returns the scores of a file, for programs and for people."""
+    """Returns the scores of a file, as a dictionary and as lines of a table."""
     scores = predictions.scores(questions)
     rows = [[name, _shown(value)] for name, value in scores.items()]
     return {**scores, "left_out": _left_out(questions, predictions)}, _table(rows)
@@ -78,11 +81,11 @@ def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict,
 def compare_files(
     questions: QuestionFile, first: Predictions, second: Predictions, seed: int
 ) -> tuple[dict, list[str]]:
-    """Returns the scores of two files and how they differ, likewise."""
+    """Returns the scores of two files and their differences, in both forms."""
     scores = [predictions.scores(questions) for predictions in (first, second)]
     raw = [predictions.raw_scores(questions) for predictions in (first, second)]
     if not raw[0][0].keys() & raw[1][0].keys():
-        raise UserError("the two files have no question in common that both answer")
+        raise UserError("the two files have no answered question in common")
     names = [name for name in ("exact_match", "exact", "f1") if name in scores[0]]
     differences = {
         name: compare(before, after, seed)
@@ -113,7 +116,7 @@ def compare_files(
 
 
 def summarize_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
-    """Returns the scores of a run, or the median and the spread of several ones', likewise."""
+    """Returns the scores of a run, or the median and spread of several runs, in both forms."""
     if len(paths) == 1:
         scores = _scores_of_run(paths[0])
         return scores, _table([[name, f"{value:.4g}"] for name, value in scores.items()])
@@ -130,7 +133,7 @@ def _scores_of_run(path: str) -> dict[str, float]:
     """Returns the best checkpoint's scores.
 
     Raises:
-      UserError: the file is not there, or no record of scores.
+      UserError: the file does not exist, or is not a record of scores.
     """
     path = os.path.join(path, "eval_results.json") if os.path.isdir(path) else path
     record = read_json(path, "the record of scores")
@@ -138,7 +141,7 @@ def _scores_of_run(path: str) -> dict[str, float]:
     # Steps, counts and versions are whole numbers.
     found = {name: value for name, value in scores.items() if isinstance(value, float)}
     if not found:
-        raise UserError(f"{path} is no record of scores; predictions need --data")
+        raise UserError(f"{path} is not a record of scores; for predictions, pass --data")
     return found
 
 
@@ -156,7 +159,7 @@ def _shown(value: float | None) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the rows with columns under each other; the first is of names."""
+    """Returns the rows as lines with aligned columns; the first column has the names."""
     columns = max(map(len, rows))
     widths = [max(len(row[c]) for row in rows if c < len(row)) for c in range(columns)]
     return [

@@ -1,4 +1,4 @@
-"""Makes masked sentence pairs of text files, for pretraining."""
+"""Makes masked sentence pairs for pretraining from text files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from albert.tasks.pretraining.text import matching_files
 
 
 def main(settings: PretrainingDataSettings) -> None:
-    """Runs the whole job: flags, plan, files."""
+    """Checks the settings and writes the records."""
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.with_model_defaults()
     files = matching_files(settings.input_file, "input_file")
@@ -34,7 +34,7 @@ def main(settings: PretrainingDataSettings) -> None:
     started = time.perf_counter()
     counts = ShardMaker(tokenizer, data_options(settings), settings.preprocess_workers).make(plan)
     tf.logging.info(
-        "%d records in %d files of %d documents, %d of them of one sentence, %.1f s",
+        "Wrote %d records to %d files, from %d documents (%d with only one sentence), in %.1f s",
         counts["records"],
         len(plan.shards),
         counts["documents"],
@@ -43,16 +43,16 @@ def main(settings: PretrainingDataSettings) -> None:
     )
     if not counts["in_order"]:
         tf.logging.warning(
-            "no record has its sentences in order, so that nothing can be learned of their order: "
-            "a line should be a sentence, and a blank line stand between documents only"
+            "No record has its sentences in order, so the model cannot learn their order. Write "
+            "one sentence per line, and blank lines only between documents"
         )
 
 
 def output_files(input_files: list[str], settings: PretrainingDataSettings) -> list[str]:
-    """Returns the names of the files to make.
+    """Returns the names of the files to write.
 
     Raises:
-      FlagError: the flags do not go together.
+      FlagError: the flags contradict each other.
     """
     names = [name for name in (settings.output_file or "").split(",") if name]
     if not names:
@@ -65,8 +65,8 @@ def output_files(input_files: list[str], settings: PretrainingDataSettings) -> l
     if settings.num_shards > 1:
         if settings.parallel or not settings.output_file:
             raise FlagError(
-                "--num_shards shares all text out to the files of one --output_file; without it, "
-                "or with --parallel, each input file has its own"
+                "--num_shards needs --output_file, and cannot be used with --parallel, which makes "
+                "one output file for each input file"
             )
         if len(names) != 1:
             raise FlagError(f"--num_shards needs one --output_file, not {len(names)}")
@@ -77,12 +77,12 @@ def output_files(input_files: list[str], settings: PretrainingDataSettings) -> l
         raise FlagError("--output_file names a file twice")
     for path, name in by_path.items():
         if header := by_path.get(f"{path}.json"):
-            raise FlagError(f"--output_file: {header} is the header of {name}; give another name")
+            raise FlagError(f"--output_file: {header} is the header of {name}; use another name")
     return names
 
 
 def data_options(settings: PretrainingDataSettings) -> DataOptions:
-    """Returns the flags that shape records."""
+    """Returns the options that affect the records."""
     return DataOptions(
         settings.dupe_factor,
         settings.random_seed,

@@ -13,7 +13,7 @@ from albert.tasks.pretraining.text import matching_files
 
 
 def main(settings: SentencePieceSettings) -> None:
-    """Runs the whole job: flags, reuse, training, files."""
+    """Trains the model and writes it, unless it already exists."""
     settings.require("input_file", "model_prefix")
     files = matching_files(settings.input_file, "input_file")
     options = PieceOptions(*(getattr(settings, name) for name in PieceOptions._fields))
@@ -25,12 +25,12 @@ def main(settings: SentencePieceSettings) -> None:
             return
         if derived.is_foreign():
             raise UserError(
-                f"{model_path} exists and was not written by this program; it is not replaced: "
-                "give another --model_prefix or remove it"
+                f"{model_path} exists and was not written by this program; pass another "
+                "--model_prefix, or remove the file"
             )
         model = train_model(files, options)
         with derived.building() as (names, summary):
             with open(names[0], "wb") as file:
                 file.write(model)
             summary["pieces"] = write_vocab(model, names[1])
-    tf.logging.info("%s: %d pieces", model_path, summary["pieces"])
+    tf.logging.info("Wrote %s with %d pieces", model_path, summary["pieces"])

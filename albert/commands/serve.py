@@ -1,4 +1,4 @@
-"""Serves a trained model over HTTP: answers to questions on texts, or labels of texts, as JSON."""
+"""Serves a trained model over HTTP; it answers questions about texts or labels texts, as JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TOKEN = "ALBERT_TOKEN"
 
 
 def main(args: argparse.Namespace) -> None:
-    """Serves under the arguments until a signal comes.
+    """Serves the model until a signal comes.
 
     Raises:
       UserError: the model or the port cannot be used.
-      Stopped: a signal has come; all that was taken is answered.
+      Stopped: a signal came, and all accepted requests are answered.
     """
     try:
         from albert.inference import load_model
@@ -37,10 +37,10 @@ def main(args: argparse.Namespace) -> None:
     service, task = service_of(model), model.folder.value("task")
     service.warm_up()
     api = Api(service, task, limits, token, hosts_of(listener, args.allowed_hosts))
-    # Short requests get their turn sooner beside the Python of a long one.
+    # With a shorter interval, short requests wait less for the Python code of a long one.
     sys.setswitchinterval(0.0005)
     server = HttpServer(api.app(), listener, 2 * limits.seconds)
-    LOG.info("A model of %s at %s; Ctrl-C ends", task, url_of(listener))
+    LOG.info("Serving a model for %s at %s; press Ctrl-C to end", task, url_of(listener))
     signals.defer(patience=2.0)
     while server.serves(0.1) and not signals.deferred():
         pass
@@ -52,17 +52,17 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _token(host: str, is_local: bool) -> str:
-    """Returns the token of the environment; empty if there is none, and needs to be none.
+    """Returns the token in the environment; empty if it is not set, which is fine locally.
 
     Raises:
-      UserError: it is missing, or cannot be sent in a header.
+      UserError: the token is missing but needed, or cannot be sent in a header.
     """
     token = os.environ.get(TOKEN, "")
     if not token and not is_local:
         raise FlagError(
-            f"--host {host} is open to other machines: set {TOKEN} to what requests must have in "
-            "their header Authorization: Bearer, or leave --host out"
+            f"--host {host} is open to other machines: set {TOKEN} to a token that requests must "
+            "send in the header Authorization: Bearer, or remove --host"
         )
     if not all("!" <= character <= "~" for character in token):
-        raise UserError(f"{TOKEN} must have letters, digits and signs of ASCII only, and no space")
+        raise UserError(f"{TOKEN} must consist of printable ASCII characters, without spaces")
     return token

@@ -1,4 +1,4 @@
-"""Shows predictions beside what is true: some on the terminal, all in a page for a browser."""
+"""Shows predictions next to the true answers: some in the terminal, all on a page for a browser."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from albert.tasks.squad.view import answers_view
 
 
 def main(asked: tuple[ShowSettings, list[str]]) -> None:
-    """Finds or writes the page, and shows some of its samples."""
+    """Finds or writes the page, and prints some of its samples."""
     require_standard_output()
     settings, folders = asked
     if len(folders) > 1 or bool(folders) == bool(settings.predictions):
-        raise FlagError("name the folder of a run, or --predictions and --data; see --help")
+        raise FlagError("pass either the folder of a run, or --predictions and --data; see --help")
     if folders and not os.path.isdir(folders[0]):
-        what = "a file" if os.path.exists(folders[0]) else "not there"
-        raise UserError(f"{folders[0]} is {what}: name the --output_dir of a run")
+        what = "is a file" if os.path.exists(folders[0]) else "does not exist"
+        raise UserError(f"{folders[0]} {what}; pass the --output_dir of a run")
     predictions = settings.predictions or os.path.join(folders[0], PREDICTIONS)
     page = settings.page or os.path.join(os.path.dirname(predictions), PAGE)
     if settings.data:
@@ -35,17 +35,17 @@ def main(asked: tuple[ShowSettings, list[str]]) -> None:
         raise UserError(f"{folders[0]} has no predictions: neither {PAGE} nor {PREDICTIONS}")
     elif not os.path.exists(page):
         raise UserError(
-            f"{page} is not there: give --data, the SQuAD file with the questions, or the command "
-            "of the run once more, which writes the page"
+            f"{page} does not exist: pass --data, the SQuAD file with the questions, or repeat the "
+            "command of the run, which writes the page"
         )
     show(page, settings)
 
 
 def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
-    """Returns the view of the files that the flags name, or of those beside the predictions.
+    """Returns the view of the files that the flags name, or of those in the run's folder.
 
     Raises:
-      UserError: one is not as it should be, or they do not belong together.
+      UserError: a file is malformed, or the files do not belong together.
     """
     questions = QuestionFile(data)
     beside = None if settings.predictions else os.path.dirname(predictions)
@@ -57,7 +57,7 @@ def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
     found.check(questions)
     is_known = questions.has_answers()
     version = "2.0" if questions.is_version_2 else "1.1"
-    # What the files say is shown: who abstains has done so.
+    # The predictions are shown as they are: a system that abstains has already done so.
     answered = found._replace(odds=None)
     return answers_view(
         f"SQuAD {version}: {os.path.basename(data)}",
@@ -71,22 +71,24 @@ def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
 
 
 def _file_of_run(folder: str | None, name: str) -> str | None:
-    """Returns the file of a run, if there is one."""
+    """Returns the path of a run's file, or None if it does not exist."""
     path = os.path.join(folder or "", name)
     return path if folder is not None and os.path.exists(path) else None
 
 
 def show(page: str, settings: ShowSettings) -> None:
-    """Prints samples of a page, how many there are, and where it is."""
+    """Prints samples of a page, their number, and the page's path."""
     view = read_page(page)
     chosen = list(filter(ONLY[settings.only], view["samples"]))
     start = settings.start_sample
     if not chosen:
         print(f"None of {len(view['samples'])} samples is {settings.only}.")
     elif start >= len(chosen):
-        raise FlagError(f"--start_sample {start}: there are {len(chosen)}, counted from 0")
+        raise FlagError(
+            f"--start_sample {start} is too large: there are {len(chosen)} samples, counted from 0"
+        )
     for sample in itertools.islice(chosen, start, start + settings.num_samples):
         for line in lines_of(view, sample, style_of_output()):
             print(line)
     which = "" if settings.only == "all" else f", of which {len(chosen)} are {settings.only}"
-    print(f"{len(view['samples'])} samples{which}. A page for a browser: {page}")
+    print(f"{len(view['samples'])} samples{which}. To see them in a browser, open {page}")

@@ -1,4 +1,4 @@
-"""A checkpoint becomes a folder of `transformers`, or such a folder a checkpoint."""
+"""Conversion between TensorFlow checkpoints and folders of the `transformers` library."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _CLASSES = {
 
 
 class ConversionOptions(NamedTuple):
-    """What the files do not say.
+    """Choices that the files of a checkpoint do not record.
 
     Attributes:
-      config_file: of the model, or None to find it.
-      spm_model_file, vocab_file: of the tokenizer, or None for the one beside the checkpoint.
-      do_lower_case: of the tokenizer; None for what the run says, or else true.
-      multiple_choice: whether a single score is one of an option, and not a number.
+      config_file: the model's configuration, or None to find it.
+      spm_model_file, vocab_file: the tokenizer's file, or None for that of the checkpoint.
+      do_lower_case: whether the tokenizer lower-cases text; None for the value of the run, or true.
+      multiple_choice: whether a single score rates one of several options and is not a number.
     """
 
     config_file: str | None = None
@@ -54,13 +54,12 @@ class ConversionOptions(NamedTuple):
 
 
 def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
-    """Writes a folder of `transformers` of a checkpoint and returns what class of it is there.
+    """Converts a checkpoint to a folder of `transformers` and returns the class that loads it.
 
     Args:
       path: see `find_source`.
-      target: the folder, which is not there yet.
-      options: what the files do not say.
-
+      target: the folder to create.
+      options: choices that the files do not record.
     Raises:
       UserError, FlagError: the checkpoint, a file or the folder cannot be used.
     """
@@ -76,7 +75,7 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
         if variables.step is not None:
             metadata[STEP] = str(variables.step)
         if not set(variables.parts) - {names.ENCODER, names.POOLER}:
-            # So `transformers` writes it itself.
+            # `transformers` writes an encoder without a head under these names.
             values = {name.partition(".")[2]: value for name, value in values.items()}
         try:
             safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
@@ -90,19 +89,19 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
 
 
 class _Tokenizer:
-    """The files of the tokenizer that a model was trained with.
+    """The tokenizer that a model was trained with.
 
     Attributes:
-      files: its file, by the flag that names it.
-      do_lower_case: whether it makes text lower case.
+      files: the tokenizer's file, by the flag that names it.
+      do_lower_case: whether the tokenizer lower-cases text.
     """
 
     def __init__(self, source: Source, options: ConversionOptions):
-        """Takes the file of the options, or else the one that lies with the checkpoint.
+        """Uses the file in the options, or the one saved with the checkpoint.
 
         Raises:
-          FlagError: there is none.
-          UserError: it cannot be read.
+          FlagError: neither exists.
+          UserError: the file cannot be read.
         """
         beside = os.path.join(os.path.dirname(source.checkpoint), assets.FOLDER)
         own = {name: os.path.join(beside, name) for name in assets.NAMES}
@@ -114,7 +113,7 @@ class _Tokenizer:
         if not file:
             raise FlagError(
                 f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no "
-                f"tokenizer beside it, in {assets.FOLDER}"
+                f"tokenizer in {assets.FOLDER} next to it"
             )
         self._file = file
         check_readable(file, "the tokenizer's file")
@@ -130,13 +129,13 @@ class _Tokenizer:
         }
 
     def write(self, folder: str) -> None:
-        """Writes the files into a folder."""
+        """Writes the tokenizer's files to a folder."""
         shutil.copyfile(self._file, os.path.join(folder, self._name))
         write_json(os.path.join(folder, _TOKENIZER), self._config)
 
 
 def _config(source: Source, variables: Variables, options: ConversionOptions) -> dict:
-    """Returns `config.json`."""
+    """Returns the content of `config.json`."""
     config = config_to_theirs(source.family, source.config.to_dict())
     parts, ending = variables.parts, "Model"
     if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= set(parts):
@@ -154,7 +153,7 @@ def _config(source: Source, variables: Variables, options: ConversionOptions) ->
 
 
 def _labels(count: int, labels: list | None) -> dict:
-    """Returns the names of a classifier's scores, as `config.json` has them."""
+    """Returns the entries of `config.json` that name a classifier's scores."""
     if count == 1:
         return {"problem_type": "regression", "id2label": {"0": "LABEL_0"}}
     if not labels or len(labels) != count:
@@ -164,9 +163,9 @@ def _labels(count: int, labels: list | None) -> dict:
 
 
 def from_transformers(path: str, target: str) -> str:
-    """Writes a folder with a checkpoint of one of `transformers`; returns the checkpoint's prefix.
+    """Converts a folder of `transformers` to a checkpoint and returns the checkpoint's prefix.
 
-    Beside it are the configuration and the tokenizer's file.
+    The new folder also has the configuration and the tokenizer's file.
 
     Raises:
       UserError: a folder cannot be used.
@@ -182,7 +181,7 @@ def from_transformers(path: str, target: str) -> str:
             shutil.copyfile(os.path.join(path, name), os.path.join(folder, name))
     if not found:
         tf.logging.warning(
-            "%s has neither %s nor %s: take the file from where the model was trained",
+            "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
             path,
             _SENTENCEPIECE,
             _WORDPIECE,

@@ -1,4 +1,4 @@
-"""The model card: what a folder holds, how it was trained, and how good it is."""
+"""The model card: what a folder contains, how the model was trained, and how good it is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from albert.core.version import VERSION
 
 _NAMES = {"albert": "ALBERT", "bert": "BERT"}
 _TAGS = {names.SQUAD_V1: "question-answering", names.SQUAD_V2: "question-answering"}
-# Of the record of scores, what is none.
+# Entries of the scores file that are not scores.
 _NO_SCORES = ("global_step", "version")
 _ACTIVATIONS = {
-    "gelu_new": "GELU in its tanh form, as Google's code has it (`gelu_new`)",
+    "gelu_new": "GELU in its tanh form, as in Google's code (`gelu_new`)",
     "gelu": "GELU in its exact form, with the error function (`gelu`)",
 }
 
@@ -22,8 +22,8 @@ def model_card(source: Source, variables: Variables, config: Mapping) -> str:
     """Returns the text of `README.md`.
 
     Args:
-      source: what the folder was made of.
-      variables: the weights.
+      source: the checkpoint that was converted.
+      variables: its weights.
       config: the content of `config.json`.
     """
     return "\n".join(_lines(source, variables, config)) + "\n"
@@ -44,15 +44,16 @@ def _lines(source: Source, variables: Variables, config: Mapping) -> Iterator[st
     if names.SQUAD_V2 in heads:
         yield (
             "\nThe head of SQuAD 2.0 (`start_logits.*`, `end_logits.*`, `answer_class.*`) has no "
-            "counterpart in `transformers`, which loads the encoder alone and warns of the rest. "
+            "counterpart in `transformers`, which loads only the encoder and warns about the rest. "
             "`albert convert` and `--init_checkpoint` read it back."
         )
     numbers = {n: v for n, v in source.scores.items() if _is_number(v) and n not in _NO_SCORES}
     if numbers:
-        yield "\n## Scores\n\nOf the development set.\n"
+        yield "\n## Scores\n\nOn the development set.\n"
         yield from _table("score", {name: f"{value:.4g}" for name, value in numbers.items()})
     if source.settings:
-        yield f"\n## Training\n\nBy version {source.record.get('program_version', 'unknown')}.\n"
+        version = source.record.get("program_version", "unknown")
+        yield f"\n## Training\n\nTrained by version {version}.\n"
         none = dict, type(None)
         plain = {n: v for n, v in source.settings.items() if not isinstance(v, none)}
         yield from _table("setting", {name: f"`{value}`" for name, value in plain.items()})
@@ -64,6 +65,6 @@ def _is_number(value: object) -> bool:
 
 def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
     yield from (f"| {title} | |", "|---|---|")
-    # A bar would begin another column.
+    # A bar would start a new column.
     escaped = {name: value.replace("|", "\\|") for name, value in rows.items()}
     yield from (f"| {name} | {value} |" for name, value in escaped.items())

@@ -1,4 +1,4 @@
-"""The TensorFlow checkpoint that is to be converted, with what lies beside it."""
+"""The TensorFlow checkpoint to convert, with the configuration and records saved with it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SCORES = "eval_results.json"
 
 
 class Source(NamedTuple):
-    """A checkpoint and its surroundings.
+    """A checkpoint and the files saved with it.
 
     Attributes:
-      checkpoint: its prefix.
-      config: of the model.
-      record: `run.json`, empty if there is none.
-      scores: `eval_results.json` likewise.
+      checkpoint: prefix of the checkpoint.
+      config: the model's configuration.
+      record: the content of `run.json`, empty if the file does not exist.
+      scores: the content of `eval_results.json`, empty if the file does not exist.
     """
 
     checkpoint: str
@@ -55,15 +55,15 @@ class Source(NamedTuple):
 
 
 def find_source(path: str, config_file: str | None) -> Source:
-    """Returns the checkpoint at a path: one, a folder with one, or the best of a run's folder.
+    """Finds a checkpoint by its prefix, its folder, or the folder of a run, which has a best one.
 
     Args:
-      path: of it.
-      config_file: the model's configuration; None to find it with the checkpoint.
+      path: the prefix or folder.
+      config_file: the model's configuration; None to find it next to the checkpoint.
 
     Raises:
-      UserError: there is none, or a file beside it is damaged.
-      FlagError: the configuration is not there.
+      UserError: no checkpoint was found, or a file next to it is damaged.
+      FlagError: no configuration was found.
     """
     is_run = os.path.exists(os.path.join(path, RECORD))
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
@@ -76,7 +76,7 @@ def find_source(path: str, config_file: str | None) -> Source:
 
 
 def _scores_of(checkpoint: str) -> dict[str, object]:
-    """Returns the record of scores, if it is of this checkpoint."""
+    """Returns the recorded scores if they belong to this checkpoint."""
     folder, name = os.path.split(checkpoint)
     path = os.path.join(folder, _SCORES)
     scores = read_json(path, "the scores") if os.path.exists(path) else {}
@@ -94,8 +94,8 @@ def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertCo
     found = [path for path in beside if os.path.exists(path)]
     if len(found) != 1:
         raise FlagError(
-            f"--albert_config_file is required: {folder} has not one of "
-            f"{' and '.join(CONFIGS.values())}, and no {RECORD} of a run"
+            f"--albert_config_file is required: {folder} does not have exactly one of "
+            f"{' and '.join(CONFIGS.values())}, and has no {RECORD} of a run"
         )
     return read_config(found[0])
 
@@ -104,9 +104,9 @@ class Variables(NamedTuple):
     """The weights in a checkpoint.
 
     Attributes:
-      values: by what `transformers` calls them.
-      parts: of the model that are there.
-      step: of the training; None if the checkpoint does not say.
+      values: arrays by their names in `transformers`.
+      parts: parts of the model that the checkpoint has.
+      step: training step; None if the checkpoint does not record it.
     """
 
     values: dict[str, np.ndarray]
@@ -115,10 +115,10 @@ class Variables(NamedTuple):
 
 
 def read_variables(source: Source) -> Variables:
-    """Reads a checkpoint's weights; what an optimizer keeps is left out.
+    """Reads the weights in a checkpoint, without the optimizer's variables.
 
     Raises:
-      UserError: they are not those of a model of the configuration, or not finite.
+      UserError: the weights do not match the configuration, or are not finite.
     """
     reader = load_checkpoint(source.checkpoint)
     shapes = reader.get_variable_to_shape_map()
@@ -143,6 +143,7 @@ def read_variables(source: Source) -> Variables:
                 np.fill_diagonal(values[pair.theirs], 1.0)
     pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
     if names.SQUAD_V1 in parts and not any(values[name].any() for name in pooler):
-        # As it came from there, see `TransformersFolder`.
+        # A pooler of zeros means that the model had none in `transformers`; see
+        # `TransformersFolder`.
         values = {name: value for name, value in values.items() if name not in pooler}
     return Variables(values, parts, step)

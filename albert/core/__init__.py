@@ -1,1 +1,1 @@
-"""The foundation of all other rooms: errors, files, locks, signals."""
+"""The foundation of the other packages: errors, files, locks, signals and the log."""

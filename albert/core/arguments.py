@@ -1,4 +1,4 @@
-"""Command lines of commands that have arguments, not the flags of a run."""
+"""Parsing of command lines for commands that use argparse instead of absl flags."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from albert.core.version import VERSION
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses a command line, and reports what is wrong with it as all programs do."""
+    """Parses a command line, and reports errors in the same way as all programs."""
 
     def __init__(self, prog: str | None = None, description: str = "", **options: Any):
-        """Takes what the program is called, its help, and what else argparse takes."""
+        """Takes the program's name, its help, and other options of `ArgumentParser`."""
         super().__init__(
             prog=prog and os.path.basename(prog),
             description=description.strip(),
@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Raises a `FlagError`, which says what is called almost so where a flag is unknown."""
+        """Raises a `FlagError`; for an unknown flag, it names similar ones."""
         wrong = re.search(r"unrecognized arguments: .*?(--[\w-]+)", message)
         known = [name for name in self._option_string_actions if name.startswith("--")]
         raise FlagError(message + see_help(wrong[1] if wrong else "", known))

@@ -1,4 +1,4 @@
-"""Errors a person can mend: one line that says what, where and what to do, and an exit code."""
+"""Errors that a user can fix: a one-line message with the problem, place and remedy."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterable, Iterator
 
 NO_UTF8 = (
-    "is not UTF-8 text, as TensorFlow needs it: rename the file, or set PYTHONUTF8=1 where the "
-    "locale is to blame"
+    "is not UTF-8 text, which TensorFlow requires: rename the file, or set PYTHONUTF8=1 if the "
+    "locale causes this"
 )
-# How TensorFlow's error begins at a step whose gradients are not finite.
+# The beginning of TensorFlow's error message at a step with gradients that are not finite.
 NOT_FINITE = "the gradients' global norm"
 
 
 class UserError(ValueError):
-    """Something is wrong with the input or the environment; ends a program with exit code 1.
+    """An error in the input or the environment; ends a program with exit code 1.
 
     Attributes:
-      faults: the messages of several errors that this one stands for; its own if it is one.
+      faults: the messages of the errors that this one represents, often only one.
     """
 
     exit_code = 1
@@ -30,31 +30,31 @@ class UserError(ValueError):
 
 
 class FlagError(UserError):
-    """Something is wrong with the command line; ends a program with exit code 2."""
+    """An error in the command line; ends a program with exit code 2."""
 
     exit_code = 2
 
 
 class ErrorCollector:
-    """Collects errors that do not follow from each other, so that a person sees all at once."""
+    """Collects independent errors, so that the user sees all of them at once."""
 
     def __init__(self):
-        """Starts without any."""
+        """Starts without errors."""
         self._found: list[UserError] = []
 
     @contextlib.contextmanager
     def collect(self) -> Iterator[None]:
-        """Collects the error that ends the block, if one does."""
+        """Collects a `UserError` that the block raises."""
         try:
             yield
         except UserError as e:
             self._found.append(e)
 
     def raise_all(self) -> None:
-        """Raises one error for all that were collected; a `FlagError` if all of them are.
+        """Raises one error for all collected ones; a `FlagError` if all of them are.
 
         Raises:
-          UserError: there were some.
+          UserError: the collector has errors.
         """
         if self._found:
             of_flags = all(isinstance(error, FlagError) for error in self._found)
@@ -63,27 +63,27 @@ class ErrorCollector:
 
 
 def graph_message(error: UserError) -> str:
-    """Returns the message that a graph raises for an error, so that `user_error_in` finds it."""
+    """Returns the message with which a graph reports an error; `user_error_in` parses it."""
     return f"{UserError.__name__}: {error}"
 
 
 def user_error_in(message: str) -> UserError | None:
-    """Returns the `UserError` that a graph speaks of, None if it is of something else.
+    """Returns the `UserError` that a graph has reported, or None.
 
     Args:
-      message: of the error of an assertion with `graph_message` as its data.
+      message: the message of TensorFlow's error, which contains a `graph_message`.
     """
     found = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
     return UserError(found[1]) if found else None
 
 
 def is_utf8(text: str) -> bool:
-    """Tells whether a text from the command line or another program can be expressed in UTF-8."""
+    """Returns whether a string from the command line or another program is valid UTF-8."""
     return text == text.encode(errors="replace").decode()
 
 
 def see_help(word: str, known: Iterable[str], where: str = "--help") -> str:
-    """Returns the end of a message about an unknown word: similar known ones, and where to look."""
+    """Returns the end of a message about an unknown word: similar words, and a reference."""
     import difflib
 
     near = difflib.get_close_matches(word, known, cutoff=0.7)

@@ -1,11 +1,11 @@
-"""TensorFlow's estimators, whichever TensorFlow this is: the one place that imports them.
+"""TensorFlow's estimators, in every supported version; the only module that imports them.
 
-TensorFlow brings them up to 2.15, as `tf.estimator`. Later ones run the same classes, those of the
-package `tensorflow-estimator`, whose own imports are too wide for them: the canned models, Keras
-and the gradual removal of names. Here that package is entered past its front door, and the few
-modules that are needed are imported by themselves.
+TensorFlow contains them up to version 2.15, as `tf.estimator`. Later versions can run the same
+classes from the package `tensorflow-estimator`. Importing that whole package fails there, because
+it also imports canned models, Keras and removed interfaces. This module skips the package's
+`__init__` and imports only the few modules that are needed.
 
-The names are found when they are first used, so that what is missing is an error like any other.
+The names are resolved at their first use, so that a missing package is reported like other errors.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _MODULES = {
 
 
 class GraphParts(tf.train.SessionRunHook):
-    """Carries parts of a `model_fn`'s graph, as one of its specification's training hooks.
+    """Carries parts of a `model_fn`'s graph, as a training hook of its `EstimatorSpec`.
 
-    An `EstimatorSpec` has no other field for them. In a session the hook does nothing.
+    An `EstimatorSpec` has no other field for them. In a session, the hook does nothing.
 
     Attributes:
-      parts: tensors, operations and variables of the graph, nested.
+      parts: a nested structure of tensors, operations and variables of the graph.
     """
 
     def __init__(self, parts: Any):
@@ -48,12 +48,12 @@ class GraphParts(tf.train.SessionRunHook):
 
 
 def graph_parts(spec: Any) -> Any:
-    """Returns the parts that the `GraphParts` of an `EstimatorSpec` has."""
+    """Returns the parts in the `GraphParts` of an `EstimatorSpec`."""
     return next(hook.parts for hook in spec.training_hooks if isinstance(hook, GraphParts))
 
 
 def __getattr__(name: str) -> Any:
-    """Returns one of the classes above, as an attribute of this module.
+    """Returns one of the classes in `_MODULES`, as an attribute of this module.
 
     Raises:
       UserError: this environment has no estimators.
@@ -68,20 +68,21 @@ def __getattr__(name: str) -> Any:
 
 
 def _open_package() -> None:
-    """Lets modules of the package be imported one by one, and by a TensorFlow after 2.15."""
+    """Makes the package's modules importable one by one with TensorFlow after 2.15."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None:
         raise UserError(
-            f"TensorFlow {tf.__version__} has no estimators of its own; install the package that "
-            "has: pip install tensorflow-estimator==2.15.0"
+            f"TensorFlow {tf.__version__} has no estimators; install the package that has them: "
+            "pip install tensorflow-estimator==2.15.0"
         )
-    # The package without its `__init__`, which imports all that it has ever had.
+    # The package without its `__init__`, which imports everything.
     sys.modules[_PACKAGE] = importlib.util.module_from_spec(spec)
-    # It registers each class in an interface of TensorFlow's that is gone.
+    # The package registers its classes in an interface that TensorFlow no longer has.
     exporting = types.ModuleType(f"{_FOLDER}.estimator_export")
     vars(exporting)["estimator_export"] = lambda *names, **more_names: lambda exported: exported
     sys.modules[exporting.__name__] = exporting
-    # Asked only by distribution strategies, which this project does not use, and gone as well.
+    # TensorFlow no longer has this module either. Only distribution strategies use it, and this
+    # project does not use them.
     strategies = types.ModuleType("tensorflow.python.distribute.estimator_training")
     sys.modules[strategies.__name__] = strategies
     vars(importlib.import_module("tensorflow.python.distribute"))["estimator_training"] = strategies

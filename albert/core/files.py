@@ -1,6 +1,6 @@
-"""Files: written whole or not at all, JSON read with clear errors, the package's own found.
+"""Atomic writing of files, JSON with clear errors, and the paths of the package's own files.
 
-What is written appears under its name in one step.
+A file gets its name only when its content is complete.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from albert.core.errors import UserError
 def temporary_name(path: str) -> Iterator[str]:
     """Yields a temporary name; it becomes `path` at the end, and is removed if the block raises.
 
-    Whoever writes the file is to close it before the block ends.
+    The caller must close the file before the block ends.
 
     Raises:
-      UserError: the file cannot be written, because the disk is full for example, or would take
-        the place of a device or a pipe.
+      UserError: the file cannot be written, for example because the disk is full, or it would
+        replace a device or a pipe.
     """
     check_regular(path, path)
     try:
@@ -52,11 +52,11 @@ def temporary_folder(path: str) -> Iterator[str]:
     """Yields a new folder; it becomes `path` at the end, and is removed if the block raises.
 
     Raises:
-      UserError: `path` is there already and not empty, or cannot be written.
+      UserError: `path` already exists and is not empty, or cannot be written.
     """
     path = os.path.abspath(path)
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-        raise UserError(f"{path} is there already; give another name, or remove it")
+        raise UserError(f"{path} already exists; give another name, or remove it")
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         temporary = tempfile.mkdtemp(
@@ -79,13 +79,13 @@ def temporary_folder(path: str) -> Iterator[str]:
 
 
 def temporary_names(pattern: str) -> str:
-    """Returns a pattern of the temporary names of files whose names match a pattern."""
-    # As mkstemp makes them: what else begins like this is somebody else's.
+    """Returns a pattern for the temporary names of files whose names match a pattern."""
+    # Only names that mkstemp makes: other files that begin like this belong to other programs.
     return rf"\.(?:{pattern})\.[a-z0-9_]{{8}}"
 
 
 def remove_temporary_files(path: str) -> None:
-    """Removes what processes that were killed while they wrote `path` have left of it."""
+    """Removes the temporary files of processes that were killed while they wrote `path`."""
     folder, name = os.path.split(os.path.abspath(path))
     leftover = temporary_names(re.escape(name))
     for found in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -95,7 +95,7 @@ def remove_temporary_files(path: str) -> None:
 
 @contextlib.contextmanager
 def open_atomically(path: str, mode: str = "w") -> Iterator[IO]:
-    """Opens `path` for writing ("w" or "wb"); the old content stays until the block ends well.
+    """Opens `path` for writing ("w" or "wb"); the old content stays until the block succeeds.
 
     Raises:
       UserError: the file cannot be written.
@@ -112,7 +112,7 @@ def write_json(path: str, value: Any, indent: int | None = 2) -> None:
 
 
 def copy_atomically(source: str, target: str) -> None:
-    """Copies a file; where the file system can, by a hard link, which costs no space or time."""
+    """Copies a file, with a hard link if the file system supports it, to save space and time."""
     with temporary_name(target) as temporary:
         try:
             os.remove(temporary)
@@ -122,7 +122,7 @@ def copy_atomically(source: str, target: str) -> None:
 
 
 def sha256_of(path: str) -> str:
-    """Returns the SHA-256 of a file's content, in hexadecimal."""
+    """Returns the SHA-256 of a file's content as a hexadecimal string."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(1 << 20):
@@ -134,7 +134,7 @@ def content_of(path: str) -> str:
     """Returns a digest of a file's content; moving the file does not change it.
 
     Raises:
-      UserError: it cannot be read.
+      UserError: the file cannot be read.
     """
     check_regular(path, path)
     try:
@@ -147,7 +147,7 @@ def read_bytes(path: str) -> bytes:
     """Returns a file's content.
 
     Raises:
-      UserError: it cannot be read.
+      UserError: the file cannot be read.
     """
     check_regular(path, path)
     try:
@@ -158,7 +158,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def check_readable(path: str, what: str) -> None:
-    """Raises a `UserError` that says what is missing, unless `path` is a file that can be read."""
+    """Raises a `UserError` that names `what` unless `path` is a readable file."""
     if os.path.isdir(path):
         raise UserError(f"{what} {path} is a folder, not a file")
     check_regular(path, f"{what} {path}")
@@ -170,35 +170,35 @@ def check_readable(path: str, what: str) -> None:
 
 
 def check_regular(path: str, what: str) -> None:
-    """Raises a `UserError` if a path is a pipe, for which one would wait, or a device."""
+    """Raises a `UserError` if a path is a device, or a pipe, which would block."""
     if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
         raise UserError(f"{what} is not a regular file")
 
 
 def existing_folder(path: str) -> str:
-    """Returns the path itself, or the nearest above it that is there."""
+    """Returns the path if it exists, or its nearest existing parent."""
     path = os.path.abspath(path)
     return path if os.path.exists(path) else existing_folder(os.path.dirname(path))
 
 
 def check_can_be_written(path: str, what: str) -> None:
-    """Checks that `make_writable_folder` would succeed, and makes nothing.
+    """Checks that `make_writable_folder` would succeed, without making the folder.
 
     Raises:
-      UserError: it would not.
+      UserError: it would fail.
     """
     existing = existing_folder(path)
     if not os.path.isdir(existing):
-        raise UserError(f"{what} {path} cannot be written: {existing} is no folder")
+        raise UserError(f"{what} {path} cannot be written: {existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise UserError(f"{what} {path} cannot be written: no permission in {existing}")
 
 
 def make_writable_folder(path: str, what: str) -> None:
-    """Makes a folder and tries to write in it.
+    """Makes a folder and checks that files can be written to it.
 
     Raises:
-      UserError: it cannot be made or written.
+      UserError: the folder cannot be made or written.
     """
     try:
         os.makedirs(path, exist_ok=True)
@@ -218,12 +218,12 @@ def _new_file_beside(path: str) -> str:
 
 
 def _is_about(error: OSError, path: str) -> bool:
-    """Tells whether an error is about a file: it names it, as source or target, or names none."""
+    """Returns whether an error names the file, as source or target, or names no file."""
     return error.filename is None or path in (error.filename, error.filename2)
 
 
 def flush(path: str) -> None:
-    """Waits until the disk has what was written to a file."""
+    """Waits until a file's content is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -232,7 +232,7 @@ def flush(path: str) -> None:
 
 
 def _give_usual_mode(path: str, mode: int = 0o666) -> None:
-    """mkstemp makes files for their owner alone; what stays has the mode that `open` would give."""
+    """Gives a file the mode that `open` would give it; mkstemp lets only the owner read it."""
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(path, mode & ~mask)
@@ -242,7 +242,7 @@ PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def found(path: str) -> str:
-    """Returns a path; of configs/ and bf16_config/ that of the package where there is none here."""
+    """Returns a path; for configs/ and bf16_config/, the package's if it does not exist here."""
     if path.startswith(("configs/", "bf16_config/")) and not os.path.exists(path):
         return resource(path) if os.path.exists(resource(path)) else path
     return path
@@ -251,27 +251,27 @@ def found(path: str) -> str:
 def resource(name: str) -> str:
     """Returns the path of a file or folder that comes with the package, such as "configs".
 
-    A wheel has it in the package; in a clone it lies beside the package.
+    In a wheel, it is inside the package; in a clone, next to the package.
     """
     inside = os.path.join(PACKAGE, name)
     return inside if os.path.exists(inside) else os.path.join(os.path.dirname(PACKAGE), name)
 
 
 def command(*words: str) -> list[str]:
-    """Returns the command line that runs a command of `albert`, from any folder."""
+    """Returns a command line that runs a command of `albert` from any folder."""
     return [sys.executable, PACKAGE, *words]
 
 
 def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """Reads a JSON file, without the byte order mark that it may begin with.
+    """Reads a JSON file, which may begin with a byte order mark.
 
     Args:
-      path: of the file.
-      what: it is, for messages.
-      make_object: makes something else than a dictionary of an object's pairs.
+      path: the path of the file.
+      what: a description of the file for messages.
+      make_object: converts the pairs of an object; None makes a dictionary.
 
     Raises:
-      UserError: the file cannot be read, or is no JSON in UTF-8.
+      UserError: the file cannot be read, or is not JSON in UTF-8.
     """
     check_readable(path, what)
     try:
@@ -285,10 +285,10 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
 
 
 def parse_json(text: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """Parses JSON text, likewise.
+    """Parses JSON text; see `read_json` for the arguments.
 
     Raises:
-      UserError: it is no JSON.
+      UserError: the text is not JSON.
     """
     try:
         return json.loads(text, object_pairs_hook=make_object)
@@ -297,14 +297,14 @@ def parse_json(text: str, what: str, make_object: Callable[[list], Any] | None =
     except ValueError as e:
         raise UserError(f"{what} is not JSON: {e}") from e
     except RecursionError as e:
-        raise UserError(f"{what} is not JSON that can be read: nested too deeply") from e
+        raise UserError(f"{what} cannot be parsed: its JSON is nested too deeply") from e
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
-    """Prints a value as JSON that every parser takes, and flushes it.
+    """Prints a value as JSON that every parser accepts, and flushes standard output.
 
-    A number that is not finite becomes null, half of a surrogate pair U+FFFD. Other characters
-    stand for themselves where standard output can have all of them.
+    Numbers that are not finite become null, and lone surrogates become U+FFFD. Other characters are
+    escaped unless standard output is UTF-8.
     """
     is_utf8 = sys.stdout.encoding.lower() == "utf-8"
     text = json.dumps(_strict(value), ensure_ascii=not is_utf8, allow_nan=False, indent=indent)

@@ -1,4 +1,4 @@
-"""Locks between processes, on one machine or several with a common file system."""
+"""Locks between processes on one machine, or on several machines with a shared file system."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ import filelock
 from albert.core.errors import UserError
 from albert.core.log import LOG
 
-# A holder refreshes its claim every few seconds. One that has not done so for this long is taken
-# for dead, so that a killed process keeps nobody waiting for longer; one of the same host not even
-# that long, because its process is looked for.
+# A holder refreshes its lock every few seconds. If it has not done so for this long, other
+# processes assume that it is dead. They notice a dead process on the same host even sooner.
 _STALE_SECONDS = 20.0
 _REFRESH_SECONDS = 4.0
-# Within this time the claim of a dead process of this host is seen and removed.
+# Long enough to detect and remove the lock of a dead process on this host.
 _GLANCE_SECONDS = 0.5
-# A job that is being ended has some minutes to write its last checkpoint, see `deploy/`.
+# A job that is ending has a few minutes to write its last checkpoint, see `deploy/`.
 _WAIT_SECONDS = 300.0
 
-# What this process holds until `release_held`.
+# The locks that this process holds until `release_held`.
 _held = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
 def exclusive(path: str) -> Iterator[bool]:
-    """Holds the lock `path.lock` for the length of the block; waits while another process has it.
+    """Holds the lock `path.lock` during the block; waits while another process holds it.
 
     Yields whether it had to wait.
 
-    The lock is a file that exists while it is held; an `flock` would be refused, or granted to
-    everybody, by network volumes. If a living holder is taken for dead, two processes work at the
-    same time: what the lock protects must be written atomically, so that this costs time only.
+    The lock is a file that exists while the lock is held, because network volumes may refuse an
+    `flock` or grant it to everyone. If a live holder is assumed dead, two processes work at the
+    same time. Write the protected files atomically, so that this only costs time.
     """
     lock = _lease(path)
     try:
@@ -48,36 +47,37 @@ def exclusive(path: str) -> Iterator[bool]:
 
 
 def remove_abandoned(path: str) -> None:
-    """Removes the lock `path.lock` if the process that had it was killed."""
+    """Removes the lock `path.lock` if its holder was killed."""
     if os.path.exists(path + ".lock"):
         with contextlib.suppress(filelock.Timeout, OSError), _lease(path).acquire(_GLANCE_SECONDS):
             pass
 
 
 def hold_until_exit(path: str, what: str) -> None:
-    """Takes the lock `path.lock` until `release_held`; waits some minutes for another holder.
+    """Takes the lock `path.lock` until `release_held`; waits a few minutes for another holder.
 
-    It is a lock like that of `exclusive`. Should this process be taken for dead and another
-    one have the lock, this one ends at once, so that it writes nothing beside the other.
+    The lock works like that of `exclusive`. If another process takes it because this one seemed
+    dead, this process ends at once, so that the two never write at the same time.
 
     Args:
-      path: of the lock, without `.lock`.
-      what: it protects, for messages, such as "--output_dir out".
+      path: the path of the lock, without `.lock`.
+      what: a description of what the lock protects, for messages, such as "--output_dir out".
 
     Raises:
-      UserError: another process still has it after that time, or it cannot be written.
+      UserError: another process still holds the lock after that time, or the lock cannot be
+        written.
     """
 
     def end_if_taken(loss: filelock.LeaseCompromise) -> None:
         if loss.reason == "owner-changed":
             LOG.error(
-                "%s was taken by %s while this process was paused; this one ends, and the same "
-                "command resumes",
+                "%s was taken over by %s while this process was paused. This process ends; run the "
+                "same command again to resume",
                 what,
                 _holder(lock),
             )
             os._exit(1)
-        LOG.warning("%s is gone: another run can begin in %s", lock.lock_file, what)
+        LOG.warning("The lock %s was removed: another run can start in %s", lock.lock_file, what)
 
     lock = _lease(path, on_compromise=end_if_taken)
     try:
@@ -85,7 +85,7 @@ def hold_until_exit(path: str, what: str) -> None:
             lock.acquire(timeout=_GLANCE_SECONDS)
         except filelock.Timeout:
             LOG.info(
-                "%s is in use by %s; waiting up to %.0f s for its end",
+                "%s is in use by %s; waiting up to %.0f s until it ends",
                 what,
                 _holder(lock),
                 _WAIT_SECONDS,
@@ -93,8 +93,8 @@ def hold_until_exit(path: str, what: str) -> None:
             lock.acquire(timeout=_WAIT_SECONDS)
     except filelock.Timeout as e:
         raise UserError(
-            f"{what} is still in use by {_holder(lock)}; run the same command again when that has "
-            "ended, or give another folder"
+            f"{what} is still in use by {_holder(lock)}; run the same command again when that "
+            "process has ended, or give another folder"
         ) from e
     except OSError as e:
         raise UserError(f"{lock.lock_file} cannot be written: {e.strerror}") from e
@@ -102,7 +102,7 @@ def hold_until_exit(path: str, what: str) -> None:
 
 
 def release_held() -> None:
-    """Releases what `hold_until_exit` has taken; to be called when the program ends."""
+    """Releases the locks of `hold_until_exit`; call it when the program ends."""
     _held.close()
 
 
@@ -116,11 +116,11 @@ def _lease(path: str, **options) -> filelock.SoftFileLease:
 
 
 def _holder(lock: filelock.SoftFileLease) -> str:
-    """Says who has a lock, for people."""
+    """Returns a human-readable name of a lock's holder."""
     owner = lock.owner
     if owner is None:
         return "another process"
-    # Behind the name of a container's host is its process namespace.
+    # After the host name of a container, the lock also names the process namespace.
     host, _, _ = owner.hostname.partition("?")
     return f"process {owner.pid} on {host}"
 
@@ -130,6 +130,6 @@ def _acquire(lock: filelock.SoftFileLease, path: str) -> bool:
         lock.acquire(timeout=0)
         return False
     except filelock.Timeout:
-        LOG.info("Waiting for another process that makes %s", path)
+        LOG.info("Waiting for another process that is making %s", path)
         lock.acquire()
         return True

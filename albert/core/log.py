@@ -1,4 +1,4 @@
-"""The log of a program, which is TensorFlow's logger but needs no TensorFlow; and progress bars."""
+"""Logging with TensorFlow's logger, without importing TensorFlow; and progress bars."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import tqdm
 from albert.core.files import PACKAGE
 
 LOG = logging.getLogger("tensorflow")
-# Folders of installed packages: an environment may take some from another one.
+# Folders of installed packages, also of another environment that this one uses.
 _LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
 def make_handler(label: str = "") -> logging.Handler:
-    """Returns a handler for this project's lines, with the time, and for TensorFlow's warnings.
+    """Returns a handler that shows this project's lines with the time, and TensorFlow's warnings.
 
     Args:
-      label: stands behind the level of each line.
+      label: text to add after the level of each line.
     """
     handler = logging.StreamHandler(sys.stderr)
     line = f"%(asctime)s %(levelname)s{label} %(message)s"
@@ -32,7 +32,7 @@ def make_handler(label: str = "") -> logging.Handler:
 
 @contextlib.contextmanager
 def shown_log(verbose: bool) -> Iterator[None]:
-    """Shows the log for the length of the block; unless it is verbose, warnings alone."""
+    """Shows the log during the block; only warnings and errors unless it is verbose."""
     before = LOG.level, LOG.propagate, LOG.handlers
     LOG.setLevel(logging.INFO if verbose else logging.WARNING)
     LOG.propagate, LOG.handlers = False, [make_handler()]
@@ -44,7 +44,7 @@ def shown_log(verbose: bool) -> Iterator[None]:
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
-    # Installed from a wheel, this package is among the libraries.
+    # A package that was installed from a wheel is in the libraries' folder.
     ours = record.pathname.startswith(PACKAGE)
     of_library = not ours and any(folder in record.pathname for folder in _LIBRARIES)
     if record.levelno >= logging.WARNING:
@@ -56,13 +56,13 @@ T = TypeVar("T")
 
 
 def progress_bar(total: int, what: str, unit: str) -> tqdm.tqdm:
-    """Returns a bar to `update`; only a terminal shows it, so that logs stay free of it."""
+    """Returns a progress bar to `update`, which is shown only in a terminal, not in log files."""
     hidden = not sys.stderr.isatty()
     return tqdm.tqdm(total=total, desc=what, unit=f" {unit}", disable=hidden, leave=False)
 
 
 def progress(items: Iterable[T], total: int, what: str, unit: str) -> Iterator[T]:
-    """Yields the items and draws a bar."""
+    """Yields the items and shows a progress bar."""
     with progress_bar(total, what, unit) as bar:
         for item in items:
             yield item

@@ -1,8 +1,8 @@
-"""Signals: a training ends after its step, with a checkpoint; all else ends at once.
+"""Handling of signals: a training ends after its step, with a checkpoint; others end at once.
 
-Python runs a signal's handler between two instructions of the main thread only, which may spend
-minutes in one call of TensorFlow or MPI. So a thread of its own, which every signal wakes, ends
-the program where the main thread takes too long, and where somebody insists.
+Python runs a signal handler only between two instructions of the main thread, which may spend
+minutes in one call of TensorFlow or MPI. Therefore a separate thread, which every signal wakes,
+ends the program if the main thread takes too long or if a second signal comes.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import threading
 import time
 from collections.abc import Iterator
 
-# SIGUSR1 is what mpirun passes on to all workers at once, without killing them soon after: the way
-# in which a launcher asks for what SIGTERM asks for.
+# mpirun forwards SIGUSR1 to all workers at once and, unlike after SIGTERM, does not kill them soon
+# after. Launchers send it to mean the same as SIGTERM.
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-# A terminal and a launcher may each pass the same signal on: within this time it is one.
+# A terminal and a launcher may both forward the same signal. Within this time, it counts as one.
 _SAME_SECONDS = 0.5
-# What the main thread gets to clean up when it is to end at once.
+# The time that the main thread has to clean up before the program ends.
 _CLEAN_UP_SECONDS = 5.0
 
 
 class Stopped(BaseException):
-    """A signal ends the program; like a `KeyboardInterrupt` it passes by what handles errors."""
+    """A signal ends the program; like `KeyboardInterrupt`, it is not an `Exception`."""
 
     def __init__(self, number: int, where: str = "", by_all_workers: bool = False):
-        """Says what stopped the program.
+        """Makes the message.
 
         Args:
-          number: of the signal.
-          where: what had been done, for the message.
+          number: the number of the signal.
+          where: the progress of the program, for the message.
           by_all_workers: whether all workers of the job end at the same step.
         """
         name = signal.Signals(number).name
@@ -45,20 +45,20 @@ class Stopped(BaseException):
 
 
 def exit_code(number: int) -> int:
-    """Returns the exit code of a program that a signal ended, as shells report it."""
+    """Returns the exit code with which shells report a program that a signal ended."""
     return 128 + (signal.SIGTERM if number == signal.SIGUSR1 else number)
 
 
 class _State:
-    """What the handler, the thread and the main program tell each other.
+    """The state that the handler, the thread and the main program share.
 
     Attributes:
-      is_installed: whether the signals are handled here.
+      is_installed: whether this module handles the signals.
       unwinds: whether the main program catches `Stopped`.
-      resumes: whether the same command goes on where this program is stopped.
-      requested: the first signal's number.
-      patience: seconds in which a training acknowledges a deferred signal; None to end at once.
-      acknowledged: whether it has.
+      resumes: whether the same command resumes the work of this program.
+      requested: the number of the first signal, or None.
+      patience: seconds that a training has to acknowledge a deferred signal; None to end at once.
+      acknowledged: whether the training has acknowledged it.
     """
 
     is_installed = False
@@ -73,11 +73,11 @@ _state = _State()
 
 
 def install(resumes: bool = False) -> None:
-    """Makes the signals end this program; to be called in its main thread.
+    """Makes the signals end this program; call it in the main thread.
 
     Args:
-      resumes: whether the program goes on where it was when the same command is given again; once
-        this has been said, it stays.
+      resumes: whether the same command resumes the work of this program. Later calls cannot set it
+        back to False.
     """
     _state.resumes |= resumes
     if _state.is_installed:
@@ -87,20 +87,20 @@ def install(resumes: bool = False) -> None:
     sender.setblocking(False)
     signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
     for number in NUMBERS:
-        # What is to survive a hang-up, as under `nohup`, goes on doing so.
+        # A signal that is ignored, as SIGHUP is under `nohup`, stays ignored.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _handle)
     threading.Thread(target=_watch, args=(receiver, sender), daemon=True).start()
-    # A forked process leaves them to this one. None may come between the fork and that: it would
-    # wake this process, of which the child shares the socket.
+    # A forked process leaves the signals to this one. They are blocked until it has done so,
+    # because it shares the socket and would wake this process.
     os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_leave_to_parent)
 
 
 def raise_stopped() -> None:
-    """Lets a signal raise `Stopped` in the main thread from now on, so that it can clean up.
+    """Makes signals raise `Stopped` in the main thread from now on, so that it can clean up.
 
     Raises:
-      Stopped: one was deferred and not acknowledged.
+      Stopped: a signal was deferred and not acknowledged.
     """
     _state.unwinds = True
     _state.patience = None
@@ -109,26 +109,27 @@ def raise_stopped() -> None:
 
 
 def defer(patience: float) -> None:
-    """Defers the end of the program by a signal, for whoever can end at a better moment.
+    """Defers signals, for a caller that ends the program at a better moment.
 
     Args:
-      patience: seconds from a signal to `acknowledge`; without it the program ends then.
+      patience: seconds from a signal to the call of `acknowledge`. Without that call, the program
+        then ends.
     """
     _state.patience = patience
 
 
 def deferred() -> int | None:
-    """Returns the number of the signal that was deferred, or None."""
+    """Returns the number of the deferred signal, or None."""
     return _state.requested
 
 
 def acknowledge() -> None:
-    """Acknowledges that the deferred signal ends the program, however long that takes."""
+    """Acknowledges the deferred signal: the program will end, however long that takes."""
     _state.acknowledged = True
 
 
 def uninstall() -> None:
-    """Makes the signals what they are by default: there is nothing left to stop."""
+    """Restores the default handlers, because there is nothing left to stop."""
     _state.is_installed = False
     signal.set_wakeup_fd(-1)
     for number in NUMBERS:
@@ -138,13 +139,13 @@ def uninstall() -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Lets Ctrl-C end a training after its step, for the length of the block.
+    """Makes Ctrl-C end a training after its current step, during the block.
 
-    For a process that goes on, such as a notebook's, and in its main thread. Where no training
-    would take it up, and at the second time, it acts at once.
+    It is for a process that continues afterwards, such as a notebook, and has an effect only in the
+    main thread. Outside a training, and when pressed a second time, Ctrl-C acts at once.
 
     Raises:
-      KeyboardInterrupt: it came.
+      KeyboardInterrupt: the user pressed Ctrl-C.
     """
     if _state.is_installed or threading.current_thread() is not threading.main_thread():
         yield
@@ -167,7 +168,7 @@ def _note_interrupt(number: int, frame: object) -> None:
 
 
 def reinstall() -> None:
-    """Takes back the signals that a library has taken from this program."""
+    """Installs the signal handlers again after a library has replaced them."""
     for number in NUMBERS:
         if _state.is_installed and signal.getsignal(number) == _handle:
             signal.signal(number, _handle)
@@ -183,7 +184,7 @@ def _handle(number: int, frame: object) -> None:
 
 
 def _watch(receiver: socket.socket, sender: socket.socket) -> None:
-    """Ends the program at the second signal, or if the first one has not done so in time."""
+    """Ends the program at the second signal, or if it has not ended in time after the first."""
     first = None
     while True:
         number = receiver.recv(1)[0]

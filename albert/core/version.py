@@ -1,4 +1,4 @@
-"""The version of this project: what `--version` prints and the record of a run holds."""
+"""The version of this project, which `--version` prints and the record of a run contains."""
 
-# The topmost section of CHANGELOG.md is about it.
+# The topmost section of CHANGELOG.md describes this version.
 VERSION = "0.2.0"

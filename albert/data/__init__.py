@@ -1,1 +1,1 @@
-"""Files of features: written once, read as batches in a known order."""
+"""Feature files: written once, and read as batches in a reproducible order."""

@@ -1,4 +1,4 @@
-"""Record files as batches for the model: the one place that decides their shapes."""
+"""Batches of record files for the model; this module decides the shapes of all batches."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from albert.distributed import collectives
 
 
 class Data(NamedTuple):
-    """A part of a task's data that is ready to be read.
+    """A prepared split of a task's data.
 
     Attributes:
-      files: of records.
-      spec: for `tf.io.parse_example`.
-      num_examples: what the length of a training is counted in.
-      num_records: in all files together.
-      snapshot: what the files were when they were found or made; None if nobody replaces them.
-      trims: whether batches may be cut to their longest row: the model does not depend on padding.
-      buckets: lengths to one of which they are cut then, see `BucketOrder`; none for multiples of
-        16, and for no cut on a device that is to know every shape.
-      max_batches: of all workers together in a pass, spread over the records; None for all.
-      transform: from a dataset of batches, and the numbers of the first batch and between two of
-        this worker's batches, to another dataset; None for no change.
-      content: tells the data from other data that may be at the same place.
-      source: what the task needs of it besides, to make scores or files of predictions.
+      files: paths of the record files.
+      spec: features of a record, for `tf.io.parse_example`.
+      num_examples: number of training examples, which determines the number of steps.
+      num_records: number of records in all files.
+      snapshot: state of the files when they were found or made; None if no process replaces them.
+      trims: whether batches may be shortened to their longest row, which requires a model whose
+        results do not depend on padding.
+      buckets: lengths to which batches are then shortened, see `BucketOrder`. If empty, batches are
+        shortened to multiples of 16, or not at all on a device that must know every shape.
+      max_batches: most batches in a pass, over all workers and evenly spread over the records; None
+        for all.
+      transform: maps a dataset of batches to another dataset, given also the number of this
+        worker's first batch and the distance between its batches; None for no change.
+      content: identifies the data among other data at the same path.
+      source: additional data that the task needs to compute scores or write predictions.
     """
 
     files: list[str]
@@ -54,14 +56,14 @@ class Data(NamedTuple):
         bucket_order: BucketOrder | None = None,
         order: np.ndarray | None = None,
     ) -> Callable[[], tf.data.Dataset]:
-        """Returns an `input_fn` of this worker's share of the batches.
+        """Returns an `input_fn` that yields this worker's batches.
 
         Args:
-          batch_size: records in a batch.
-          shuffle_seed: of the order, without end; None for one pass in file order.
-          start_batch: number of the first batch of all workers together.
-          bucket_order: replaces that of the seed.
-          order: int [N], the numbers of the records, for a pass in another order than the file's.
+          batch_size: records per batch.
+          shuffle_seed: seed of an endless shuffled order; None for one pass in file order.
+          start_batch: number of the first batch, counted over all workers.
+          bucket_order: order that replaces the seed's.
+          order: int [N], record numbers in the order of the pass; None for file order.
         """
 
         def input_fn() -> tf.data.Dataset:
@@ -89,10 +91,10 @@ class Data(NamedTuple):
         return input_fn
 
     def order(self) -> np.ndarray | None:
-        """Returns an order of the records in which batches have the least padding.
+        """Returns the order of the records in which batches have the least padding.
 
-        Long ones come first, so that the first batch needs the most memory, and equal ones in file
-        order. None for file order, where batches are not cut.
+        Long records come first, so that the first batch needs the most memory; records of equal
+        length stay in file order. Returns None, for file order, if batches are not shortened.
 
         Raises:
           UserError: a record is damaged.
@@ -102,7 +104,7 @@ class Data(NamedTuple):
         return np.argsort(-sequence_lengths(self.files, self.spec).max(axis=1), kind="stable")
 
     def bucket_order(self, step_size: int, seed: int) -> BucketOrder | None:
-        """Returns the order of a training in buckets; None if there are none.
+        """Returns the order of a training in buckets; None if `buckets` is empty.
 
         Raises:
           UserError: a record is damaged.
@@ -113,7 +115,7 @@ class Data(NamedTuple):
 
 
 def is_cut(trims: bool, buckets: Sequence[int]) -> bool:
-    """Returns whether batches are cut when they are read; see `Data` for the arguments."""
+    """Returns whether batches are shortened when they are read; see `Data` for the arguments."""
     return trims and (not device.is_hpu() or len(buckets) > 1)
 
 
@@ -123,9 +125,9 @@ def batch_spec(
     """Returns the shapes and types of a batch's tensors, by name.
 
     Args:
-      spec: of a record, for `tf.io.parse_example`.
-      batch_size: records in a batch; None leaves it open.
-      trims, buckets: see `Data`; a length that is known when a batch is read is left open.
+      spec: features of a record, for `tf.io.parse_example`.
+      batch_size: records per batch; None for any number.
+      trims, buckets: see `Data`; the sequence dimension is None if batches are shortened.
     """
     sequence = list(spec["input_mask"].shape)
     read = [*sequence[:-1], None] if is_cut(trims, buckets) else sequence

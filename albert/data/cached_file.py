@@ -1,9 +1,9 @@
-"""Files derived from others, reused only while they are what would be derived again.
+"""Derived files, reused only while their sources and content are unchanged.
 
-Beside a derived file `NAME` lies a header `NAME.json`: format version, what it was made from, a
-summary of it, hashes of its content and its companions', and a hash of all that. In the header the
-second is called "source" and the third "facts". The header is written before the files take their
-names, so that after a crash it never vouches for a file it does not describe.
+Each derived file `NAME` has a header `NAME.json`. It holds the format version, the sources of the
+file ("source"), a summary ("facts"), hashes of the file and its companions ("files"), and a hash of
+the rest. The header is written before the files get their names, so that after a crash it never
+matches a file that it does not describe.
 """
 
 from __future__ import annotations
@@ -30,45 +30,44 @@ from albert.core.locks import exclusive, remove_abandoned
 from albert.distributed import collectives
 
 _FORMAT, _VERSION = "albert-derived-file", 1
-# How every header begins, also one whose end was lost.
+# The first bytes of every header, which identify a truncated one too.
 _BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
 _PARTS = ("source", "facts", "files")
-# The hash of the rest of a header. Earlier headers have none, and are read as well.
+# The hash of the rest of a header. Headers of earlier versions lack it, and are accepted too.
 _OWN_HASH = "header_sha256"
-# Seconds in which a launcher certainly ends a job after one of its processes has failed.
+# Seconds within which a launcher ends a job after one of its processes has failed.
 _END_OF_JOB = 10.0
 
 
 class Snapshot(NamedTuple):
-    """What files are at a moment, to be told later whether they are still the same.
+    """The state of files at one moment, to detect later changes.
 
     Attributes:
-      states: of every file that is there, what `_state` gives.
+      states: the result of `_state` for every existing file.
     """
 
     states: dict[str, tuple[int, ...]]
 
     @classmethod
     def of(cls, paths: Sequence[str]) -> Snapshot:
-        """Records what these files are now; `check` ignores those that are missing now."""
+        """Records the current state of files; `check` ignores those that do not exist now."""
         return cls({path: state for path in paths if (state := _state(path))})
 
     def check(self) -> None:
-        """Checks, after the files were opened or read, that they are still the same.
+        """Checks, after the files were opened or read, that they are unchanged.
 
         Raises:
-          UserError: a file is another one now, or gone.
+          UserError: a file was replaced or removed.
         """
         for path, state in self.states.items():
             if _state(path) != state:
                 raise UserError(
-                    f"{path} was replaced while this job ran; give each job a feature file of its "
-                    "own"
+                    f"{path} was replaced while this job ran; give each job its own feature file"
                 )
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """Returns the identity of a file, which replacing it changes; None if there is none."""
+    """Returns values that change when a file is replaced; None if it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
@@ -77,15 +76,15 @@ def _state(path: str) -> tuple[int, ...] | None:
 
 
 class _OvertakenError(UserError):
-    """Another process has taken this one for dead and removed what it was writing."""
+    """Another process took this one for dead and removed its unfinished files."""
 
 
 class CachedFile:
-    """A file and its companions, and what they are made from.
+    """A derived file with its companions and its sources.
 
     Attributes:
       paths: the file and its companions.
-      made_from: JSON object, everything that the content is a function of.
+      made_from: JSON object with everything that the content depends on.
     """
 
     def __init__(
@@ -95,16 +94,16 @@ class CachedFile:
         companions: Sequence[str] = (),
         numbers: Sequence[str] = (),
     ):
-        """Describes the file; `numbers` name the integers that its summary must have."""
+        """Describes the file; `numbers` are names of integers that its summary must contain."""
         self.paths = [path, *companions]
         self.made_from = made_from
         self._numbers = numbers
         self._header_path = path + ".json"
 
     def reusable(self, explain: bool = True) -> dict | None:
-        """Returns the files' summary if they are whole and made from `made_from`, else None.
+        """Returns the files' summary if they are intact and made from `made_from`, else None.
 
-        Where files of ours are there that cannot be used, a log line says why (`explain`).
+        If `explain`, logs why existing files of this program cannot be reused.
         """
         header = self._header()
         if header is None:
@@ -114,17 +113,17 @@ class CachedFile:
             tf.logging.info("Reusing %s", " and ".join(self.paths))
             return header["facts"]
         if explain:
-            tf.logging.info("%s is made anew: %s", self.paths[0], reason)
+            tf.logging.info("Making %s again: %s", self.paths[0], reason)
         return None
 
     def state(self, check: Callable[[], object]) -> str:
-        """Says for people whether `build_once` would find the files ready; nothing is changed.
+        """Returns, human-readable, whether `build_once` would reuse the files; changes nothing.
 
         Args:
           check: checks a file that this program did not write.
 
         Raises:
-          UserError: as `build_once` and `check` would.
+          UserError: `build_once` or `check` would raise it.
         """
         header = self._header()
         reason = self._why_not(header) if header is not None else None
@@ -132,42 +131,42 @@ class CachedFile:
             return "reused"
         if self.is_foreign():
             check()
-            return "there, without a header of ours"
-        return "to be made" if reason is None else f"to be made anew: {reason}"
+            return "exists, not written by this program"
+        return "will be made" if reason is None else f"will be made again: {reason}"
 
     def build_once(
         self, build: Callable[[], dict], check: Callable[[], dict]
     ) -> tuple[dict, Snapshot]:
-        """Finds the files, or makes them by `build` if they cannot be used.
+        """Finds the files, or makes them with `build` if they cannot be reused.
 
-        Of several processes that need the same files one makes them and the others wait; of the
-        workers of a job preferably the one whose log is shown. Files that are there are only read,
-        by all processes at the same time.
+        If several processes need the same files, one makes them and the others wait; among the
+        workers of a job, preferably the one whose log is shown. Existing files are only read, by
+        all processes at the same time.
 
         Args:
           build: makes the files and returns their summary.
           check: checks a file that this program did not write, and returns its summary.
 
         Returns:
-          The summary, and a snapshot of the files as they were found or made.
+          The summary, and a snapshot of the files when they were found or made.
 
         Raises:
-          UserError: something stands in the way, or a file cannot be written.
+          UserError: a file of another program is in the way, or a file cannot be written.
         """
         found = self._found(check)
         if found:
-            # Of a process that was killed between writing the header and releasing it.
+            # A process killed between writing the header and releasing the lock leaves the lock.
             remove_abandoned(self.paths[0])
             return found
         collectives.wait_for_rank_0()
         made = self._made(build, check) or self._made(build, check, again=True)
-        assert made is not None, "the second time it is found or made"
+        assert made is not None, "the second attempt finds or makes the files, or raises"
         return made
 
     def _found(
         self, check: Callable[[], dict], explain: bool = True
     ) -> tuple[dict, Snapshot] | None:
-        # Taken first, so that a file that changes while it is looked at is another one later.
+        # Taken first, so that `Snapshot.check` notices a file that changes during the checks below.
         snapshot = Snapshot.of(self.paths)
         summary = self.reusable(explain)
         if summary is None and self.is_foreign():
@@ -177,11 +176,11 @@ class CachedFile:
     def _made(
         self, build: Callable[[], dict], check: Callable[[], dict], again: bool = False
     ) -> tuple[dict, Snapshot] | None:
-        """Builds unless another process has; None if that must be tried `again`."""
+        """Builds the files unless another process has; returns None if the caller must retry."""
         is_of_job = bool(collectives.label())
         if again and is_of_job:
-            # The one that had the lock has failed. The job is ended now, this process with it, and
-            # had better do nothing meanwhile: on a full disk it would leave half a file.
+            # The process that held the lock has failed, so the launcher is about to end this one
+            # too. Building now could leave a partial file, for example on a full disk.
             time.sleep(_END_OF_JOB)
         with self.lock() as waited:
             found = self._found(check, explain=False)
@@ -195,35 +194,36 @@ class CachedFile:
                 return None
 
     def lock(self) -> contextlib.AbstractContextManager[bool]:
-        """Returns the lock to hold from asking whether the file is reusable to having built it."""
+        """Returns the lock to hold from the check for reuse until the file is built."""
         return exclusive(self.paths[0])
 
     def is_foreign(self) -> bool:
-        """Tells whether what stands at the file's own name was not written by this program.
+        """Returns whether the file exists and was not written by this program.
 
         Raises:
-          UserError: it is no file, or something foreign stands at a companion's or the header's
-            name.
+          UserError: a path is not a regular file, or another program wrote the companion or the
+            header.
         """
         for path in self.paths:
             if os.path.lexists(path) and not os.path.isfile(path):
                 raise UserError(f"{path} is not a file; give another name")
-        # Looked at before the header is read: they may be about to appear, after the header.
+        # Checked before the header is read, because another process may be about to create the
+        # files, which it does after the header.
         there = [path for path in (*self.paths, self._header_path) if os.path.lexists(path)]
         header = self._header()
         path, *companions = self.paths
         for companion in companions:
             if companion in there and not self._is_of(header, companion):
                 raise UserError(
-                    f"{companion} exists and was not written by this program for {path}; it is "
-                    "neither read nor replaced: give another name or remove it"
+                    f"{companion} exists and was not written by this program for {path}; give "
+                    "another name or remove it"
                 )
         if path in there:
             return not self._is_of(header, path)
         if self._header_path in there and header is None:
             raise UserError(
-                f"{self._header_path} exists and is no header of {path}; it is not replaced: give "
-                "another name or remove it"
+                f"{self._header_path} exists and is not a header of {path}; give another name or "
+                "remove it"
             )
         return False
 
@@ -231,7 +231,7 @@ class CachedFile:
     def building(self) -> Iterator[tuple[list[str], dict]]:
         """Yields names to write (for `paths`, in order) and a dictionary for the summary.
 
-        The lock is to be held: what builders that were killed have left is removed.
+        The caller must hold the lock, because this removes unfinished files of killed processes.
 
         Raises:
           UserError: the disk is full or a folder cannot be written.
@@ -246,7 +246,7 @@ class CachedFile:
                 hashes = {
                     self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
                 }
-                # After the hashes, which take longest, and before the header vouches for them.
+                # After the hashes, which take longest, and before the header is written.
                 self._check_not_overtaken(names)
             except (OSError, tf.errors.OpError) as e:
                 self._check_not_overtaken(names)
@@ -259,18 +259,18 @@ class CachedFile:
     def _check_not_overtaken(self, names: Sequence[str]) -> None:
         if not all(map(os.path.exists, names)):
             raise _OvertakenError(
-                f"{self.paths[0]} cannot be written: another process has removed what was written "
-                "of it, as it does when this one was paused; try again"
+                f"{self.paths[0]} cannot be written: another process removed the unfinished file, "
+                "perhaps because this process was paused; try again"
             )
 
     def _header(self) -> dict | None:
-        """Returns the header if it is one of ours, of any version; {} if it is damaged."""
+        """Returns this program's header, of any version; {} if it is damaged, None if missing."""
         try:
             with open(self._header_path, "rb") as file:
                 content = file.read()
         except OSError:
             return None
-        # By its beginning or by its end: either may be damaged.
+        # Recognized by its beginning or its end, because either may be damaged.
         is_ours = content.startswith(_BEGINNING) or f'"{_OWN_HASH}"'.encode() in content
         try:
             header = json.loads(content)
@@ -280,7 +280,7 @@ class CachedFile:
         return header if is_ours else None
 
     def _is_of(self, header: dict | None, path: str) -> bool:
-        """Tells whether the header describes a file, or may describe it if it is damaged."""
+        """Returns whether the header describes a file; True if a damaged header might."""
         if header is None:
             return False
         files = header.get("files")
@@ -288,26 +288,26 @@ class CachedFile:
         return is_damaged or not isinstance(files, dict) or self._key(path) in files
 
     def _why_not(self, header: dict) -> str | None:
-        """Says why the files that this header describes cannot be reused; None if they can."""
+        """Returns why the files that this header describes cannot be reused; None if they can."""
         damaged = f"its header {self._header_path} is damaged"
         if "version" not in header:
             return damaged
         if header["version"] != _VERSION:
-            return f"its header is version {header['version']}, this program writes {_VERSION}"
+            return f"its header has version {header['version']}, and this program writes {_VERSION}"
         if not self._is_sound(header):
             return damaged
         for key, value in self.made_from.items():
             if header["source"].get(key) != value:
-                return f"it was made with {key} {header['source'].get(key)}, now it is {value}"
+                return f"it was made with {key} {header['source'].get(key)}, and now it is {value}"
         for path in self.paths:
             if not os.path.isfile(path):
                 return f"{path} is missing"
             if sha256_of(path) != header["files"].get(self._key(path)):
-                return f"the content of {path} is not what was written"
+                return f"the content of {path} has changed"
         return None
 
     def _is_sound(self, header: dict) -> bool:
-        """Tells whether a header of this version is what was written, as far as can be known."""
+        """Returns whether a header of this version is complete and matches its hash, if any."""
         rest = dict(header)
         own_hash = rest.pop(_OWN_HASH, None)
         return (
@@ -318,7 +318,7 @@ class CachedFile:
         )
 
     def _key(self, path: str) -> str:
-        """Returns the name of a file in the header: relative, so that the folder may be moved."""
+        """Returns a file's name in the header: relative, so that the folder can be moved."""
         return os.path.relpath(path, os.path.dirname(self._header_path) or ".")
 
 
@@ -328,10 +328,10 @@ def _hash(header: dict) -> str:
 
 
 def files_of_header(path: str) -> list[str]:
-    """Lists the file that a header of ours belongs to, and its companions; [] for another file.
+    """Returns the file that a header describes and its companions; [] if it is not a header.
 
     Args:
-      path: of the header, with .json at its end.
+      path: path of the header, which ends in .json.
     """
     own = path.removesuffix(".json")
     header = CachedFile(own, {})._header()
@@ -343,16 +343,16 @@ def files_of_header(path: str) -> list[str]:
 
 
 def content_of_records(path: str) -> str:
-    """Identifies a record file by its content, or by that of its header, which is shorter.
+    """Returns a digest of a record file, or of its header, which is shorter.
 
-    Whether the header describes the file must have been checked before.
+    The caller must have checked that the header matches the file.
     """
     header = path + ".json"
     return content_of(header if files_of_header(header) else path)
 
 
 def is_intact(path: str) -> bool | None:
-    """Tells whether a file is as it was written, from anything; None without a header of ours."""
+    """Returns whether a file matches its header, from any sources; None without a header."""
     file = CachedFile(path, {})
     header = file._header()
     return None if header is None else file._why_not(header) is None

@@ -1,4 +1,4 @@
-"""Feature files: examples to records by several processes, reused where nothing has changed."""
+"""Feature files: made from examples by several processes, and reused while nothing changes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from albert.data.cached_file import CachedFile, Snapshot, content_of_records
 from albert.data.process_pool import ordered_map
 from albert.distributed import collectives
 
-# Of those of a part at most so many are made to time it, at equal distances.
+# Timing converts at most this many chunks of a split, evenly spaced.
 _SAMPLED_CHUNKS = 4
 
 
 class FeatureFile(NamedTuple):
-    """A feature file that is ready to be read.
+    """An existing feature file.
 
     Attributes:
-      path: of the records.
-      num_examples: examples that the features were made from.
-      num_features: records in it.
-      snapshot: what the file was when it was found or made; to be checked when it was opened.
-      made_elsewhere: whether it has no header of ours.
+      path: path of the records.
+      num_examples: number of examples that the features were made from.
+      num_features: number of records.
+      snapshot: state of the file when it was found or made; checked after it is opened.
+      is_foreign: whether another program wrote it.
     """
 
     path: str
@@ -45,9 +45,9 @@ class Chunk(NamedTuple):
     """Some converted examples.
 
     Attributes:
-      num_examples: how many.
-      records: of their features; see `FeatureSource.numbered`.
-      companion: of what goes into the companion file.
+      num_examples: number of examples.
+      records: serialized features; see `FeatureSource.numbered`.
+      companion: this chunk's part of the companion file.
     """
 
     num_examples: int
@@ -56,15 +56,16 @@ class Chunk(NamedTuple):
 
 
 class FeatureSource(abc.ABC):
-    """What the features of one part of a task's data are made from, and how.
+    """Makes the features of one split of a task's data.
 
     Attributes:
-      name: of the part, for people.
-      cached: the feature file and its companions, with what they are a function of.
-      spec: of a record, for `tf.io.parse_example`.
-      workers: processes that make features.
-      trims: whether batches may be cut to their longest row.
-      chunk: examples that are converted at a time; enough to make sending them worth while.
+      name: human-readable name of the split.
+      cached: the feature file with its companions and sources.
+      spec: features of a record, for `tf.io.parse_example`.
+      workers: number of processes that make features.
+      trims: whether batches may be shortened to their longest row.
+      chunk: number of examples converted at a time, large enough to outweigh the cost of sending
+        them to a process.
     """
 
     name: str
@@ -76,55 +77,55 @@ class FeatureSource(abc.ABC):
 
     @abc.abstractmethod
     def read(self) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Returns the examples, and how many were left out, by reason; they are read once.
+        """Returns the examples, and the number of skipped ones by reason; reads the input once.
 
         Raises:
-          UserError: the input is no good.
+          UserError: the input is not valid.
         """
 
     @abc.abstractmethod
     def convert(self, examples: Sequence[Any], start: int) -> Chunk:
-        """Converts examples, the first of which has number `start`."""
+        """Converts examples; the first one has the number `start`."""
 
     @abc.abstractmethod
     def count_other_programs_records(self) -> int:
         """Returns the number of records of a file that this program did not write.
 
         Raises:
-          UserError: they are not what would be made.
+          UserError: they are not features as this source makes them.
         """
 
     def numbered(self, record: bytes, number: int) -> bytes:
-        """Returns a record as it is written, which may hold its number in the file."""
+        """Returns a record in its final form, which may contain its number in the file."""
         del number
         return record
 
     def write_companion(self, path: str, parts: list[Any]) -> None:
-        """Writes what the chunks have for the companion file."""
+        """Writes the companion file from the chunks' parts."""
         raise NotImplementedError
 
     def log_left_out(self) -> None:
-        """Logs which examples were left out, where a part may lack some."""
+        """Logs which examples were skipped, for splits that can skip some."""
         return
 
     def source_of(self, file: FeatureFile) -> Any:
-        """Returns the data that scoring needs besides the records; on rank 0 alone."""
+        """Returns the data that scoring needs in addition to the records; called on rank 0."""
         return None
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        """See `albert.training.task.Part`."""
+        """See `albert.training.task.Split`."""
         examples, left_out = self.read()
         yield f"{self.name} examples", len(examples)
         for reason, count in left_out.items():
-            yield "left out", f"{count}: {reason}"
+            yield "skipped", f"{count}: {reason}"
         yield f"{self.name} features", self.state()
 
     def num_examples(self) -> int:
-        """See `albert.training.task.Part`."""
+        """See `albert.training.task.Split`."""
         return len(self.read()[0])
 
     def prepared(self) -> Data:
-        """See `albert.training.task.Part`."""
+        """See `albert.training.task.Split`."""
         file = self.made()
         return Data(
             [file.path],
@@ -138,7 +139,7 @@ class FeatureSource(abc.ABC):
         )
 
     def sample(self, folder: str) -> tuple[Data, float]:
-        """See `albert.training.task.Part`."""
+        """See `albert.training.task.Split`."""
         if self.cached.reusable(explain=False) is not None or self.cached.is_foreign():
             return self.prepared(), 0.0
         examples = self.read()[0]
@@ -158,17 +159,18 @@ class FeatureSource(abc.ABC):
         return data, seconds / processes
 
     def made(self) -> FeatureFile:
-        """Returns the feature file, found or made.
+        """Returns the feature file; makes it if no valid one exists.
 
-        Of several programs that need the same file one makes it and the others wait.
+        If several programs need the same file, one makes it and the others wait.
 
         Raises:
-          UserError: the input is no good, or a file is there that is not ours to replace.
+          UserError: the input is not valid, or a file that this program did not write is in the
+            way.
         """
 
         def check() -> dict:
             num_features = self.count_other_programs_records()
-            # What is wrong with the input is to show now, not when predictions are written.
+            # Reads the input, so that its errors show now and not when predictions are written.
             num_examples = self.num_examples()
             return {
                 "num_examples": num_examples,
@@ -179,17 +181,17 @@ class FeatureSource(abc.ABC):
         path = self.cached.paths[0]
         summary, snapshot = self.cached.build_once(self._build, check)
         num_examples = summary["num_examples"]
-        # Earlier headers do not say it where they are as many.
+        # Headers of earlier versions lack this number if it equals the number of examples.
         num_features = summary.get("num_features", num_examples)
-        tf.logging.info("%s: %d features of %d examples", path, num_features, num_examples)
+        tf.logging.info("%s: %d features from %d examples", path, num_features, num_examples)
         is_foreign = summary.get("made_elsewhere", False)
         return FeatureFile(path, num_examples, num_features, snapshot, is_foreign)
 
     def state(self) -> str:
-        """Returns whether `made` would find its file ready, for people.
+        """Returns, human-readable, whether `made` would reuse an existing file.
 
         Raises:
-          UserError: `made` would.
+          UserError: `made` would raise it.
         """
         return self.cached.state(self.count_other_programs_records)
 
@@ -211,7 +213,7 @@ class FeatureSource(abc.ABC):
             summary["left_out"] = dict(left_out)
         seconds = time.perf_counter() - started
         tf.logging.info(
-            "%s made in %.1f s, %.0f examples/s; left out: %s",
+            "Made %s in %.1f s, %.0f examples/s; skipped: %s",
             self.cached.paths[0],
             seconds,
             len(examples) / seconds,
@@ -220,7 +222,7 @@ class FeatureSource(abc.ABC):
         return summary
 
     def _write(self, name: str, chunks: Iterable[Chunk], total: int) -> tuple[int, list[Any]]:
-        """Writes the records of chunks; their number, and what goes into the companion."""
+        """Writes the records of chunks; returns their number and the companion's parts."""
         number, parts = 0, []
         with (
             tf.io.TFRecordWriter(name) as writer,
@@ -239,7 +241,7 @@ def sha256_of_input(path: str, what: str = "") -> str:
     """Returns the hash of an input file.
 
     Raises:
-      UserError: it cannot be read; `what` says what kind of file it is.
+      UserError: the file cannot be read; the message begins with `what`.
     """
     try:
         return sha256_of(path)
@@ -248,6 +250,6 @@ def sha256_of_input(path: str, what: str = "") -> str:
 
 
 def sha256_of_inputs(paths: Sequence[str]) -> str:
-    """Returns the hash of an input file, or of several together; raises as for one."""
+    """Returns the hash of one or more input files; raises as `sha256_of_input` does."""
     hashes = list(map(sha256_of_input, paths))
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Orders in which records come: the numbers of those of a batch, by the number of the batch."""
+"""Orders of records: functions from the number of a batch to the numbers of its records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import tensorflow.compat.v1 as tf
 def numbers_in_order(
     count: int, batch_size: int, order: np.ndarray | None, batch: int
 ) -> np.ndarray:
-    """Returns the record numbers of a batch of a pass, in an order or else in that of the file."""
+    """Returns the record numbers of a batch in a pass; in file order if `order` is None."""
     places = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
     return places if order is None else order[places]
 
 
 def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
-    """Returns the record numbers of a batch: the epochs' permutations one after the other."""
+    """Returns the record numbers of a batch in the concatenated permutations of all epochs."""
     position = batch * batch_size + np.arange(batch_size)
     epochs = position // count
     return np.array(
@@ -36,23 +36,24 @@ def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
 
 
 class BucketOrder:
-    """The order of a training whose steps are each of one bucket: of records of like length.
+    """The order of a training in which each step has records of one bucket, of similar length.
 
-    Records come as they do without buckets, and wait in the smallest bucket that they fit into.
-    When there are enough in one for a step, they are the next step. Those that wait at the end of
-    an epoch go on waiting in the next, so that none comes again before all others of its bucket
-    have come. A step is a function of lengths, buckets, seed, its size and its number alone,
-    whichever workers share it.
+    Records arrive in the order without buckets, and wait in the smallest bucket that they fit into.
+    As soon as a bucket has enough records for a step, they form the next step. Records that wait at
+    the end of an epoch stay in their bucket in the next epoch, so no record repeats before all
+    others of its bucket were used. A step depends only on the lengths, the buckets, the seed, its
+    size and its number, not on the number of workers.
     """
 
     def __init__(self, lengths: np.ndarray, buckets: Sequence[int], step_size: int, seed: int):
-        """Puts the records into buckets.
+        """Assigns the records to buckets.
 
         Args:
-          lengths: of the sequences of every record, [N, sequences]; the longest counts.
-          buckets: the greatest length in each, ascending; the last is that of any record.
-          step_size: records in a step, of all workers and accumulated batches together.
-          seed: of the order.
+          lengths: lengths of the sequences of every record, [N, sequences]; the longest sequence
+            determines the bucket.
+          buckets: the largest length in each bucket, ascending; the last one fits every record.
+          step_size: records per step, over all workers and micro-batches.
+          seed: seed of the order.
         """
         self._buckets, self._step_size, self._seed = list(buckets), step_size, seed
         self._bucket_of = np.searchsorted(buckets, lengths.max(axis=1))
@@ -61,7 +62,7 @@ class BucketOrder:
         self._epoch = functools.lru_cache(maxsize=4)(self._make_epoch)
 
     def numbers(self, batch_size: int, batch: int) -> np.ndarray:
-        """Returns the record numbers of a batch, of which a step has a whole number."""
+        """Returns the record numbers of a batch; `batch_size` must divide the step size."""
         step, first = divmod(batch * batch_size, self._step_size)
         epoch, place = self._locate(step)
         buckets = self._epoch(epoch)[1]
@@ -74,10 +75,9 @@ class BucketOrder:
         )
 
     def log(self, num_steps: int) -> None:
-        """Logs what is in the buckets, and how much of the positions of an epoch is padding.
+        """Logs the size of the buckets, and the fraction of padding in an epoch.
 
-        A warning follows if a training of `num_steps` leaves out more records than it would without
-        buckets.
+        Logs a warning if a training of `num_steps` steps misses more records than without buckets.
         """
         counts, buckets = np.array(self._counts), self._buckets
         tf.logging.info(
@@ -95,9 +95,9 @@ class BucketOrder:
         without = max(counts.sum() - num_steps * self._step_size, 0)
         if left > without:
             tf.logging.warning(
-                "--length_buckets: %d features are in none of the %d steps of %d, without buckets "
-                "it would be %d: they wait for others of their length; fewer buckets or more "
-                "epochs take them in",
+                "--length_buckets: %d features are in none of the %d steps of %d; without buckets "
+                "it would be %d. Their buckets do not fill up; use fewer buckets or more epochs to "
+                "include them",
                 left,
                 num_steps,
                 self._step_size,
@@ -105,12 +105,12 @@ class BucketOrder:
             )
 
     def _steps_before(self, epoch: int) -> list[int]:
-        """Returns how many steps of each bucket are full before an epoch."""
+        """Returns the number of complete steps of each bucket before an epoch."""
         return [epoch * count // self._step_size for count in self._counts]
 
     def _locate(self, step: int) -> tuple[int, int]:
-        """Returns the epoch in which a step gets full, and its place among the steps of that."""
-        # By then even what waits in all other buckets is no more than a step for each of them.
+        """Returns the epoch that completes a step, and the step's position among that epoch's."""
+        # The upper bound of the search: every bucket holds less than a step of waiting records.
         most = (step + len(self._buckets)) * self._step_size // sum(self._counts) + 1
 
         def done(epoch: int) -> int:

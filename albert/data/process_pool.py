@@ -1,4 +1,4 @@
-"""Work shared out to processes of this machine, with results in order."""
+"""Distribution of work to processes on this machine, with results in order."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from albert.core.errors import UserError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Tasks a worker that wait or are done and not fetched yet; bounds the memory.
+# Tasks per worker that may wait, or have results not fetched yet; this bounds the memory.
 _AHEAD = 3
 # From Linux's <sys/prctl.h>: the signal that this process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
-# What the worker processes call; they have it, closures and all, from the process they fork from.
+# The function that the worker processes call. They inherit it by forking, including its closure.
 _function: Callable
 
 
@@ -31,17 +31,18 @@ def ordered_map(
 ) -> Iterator[Result]:
     """Yields `function(task)` for every task, in order.
 
-    With more than one worker and task the calls happen in forked processes. Tasks and results are
-    sent, so they should be small; what the function refers to is not.
+    With more than one worker and task, the calls run in forked processes. Tasks and results are
+    sent between processes, so they should be small; objects that the function refers to are not
+    sent.
 
     Raises:
-      UserError: a worker process died, as it does when memory runs out.
+      UserError: a worker process died, for example because memory ran out.
     """
     workers = min(workers, len(tasks))
     if workers < 2:
         yield from map(function, tasks)
         return
-    # A session of TensorFlow that was left open, and that a child would collect, ends the child.
+    # A child that garbage-collects an open TensorFlow session of the parent would die.
     gc.collect()
     global _function
     _function = function
@@ -62,7 +63,7 @@ def ordered_map(
             "a worker process died, perhaps because memory ran out; try --preprocess_workers=1"
         ) from e
     except BaseException:
-        # Nobody waits for what is in the making: workers end with this process.
+        # Do not wait for running tasks: the workers end with this process.
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
@@ -70,10 +71,10 @@ def ordered_map(
 
 def _begin(parent: int) -> None:
     """Prepares a worker process before its first task."""
-    # What a terminal sends to all its processes is the parent's to deal with.
+    # A terminal sends these to all of its processes; the parent handles them.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # Nobody would end them if the parent were killed: they wait for tasks that never come.
+    # Otherwise, if the parent is killed, the workers wait forever for tasks.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -1,4 +1,4 @@
-"""Files of TFRecords: random access, and batches in an order that can be taken up anywhere."""
+"""TFRecord files: random access, and batches in an order that can be resumed at any batch."""
 
 from __future__ import annotations
 
@@ -19,33 +19,32 @@ from albert.core.errors import UserError, graph_message, user_error_in
 from albert.data.order import BucketOrder, numbers_in_order, shuffled_numbers
 from albert.distributed import collectives
 
-# A record: 8 bytes length, 4 bytes checksum of it, the content, 4 bytes checksum of that. A
-# checksum is a CRC-32C, turned to the right by 15 bits, plus a constant.
+# A record: 8 bytes length, 4 bytes checksum of the length, the content, 4 bytes checksum of the
+# content. A checksum is a CRC-32C, rotated right by 15 bits, plus a constant.
 _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
-# Batches are cut to a multiple of this length, so that few different shapes occur.
+# Batches are shortened to multiples of this length, so that few different shapes occur.
 _TRIM_MULTIPLE = 16
-# What TensorFlow says of records that have other lengths, or values that nothing can be looked up
-# with.
+# Parts of TensorFlow's messages for records with other lengths, or with ids out of range.
 _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
-# For functions without conditions on tensors: to look for some takes TensorFlow a tenth of a
-# second at every start.
+# For functions without conditions on tensors: searching for them takes TensorFlow 0.1 s at every
+# start.
 no_autograph = tf.autograph.experimental.do_not_convert
 
 
 def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
-    """Counts the records of a file, and checks that each is whole and has the features of `spec`.
+    """Counts the records of a file, and checks that each is intact and has the features of `spec`.
 
-    They are read without a session: the first one must not begin before the device is loaded.
+    Reads without a session, because the first session must not start before the device is loaded.
 
     Args:
       path: the file.
-      spec: what every record must have, all of `tf.io.FixedLenFeature`.
-      limits: of some features of integers, what each must be below.
+      spec: the features of every record, all of type `tf.io.FixedLenFeature`.
+      limits: exclusive upper limits of the values of some integer features.
 
     Raises:
-      ValueError: the file has no record, or one that is not as it must be.
+      ValueError: the file has no record, or an invalid one.
       tf.errors.OpError: a record is damaged.
     """
     count = 0
@@ -60,17 +59,18 @@ def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str,
 
 
 def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
-    """Says what is wrong with a record, as words to follow its number; None if nothing is.
+    """Returns the error of a record, worded to follow its number; None if the record is valid.
 
     Args:
       record: a serialized `tf.train.Example`.
-      spec: what it must have, all of `tf.io.FixedLenFeature`.
-      limits: of some features, what each value must be below; none may be negative or NaN.
+      spec: the features of every record, all of type `tf.io.FixedLenFeature`.
+      limits: exclusive upper limits of the values of some features, which must not be negative
+        or NaN either.
     """
     try:
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
-        return "is no tf.train.Example"
+        return "is not a tf.train.Example"
     for key, wanted in spec.items():
         kind = "int64_list" if wanted.dtype == tf.int64 else "float_list"
         values = getattr(features[key], kind).value
@@ -92,29 +92,28 @@ def count_foreign_records(
     way_out: str,
     limits: Mapping[str, int],
 ) -> int:
-    """Counts the records of a feature file without our header, and warns that it is used.
+    """Counts the records of a feature file that has no header, and warns that the file is used.
 
     Args:
       path: the file.
-      spec: what every record must have.
-      seq_length: of the features, for messages.
-      way_out: what to do instead of removing the file, for messages.
-      limits: of some features of integers, what each must be below.
+      spec: the features of every record.
+      seq_length: length of the features, for messages.
+      way_out: an alternative to removing the file, for messages.
+      limits: exclusive upper limits of the values of some integer features.
 
     Raises:
-      UserError: it is no file of such features.
+      UserError: the file does not hold such features.
     """
     try:
         count = count_valid_records(path, spec, limits)
     except (OSError, ValueError, tf.errors.OpError) as e:
         raise UserError(
-            f"{path} exists and is no file of features of length {seq_length}; it is neither read "
-            f"nor replaced: {way_out} or remove it ({getattr(e, 'message', e)})"
+            f"{path} exists and is not a file of features of length {seq_length}; "
+            f"{way_out} or remove it ({getattr(e, 'message', e)})"
         ) from e
     if collectives.is_first():
         tf.logging.warning(
-            "%s has no header of ours: its %d records are used as they are; nothing tells what "
-            "they were made from",
+            "%s has no header of this program: using its %d records without knowing their source",
             path,
             count,
         )
@@ -125,7 +124,7 @@ class RecordFile:
     """Random access to the records of TFRecord files, through the operating system's cache."""
 
     def __init__(self, paths: Sequence[str]):
-        """Finds where each record is.
+        """Locates all records.
 
         Raises:
           UserError: a file ends inside a record, or a record's length is damaged.
@@ -142,7 +141,7 @@ class RecordFile:
             of_file = _record_places(content, path)
             places.append(of_file[0])
             checksums.append(of_file[1])
-        # Two numbers a record: there may be tens of millions.
+        # Arrays of two numbers per record, because there may be tens of millions of records.
         self._places = np.concatenate([np.zeros((0, 2), np.int64), *places])
         self._crcs = np.concatenate([np.zeros(0, np.uint32), *map(_crcs, checksums)])
         self._ends = np.cumsum([len(part) for part in places], dtype=np.int64)
@@ -154,7 +153,7 @@ class RecordFile:
         """Returns the records with these numbers.
 
         Raises:
-          UserError: one is not what was written, by its checksum.
+          UserError: a record does not match its checksum.
         """
         files = np.searchsorted(self._ends, numbers, side="right").tolist()
         places = zip(files, self._places[numbers].tolist(), strict=True)
@@ -175,7 +174,7 @@ def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarra
         length = int.from_bytes(before[:8], "little")
         start, end = position + _BEFORE, position + _BEFORE + length
         if end + _AFTER > len(content):
-            raise UserError(f"{path} ends inside record {len(places) // 2}; make it anew")
+            raise UserError(f"{path} ends inside record {len(places) // 2}; make the file again")
         if before != _before_content(length):
             raise _damaged(path, len(places) // 2)
         position = end + _AFTER
@@ -200,18 +199,18 @@ def _crcs(checksums: np.ndarray) -> np.ndarray:
 
 
 def _damaged(path: str, number: int) -> UserError:
-    return UserError(f"{path}: record {number} is damaged, by its checksum; make the file anew")
+    return UserError(f"{path}: record {number} does not match its checksum; make the file again")
 
 
 @contextlib.contextmanager
 def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
-    """Gives an error of reading records that comes out of TensorFlow its own form again.
+    """Converts TensorFlow's errors about records in the `with` block to a `UserError`.
 
     Args:
-      files: that are read, to be named where a record has another form than the model takes.
+      files: the files being read, for the message about records that the model cannot use.
 
     Raises:
-      UserError: a record is damaged, or of another form.
+      UserError: a record is damaged, or does not have the expected form.
     """
     try:
         yield
@@ -222,7 +221,7 @@ def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
         if is_argument and files and any(sign in e.message for sign in _SIGNS_OF_DAMAGE):
             raise UserError(
                 f"a record of {', '.join(files)} is damaged, or has other lengths or values than "
-                "the first ones; make the file anew"
+                "the first ones; make the file again"
             ) from e
         raise
 
@@ -244,28 +243,29 @@ def parsed_batches(
     rank: int = 0,
     num_workers: int = 1,
 ) -> tf.data.Dataset:
-    """Returns batches of the records of TFRecord files, parsed.
+    """Returns parsed batches of the records of TFRecord files.
 
-    With a seed the records come without end, every epoch in an order of its own over all of them:
-    batch k is a function of the files, `batch_size`, the seed and k alone. Without one they come
-    once, in file order. Of n workers, worker r gets the batches r, r + n, ... and reads no other
-    record; so does a resumed run from the batch on that it was at.
+    With a seed, the dataset is endless and shuffles all records in every epoch: batch k depends
+    only on the files, `batch_size`, the seed and k. Without a seed, the dataset is one pass in file
+    order. Of n workers, worker r reads only the batches r, r + n, and so on. A resumed run reads
+    only the batches from `start_batch`.
 
     Args:
       files: the files.
-      spec: for `tf.io.parse_example`.
-      batch_size: records in a batch.
-      shuffle_seed: of the order; None for file order.
-      start_batch: number of the first batch of all workers together.
+      spec: features of a record, for `tf.io.parse_example`.
+      batch_size: records per batch.
+      shuffle_seed: seed of the order; None for file order.
+      start_batch: number of the first batch, counted over all workers.
       max_batches: in file order, the most batches to take, evenly spread; None for all.
-      drop_remainder: in file order, leave out a last batch that is not full.
-      order: int [N], the numbers of the records, in the order that replaces file order.
+      drop_remainder: in file order, omit a last batch that is not full.
+      order: int [N], record numbers in the order that replaces file order.
       bucket_order: with a seed, the order that replaces the seed's.
       pad_remainder: in file order, repeat the last record until the last batch is full.
-      trim_padding: cut features of the shape of `input_mask` to the longest row of the batch,
-        rounded up to a multiple of 16.
-      lengths: to one of which it is rounded up instead, ascending up to that of the records.
-      rank, num_workers: which of how many workers this is.
+      trim_padding: shorten features with the shape of `input_mask` to the longest row of the
+        batch, rounded up to a multiple of 16.
+      lengths: ascending lengths to which the longest row is rounded up instead; the last one is
+        the length of the records.
+      rank, num_workers: this worker's rank, and the number of workers.
 
     Returns:
       A dataset of dictionaries of tensors with B rows; integers are int32.
@@ -285,7 +285,7 @@ def parsed_batches(
 
     def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
         try:
-            # Added here, so that the graph of a resumed run is the same to the byte.
+            # Added here and not in the graph, so that a resumed run has the same graph.
             content = records.read(numbers(start_batch + int(batch)))
         except UserError as e:
             return np.array([], object), graph_message(e).encode()
@@ -297,7 +297,7 @@ def parsed_batches(
     def read_op(batch: tf.Tensor) -> tf.Tensor:
         types = [tf.string, tf.string]
         content, error = tf.numpy_function(read, [batch], types, stateful=False)
-        # Of an error of `read` itself TensorFlow would log where in Python it came from.
+        # If `read` raised the error, TensorFlow would log a Python traceback.
         with tf.control_dependencies([tf.debugging.Assert(tf.equal(error, ""), [error])]):
             content = tf.identity(content)
         content.set_shape([batch_size if full else None])
@@ -322,7 +322,7 @@ def parsed_batches(
 
 
 def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
-    """Returns the lengths of the sequences of every record, [N, sequences], without their padding.
+    """Returns the lengths of the sequences of every record without padding, [N, sequences].
 
     Raises:
       UserError: a record is damaged.
@@ -338,7 +338,7 @@ def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarra
 
 
 def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:
-    """Cuts the padding that all rows of a batch have at their end, see `parsed_batches`."""
+    """Removes the padding that all rows of a batch share at their end, see `parsed_batches`."""
     mask = features["input_mask"]
     longest = mask.shape[-1]
     lengths = tf.constant(lengths or [*range(_TRIM_MULTIPLE, longest, _TRIM_MULTIPLE), longest])

@@ -1,4 +1,4 @@
-"""Rows of tab-separated files and of JSON lines, each with its place for messages."""
+"""Reads rows of tab-separated files and JSON lines, each with its line number for messages."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from albert.core.files import check_regular, parse_json
 
 
 class SourceLine(NamedTuple):
-    """A line of a file, counted from 1."""
+    """The path and number of a line; numbers start at 1."""
 
     path: str
     line: int
 
     def error(self, reason: str) -> UserError:
-        """Returns the error that says what is wrong with the line."""
+        """Returns an error with this line's path and number."""
         return UserError(f"{self.path}, line {self.line}: {reason}")
 
 
 def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
-    """Yields the lines of a UTF-8 file without their ends; empty lines at the end are left out.
+    """Yields the lines of a UTF-8 file without line ends; skips empty lines at the end of the file.
 
-    A byte order mark at the beginning and a carriage return at the end of a line do not count.
+    A byte order mark at the beginning and a carriage return at the end of a line are removed.
 
     Raises:
       UserError: the file cannot be read or is not UTF-8.
@@ -52,7 +52,7 @@ def _decoded(line: bytes, place: SourceLine) -> str:
 
 
 def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the columns of every line; a quotation mark is a character like any other.
+    """Yields the columns of every line; quotation marks have no special meaning.
 
     Raises:
       UserError: as in `read_lines`.
@@ -62,16 +62,16 @@ def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
 
 
 def read_tsv_records(path: str) -> Iterator[tuple[SourceLine, dict[str, str]]]:
-    """Yields every line below the header as columns by name.
+    """Yields the columns of every line after the header, by name.
 
     Raises:
-      UserError: as in `read_lines`, or a line has not as many columns as the header.
+      UserError: as in `read_lines`, or a line does not have as many columns as the header.
     """
     rows = read_tsv(path)
     _, names = next(rows, (None, []))
     for place, columns in rows:
         if len(columns) != len(names):
-            raise place.error(f"{len(columns)} columns, the header has {len(names)}")
+            raise place.error(f"{len(columns)} columns, but the header has {len(names)}")
         yield place, dict(zip(names, columns, strict=True))
 
 
@@ -79,10 +79,10 @@ def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]
     """Yields the JSON object of every line.
 
     Raises:
-      UserError: as in `read_lines`, or a line is no JSON object.
+      UserError: as in `read_lines`, or a line is not a JSON object.
     """
     for place, line in read_lines(path):
         record = parse_json(line, f"{place.path}, line {place.line}")
         if not isinstance(record, dict):
-            raise place.error("no JSON object")
+            raise place.error("not a JSON object")
         yield place, record

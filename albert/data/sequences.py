@@ -1,4 +1,4 @@
-"""Sequences of tokens as every encoder takes them: ids, mask and segments, padded with 0."""
+"""Token sequences in the encoder's input format: ids, mask and segments, padded with 0."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class TokenSequence(NamedTuple):
     """A sequence before padding.
 
     Attributes:
-      ids: its tokens, the special ones too.
-      first: how many of them are of segment 0; the others are of segment 1.
+      ids: token ids, including special tokens.
+      first: number of tokens in segment 0; the others are in segment 1.
     """
 
     ids: Sequence[int]
@@ -26,13 +26,13 @@ class TokenSequence(NamedTuple):
 def make_sequence(
     ids_a: Sequence[int], ids_b: Sequence[int], cls_id: int, sep_id: int
 ) -> TokenSequence:
-    """Returns [CLS] A [SEP], and B [SEP] behind it unless B is empty."""
+    """Returns [CLS] A [SEP] B [SEP], or [CLS] A [SEP] if B is empty."""
     first = [cls_id, *ids_a, sep_id]
     return TokenSequence([*first, *ids_b, sep_id] if ids_b else first, len(first))
 
 
 def padded(sequence: TokenSequence, length: int) -> tuple[list[int], list[int], list[int]]:
-    """Returns a sequence as the values of `SEQUENCE_KEYS`, padded to a length."""
+    """Returns the values of `SEQUENCE_KEYS` for a sequence, padded to a length."""
     used, first = len(sequence.ids), sequence.first
     padding = [0] * (length - used)
     segments = [0] * first + [1] * (used - first)
@@ -40,11 +40,11 @@ def padded(sequence: TokenSequence, length: int) -> tuple[list[int], list[int], 
 
 
 def sequence_entries(sequences: Iterable[TokenSequence], length: int) -> bytes:
-    """Returns the entries of a record, joined, with the values of all sequences end to end.
+    """Returns the joined entries of a record that contains the sequences, concatenated.
 
     Args:
       sequences: the sequences.
-      length: what each is padded to.
+      length: length to which each sequence is padded.
     """
     columns: tuple[list[bytes], list[bytes], list[bytes]] = [], [], []
     ids, mask, segments = columns
@@ -52,7 +52,7 @@ def sequence_entries(sequences: Iterable[TokenSequence], length: int) -> bytes:
         used = len(sequence.ids)
         padding = bytes(length - used)
         ids += varints(sequence.ids), padding
-        # A number below 128 is a byte.
+        # The varint of a number below 128 is one byte.
         mask += _ONE * used, padding
         segments += bytes(sequence.first), _ONE * (used - sequence.first), padding
     values = map(b"".join, columns)

@@ -1,6 +1,6 @@
-"""Serialized `tf.train.Example` of integers, written directly.
+"""Serializes a `tf.train.Example` of integers without protocol buffer objects.
 
-Making protocol buffer objects and Python lists costs more than everything else about a feature.
+Creating those objects and Python lists would take longer than all other work on a feature.
 The wire format (https://protobuf.dev/programming-guides/encoding) of an Example is
 
   Example { 1: Features { 1 (repeated): { 1: key, 2: Feature { 3: Int64List { 1: varints } } } } }
@@ -30,24 +30,24 @@ def varint(value: int) -> bytes:
 
 
 class _Varints(dict):
-    """`varint` with its results remembered."""
+    """A cache of the results of `varint`."""
 
     def __missing__(self, value: int) -> bytes:
         self[value] = encoded = varint(value)
         return encoded
 
 
-# Of numbers of which there are not too many different ones.
+# For values with few distinct numbers, because the cache is not bounded.
 VARINTS = _Varints()
 
 
 def varints(values: Iterable[int]) -> bytes:
-    """Encodes non-negative integers, of which few are different, as varints."""
+    """Encodes non-negative integers with few distinct values as varints."""
     return b"".join(map(VARINTS.__getitem__, values))
 
 
 class VarintTable:
-    """The varints of all numbers below a limit of at most 2**28, to be looked up by the array."""
+    """A table of the varints of all numbers below a limit (at most 2**28), for encoding arrays."""
 
     def __init__(self, limit: int):
         numbers = np.arange(limit, dtype=np.uint32)[:, None]
@@ -55,13 +55,13 @@ class VarintTable:
         lengths = 1 + np.count_nonzero(numbers >> (7 * places[1:]), axis=1)
         follows = places < lengths[:, None] - 1
         groups = (numbers >> (7 * places) & 127 | 128 * follows).astype(np.uint8)
-        # A number's bytes are looked up as one integer; which of them count, likewise.
+        # One lookup yields a number's four bytes as an integer, another which of them are used.
         self._bytes = groups.view(np.uint32)[:, 0]
         self._used = (places < lengths[:, None]).view(np.uint32)[:, 0]
         self._lengths = lengths
 
     def encode(self, numbers: np.ndarray) -> tuple[bytes, np.ndarray]:
-        """Returns an array's numbers as varints, joined in order, and how many bytes each has."""
+        """Returns the joined varints of an array's numbers, and the number of bytes of each."""
         used = self._used[numbers].view(bool)
         return self._bytes[numbers].view(np.uint8)[used].tobytes(), self._lengths[numbers]
 
@@ -77,7 +77,7 @@ def entry(key: str, values: bytes) -> bytes:
 
 
 def example(joined_entries: bytes) -> bytes:
-    """Returns a serialized Example of entries that were joined."""
+    """Returns a serialized Example from joined entries."""
     return _with_length(_FIELD_1, joined_entries)
 
 

@@ -1,1 +1,1 @@
-"""A made-up corpus, and a demonstration that trains on it."""
+"""A generated corpus, and a demonstration that trains on it."""

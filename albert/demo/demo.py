@@ -1,8 +1,8 @@
-"""The main job on the sample, from nothing to a score, each step by its command.
+"""A demonstration of training on generated data, from writing the data to scoring the model.
 
-Writes the sample, trains a SentencePiece model on it, and fine-tunes a small ALBERT from scratch
-with `albert squad`, or `albert squad 2.0` on its form with questions that have no answer. A second
-run with the same folder reuses what the first has made.
+Writes the sample data, trains a SentencePiece model on it, and fine-tunes a small ALBERT from
+scratch with `albert squad`, or with `albert squad 2.0` on the version that has unanswerable
+questions. A second run with the same folder reuses the files of the first.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from albert.demo.generate import DEV_FILE, TRAIN_FILE, write_sample
 from albert.tokenization import preprocess_text
 
 LEAST_F1 = 80.0
-# In 2.0 the F1 of the questions with an answer and of those without, and how much more F1 has to be
-# than what a model could have that abstains always or never.
+# For SQuAD 2.0: the lowest F1 of answerable questions and of unanswerable ones, and the lowest
+# margin of F1 over a model that always or never abstains.
 LEAST_OF_EACH, LEAST_MORE = 60.0, 20.0
 VOCAB_SIZE = 1200
-# Small and shallow, with wide initial weights: it has to learn from nothing within two minutes.
+# Small and shallow, with wide initial weights, because it must learn from scratch in two minutes.
 CONFIG = {
     "vocab_size": VOCAB_SIZE,
     "embedding_size": 64,
@@ -54,18 +54,18 @@ RUN_FLAGS = {
     "save_checkpoints_steps": 500,
     "save_summary_steps": 10,
 }
-# In 2.0 it has to learn when to abstain as well: after 1000 steps scores differ much by the seed.
+# In 2.0 the model also learns when to abstain; after 1000 steps, scores vary much between seeds.
 TRAIN_STEPS = {"1.1": 1000, "2.0": 2000}
-# In the words of the sample: the model knows no others.
+# In the words of the sample, which are the only ones that the model knows.
 CONTEXT = "Lunrun has a bridge called Tamar. The bridge reaches 98 metres upward."
 QUESTION = "What is the height of Tamar?"
 
 
 def main(flags: argparse.Namespace) -> None:
-    """Runs the steps.
+    """Runs all steps of the demonstration.
 
     Raises:
-      UserError: a step has failed, or the scores are lower than those of a model that has learned.
+      UserError: a step failed, or the scores are too low for a model that has learned.
     """
     started = time.monotonic()
     folder = os.path.abspath(flags.output_dir)
@@ -81,17 +81,17 @@ def main(flags: argparse.Namespace) -> None:
 
 
 def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, str]:
-    """Writes what a training reads: the sample, a configuration and a SentencePiece model.
+    """Writes the input of a training: the sample, a configuration and a SentencePiece model.
 
-    They are in `data-SEED` and `model-SEED` of the folder.
+    The files are in the subfolders `data-SEED` and `model-SEED`.
 
     Args:
-      folder: is made if it does not exist.
-      seed: of the sample; another seed gives other articles.
-      version: of SQuAD, "1.1" or "2.0".
+      folder: output folder; created if it does not exist.
+      seed: seed of the sample; another seed gives other articles.
+      version: version of SQuAD, "1.1" or "2.0".
 
     Returns:
-      The paths, by the flag that takes each: the model's two files, `train_file`, `predict_file`.
+      Paths by flag: those of the model's two files, `train_file` and `predict_file`.
 
     Raises:
       UserError: a file cannot be written.
@@ -112,12 +112,12 @@ def _run(*words: str) -> None:
     """Prints a command of `albert` and runs it.
 
     Raises:
-      UserError: it fails.
+      UserError: the command fails.
     """
     print(f"\n$ {_command(*words)}", flush=True)
     code = subprocess.run(command(*words)).returncode
     if code:
-        raise UserError(f"albert {words[0]} ended with code {code}, see above")
+        raise UserError(f"albert {words[0]} ended with code {code}; see its output above")
 
 
 def _make_model(data: str, folder: str) -> None:
@@ -153,10 +153,10 @@ def _texts(articles: list[dict]) -> Iterator[str]:
 
 
 def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
-    """Prints the score, a few answers and where everything is.
+    """Prints the scores, a few answers and the places of the files.
 
     Raises:
-      UserError: the score is not good enough.
+      UserError: a score is too low.
     """
     with open(os.path.join(out, "eval_results.json"), encoding="utf-8") as file:
         results = json.load(file)
@@ -178,7 +178,7 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
             print(f"  {question['question'][:54]:<56}{answer[:22]:<24}{true}")
     print(f"\n  data, model and run: {folder}")
     print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
-    print(f"  all questions:       {out}/predictions.html, a page for a browser")
+    print(f"  all questions:       {out}/predictions.html (open it in a browser)")
     tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
     print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
     print(f"  took {seconds:.0f} s")
@@ -187,7 +187,7 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
 
 
 def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> None:
-    """Prints how to ask the model of a run, serve it, and train it on the files in `paths`."""
+    """Prints commands that query a run's model, serve it, and train it on the files in `paths`."""
     options = {
         "init_checkpoint": os.path.join(run, "model.ckpt-best"),
         **paths,
@@ -201,7 +201,7 @@ def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> No
     commands = {
         "Ask the model; without --question it prompts": [f"ask {_shown(run)}", *asked],
         "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [f"serve {_shown(run)}"],
-        f"Train it further, on questions of your own in place of {train_file}: docs/squad.md": [
+        f"Train it further; replace {train_file} with your own questions (docs/squad.md)": [
             *(" ".join(words), *flags)
         ],
     }
@@ -211,17 +211,17 @@ def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> No
 
 
 def _command(*parts: str) -> str:
-    """Returns a command of `albert` as it is typed in this folder."""
+    """Returns a command of `albert` for a shell in the current folder."""
     return f"{_shown(sys.executable)} -m albert " + " \\\n    ".join(parts)
 
 
 def _shown(path: str) -> str:
-    """Returns a path as a shell in this folder takes it."""
+    """Returns a path, quoted for a shell in the current folder."""
     return shlex.quote(path.removeprefix(os.path.join(os.getcwd(), "")))
 
 
 def _too_low(results: dict) -> str | None:
-    """Says which score is too low for a model that has learned; None if none is."""
+    """Returns a message about the first score that is too low, or None if all are high enough."""
     limits = {"f1": LEAST_F1}
     if "NoAns_f1" in results:
         share = results["NoAns_total"] / results["total"]

@@ -4,11 +4,11 @@
         [--dev_articles M]
 
 writes `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `train.txt` and
-`dev.txt`, a sentence a line: the same bytes for the same arguments, on any machine
-and any Python. An article is about an invented region, a paragraph about a thing found there.
-Which facts are told of it, in which order and in which of their wordings, is drawn by lot; so is
-which questions are asked, and how. `train-v2.0.json` and `dev-v2.0.json` ask besides for as many
-facts that are not told.
+`dev.txt`, with one sentence per line. The same arguments give the same bytes on any machine and any
+Python version. Each article is about an invented region, and each paragraph is about a thing there.
+A random draw chooses the facts, their order and their wording, and also the questions and their
+wording. `train-v2.0.json` and `dev-v2.0.json` also have the same number of questions about facts
+that the text does not state.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ TRAIN_TEXT, DEV_TEXT = "train.txt", "dev.txt"
 TRAIN_ARTICLES = 600
 DEV_ARTICLES = 20
 _PARAGRAPHS = 3
-_QUESTIONS = 4  # on a paragraph; in 2.0 as many again without an answer
+_QUESTIONS = 4  # per paragraph; 2.0 adds the same number of unanswerable ones
 _MAX_REFERENCE_ANSWERS = 3
-# Of a name, until it counts as certain that none is left.
+# Draws of a name before giving up, because then almost certainly no unused name is left.
 _DRAWS = 10_000
 
 
 class Fact(NamedTuple):
-    """A relation with the value it has for a thing; all `answers` are right, the first is told."""
+    """A relation with its value for a thing; all `answers` are right, the text has the first."""
 
     relation: Relation
     answers: tuple[str, ...]
 
 
 class PortableRandom:
-    """Draws by lot, from `Random.random` alone: the method whose sequence Python guarantees."""
+    """A random generator that uses only `Random.random`, whose sequence Python guarantees."""
 
     def __init__(self, seed: str):
         digest = hashlib.sha256(seed.encode()).digest()
@@ -83,14 +83,14 @@ class PortableRandom:
 
 
 class Writer:
-    """Writes articles; no name is given twice, whatever it is the name of."""
+    """A writer of articles that never uses the same name twice."""
 
     def __init__(self, lot: PortableRandom, unanswerable: PortableRandom | None = None):
         """Prepares to write.
 
         Args:
-          lot: decides everything that is in both versions.
-          unanswerable: decides which questions are added for 2.0; None for 1.1.
+          lot: random generator for everything that both versions share.
+          unanswerable: random generator for the questions added in 2.0; None for 1.1.
         """
         self._lot = lot
         self._unanswerable = unanswerable
@@ -100,8 +100,8 @@ class Writer:
         """Writes an article of a few paragraphs.
 
         Args:
-          number: begins the ids of its questions.
-          all_answers: give questions all their reference answers, as development files do.
+          number: prefix of the ids of its questions.
+          all_answers: whether to give questions all reference answers, as development files do.
         """
         title = self._name()
         paragraphs = [
@@ -110,10 +110,10 @@ class Writer:
         return {"title": title, "paragraphs": paragraphs}
 
     def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
-        """Returns a name that was not given before.
+        """Returns a name that has not been used yet.
 
         Raises:
-          UserError: there is none left, or hardly one.
+          UserError: no unused name was found.
         """
         for _ in range(_DRAWS):
             name = self._lot.choice(SYLLABLES) + self._lot.choice(endings)
@@ -121,12 +121,12 @@ class Writer:
                 self._used.add(name)
                 return name.capitalize()
         raise UserError(
-            f"the names, of which there are {len(SYLLABLES) * len(endings)}, run out with so many "
-            "articles; ask for fewer with --train_articles or --dev_articles"
+            f"these are too many articles for the {len(SYLLABLES) * len(endings)} available "
+            "names; ask for fewer with --train_articles or --dev_articles"
         )
 
     def _value(self, value_type: str) -> tuple[str, ...]:
-        """Draws a value of a type: the text as it is told, and other right answers."""
+        """Draws a value of a type: the wording in the text, and other right answers."""
         lot = self._lot
         if value_type == "year":
             return (str(1100 + lot.randrange(900)),)
@@ -168,7 +168,7 @@ class Writer:
     def _untold_questions(
         self, lot: PortableRandom, told: list[Fact], thing: str, context: str, number: str
     ) -> list[dict]:
-        """Asks for facts that are not told; one that is of the same type is a plausible answer."""
+        """Asks for facts that the text lacks; a value of the same type is a plausible answer."""
         of_types = {f.relation.value_type: f.answers[0] for f in told}
         untold = [r for r in RELATIONS if r not in {f.relation for f in told}]
         questions = []
@@ -188,7 +188,7 @@ class Writer:
         return questions
 
     def _sentences(self, facts: list[Fact], thing: str, noun: str) -> list[str]:
-        """Returns the facts in sentences of two or three."""
+        """Combines the facts into sentences with two or three facts each."""
         sentences, left = [], list(facts)
         while left:
             size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.randrange(2)
@@ -202,7 +202,7 @@ class Writer:
         return sentences
 
     def _aside(self, thing: str) -> str:
-        """Writes a sentence with the words of two questions and the answer of none."""
+        """Writes a sentence that has words of two questions but answers neither."""
         topics = [
             self._lot.choice(r.topics).format(e=thing) for r in self._lot.sample(RELATIONS, 2)
         ]
@@ -226,9 +226,9 @@ def generate(
     dev_articles: int = DEV_ARTICLES,
     version: str = "1.1",
 ) -> tuple[dict, dict]:
-    """Returns the training and the development file, as JSON objects; they share no name.
+    """Returns the training and the development file as JSON objects, which share no names.
 
-    The files of both versions have the same paragraphs, and all questions of 1.1 are in 2.0.
+    Both versions have the same paragraphs, and 2.0 has all questions of 1.1.
     """
     writer = Writer(
         PortableRandom(f"sample {seed}"),
@@ -242,7 +242,7 @@ def generate(
 
 
 def text_of(file: dict) -> str:
-    """Returns the paragraphs as text: a sentence a line, a blank line after each paragraph."""
+    """Returns the paragraphs as text: one sentence per line, a blank line after each paragraph."""
     paragraphs = (p["context"] for article in file["data"] for p in article["paragraphs"])
     return "".join(paragraph.replace(". ", ".\n") + "\n\n" for paragraph in paragraphs)
 
@@ -253,10 +253,10 @@ def write_sample(
     train_articles: int = TRAIN_ARTICLES,
     dev_articles: int = DEV_ARTICLES,
 ) -> None:
-    """Writes the sample into a folder, as SQuAD 1.1, as SQuAD 2.0 and as text.
+    """Writes the sample to a folder as SQuAD 1.1, SQuAD 2.0 and text.
 
     Raises:
-      UserError: there are not that many names, or a file cannot be written.
+      UserError: there are not enough names for the articles, or a file cannot be written.
     """
     for version in VERSIONS:
         files = generate(seed, train_articles, dev_articles, version)
@@ -268,7 +268,7 @@ def write_sample(
 
 
 def main() -> None:
-    """Writes the files that the command line asks for."""
+    """Writes the files for the command line's arguments."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output_dir", required=True)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,9 +1,9 @@
-"""The relations that the sample's articles state and ask for: their words and values.
+"""The relations that the sample's articles state and ask about, with their words and values.
 
-A relation joins a thing to a value of some type. Its clauses state it in the text, its questions
-ask for it, and the two share no content word, so that matching words does not find the answer. Its
-topics repeat the questions' words without the value. Some types belong to two relations (persons,
-years): only the words around a value tell which it is.
+A relation assigns a thing a value of some type. Its clauses state the relation, and its questions
+ask about it. They share no content words, so matching words does not find the answer. Its topics
+repeat the questions' words without the value. Some types (persons, years) have two relations, so
+that only the words around a value show which relation it belongs to.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 
 class Relation(NamedTuple):
-    """Something that can be said of a thing.
+    """A statement that can be made about a thing.
 
     Attributes:
       value_type: key of `VALUES`.
-      clauses: ways to say it; `{v}` is the value, the subject stands before.
+      clauses: ways to state it, without the subject; `{v}` is the value.
       questions: ways to ask for it; `{e}` is the thing.
-      topics: ways to mention it without saying it.
+      topics: ways to mention it without stating it.
     """
 
     value_type: str
@@ -122,7 +122,7 @@ RELATIONS = (
     ),
 )
 
-# What things are; the noun refers back to them.
+# Kinds of things; later sentences refer to the thing by this noun.
 NOUNS = (
     "tower",
     "mill",
@@ -136,7 +136,7 @@ NOUNS = (
     "inn",
 )
 
-# Of two facts, three facts, and of none: `{s}` is the thing in full, `{t}` refers back to it.
+# Sentences with two, three and no facts; `{s}` is the thing in full, `{t}` a reference to it.
 PAIRS = (
     "{s} {a} and {b}.",
     "{s}, which {a}, {b}.",
@@ -154,8 +154,8 @@ ASIDES = (
     "People like to argue about {x} and {y}.",
 )
 
-# Persons have a first name and an invented family name, places an invented one; their endings
-# tell them from the names of things.
+# Persons have a first name and an invented family name; places have an invented name. The endings
+# distinguish them from names of things.
 FIRST_NAMES = tuple(
     [
         "Ada",
@@ -180,7 +180,7 @@ FAMILY_ENDINGS = ("son", "man", "berg")
 PLACE_ENDINGS = ("ton", "ham", "wick")
 TITLES = ("Master ", "Captain ", "old ", "young ")
 SETTLEMENTS = ("the village of ", "the hamlet of ", "the port of ")
-# First and second words of values that are two words; the second alone is also right.
+# First and second words of two-word values; the second word on its own is also right.
 TWO_WORDS = {
     "material": (
         ("polished", "rough", "solid", "cheap"),

@@ -1,1 +1,1 @@
-"""HPU, GPU and CPU: which one there is, and its operations."""
+"""Detects HPU, GPU and CPU, and provides their operations."""

@@ -1,4 +1,4 @@
-"""The device of this process: an HPU (Gaudi), a GPU or the CPU, and why."""
+"""Chooses the device of this process: an HPU (Gaudi), a GPU or the CPU."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from albert.distributed import collectives
 
 _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
 _GPU_INSTALL = "install requirements-gpu.txt and NVIDIA's driver"
-_INSIST = "--device=cpu insists on the CPU"
+_INSIST = "pass --device=cpu to use the CPU"
 
 
 class Device(NamedTuple):
-    """What this process computes on ("hpu", "gpu" or "cpu"), and why that."""
+    """The device of this process ("hpu", "gpu" or "cpu"), and the reason for the choice."""
 
     kind: str
     reason: str
@@ -34,20 +34,19 @@ def find(wanted: str) -> Device:
     """Returns the device for a value of --device; "auto" takes the first of HPU, GPU and CPU.
 
     Raises:
-      UserError: what was asked for is not there, or "auto" finds cards that cannot be used; names
-        what is missing.
+      UserError: the device is missing, or "auto" finds cards that cannot be used; names the cause.
     """
     if wanted == "cpu":
         return Device("cpu", "--device=cpu")
     no_hpu = habana.why_unavailable() if wanted in ("auto", "hpu") else None
     if wanted in ("auto", "hpu") and no_hpu is None:
-        return Device("hpu", f"{habana.PACKAGE} and {habana.count_cards()} cards are there")
+        return Device("hpu", f"found {habana.PACKAGE} and {habana.count_cards()} cards")
     if wanted == "hpu":
         raise UserError(f"--device=hpu: {no_hpu}")
     if wanted == "auto" and habana.count_cards():
         raise UserError(
-            f"--device=auto: Gaudi cards here ({habana.count_cards()}) cannot be used: {no_hpu}; "
-            f"{_INSIST}"
+            f"--device=auto: found {habana.count_cards()} Gaudi cards that cannot be used: "
+            f"{no_hpu}; {_INSIST}"
         )
     gpus = len(tf2.config.list_physical_devices("GPU"))
     if gpus:
@@ -58,16 +57,16 @@ def find(wanted: str) -> Device:
         )
     if cards := count_nvidia_cards():
         raise UserError(
-            f"--device=auto: NVIDIA cards here ({cards}) cannot be used: TensorFlow "
+            f"--device=auto: found {cards} NVIDIA cards that cannot be used: TensorFlow "
             f"{tf2.__version__} sees none; {_GPU_INSTALL}; {_INSIST}"
         )
     return Device("cpu", "no Gaudi card, no GPU found")
 
 
 def count_nvidia_cards() -> int:
-    """Counts the NVIDIA cards that this process may open, unless the user has hidden them.
+    """Returns the number of NVIDIA cards that this process may open; 0 if the user hid them.
 
-    In a container the driver's own files in /proc are also there for cards that it does not have.
+    The driver's files in /proc do not serve for this: in a container they also list other cards.
     """
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return 0
@@ -75,17 +74,19 @@ def count_nvidia_cards() -> int:
 
 
 def choose(wanted: str) -> None:
-    """Makes `find(wanted)` the device of this process and logs it; nothing is loaded yet."""
+    """Makes `find(wanted)` the device of this process and logs it, without loading anything."""
     global _device
     _device = find(wanted)
     tf.logging.info("Device: %s (%s)", _device.kind.upper(), _device.reason)
 
 
 def prepare() -> None:
-    """Loads what the device needs, before any graph is built; the card is that of the local rank.
+    """Loads the device's libraries and selects the card of the local rank.
+
+    Call this before any graph is built.
 
     Raises:
-      UserError: it does not load, or this host has more workers than cards.
+      UserError: a library does not load, or this host has more workers than cards.
     """
     if is_hpu():
         workers, cards = collectives.local_size(), habana.count_cards()
@@ -105,7 +106,7 @@ def prepare() -> None:
 
 @contextlib.contextmanager
 def as_cpu() -> Iterator[None]:
-    """Builds graphs as for the CPU meanwhile, for use elsewhere."""
+    """Builds graphs for the CPU in the `with` block, for use on other machines."""
     global _device
     _device, before = Device("cpu", "for another machine"), _device
     try:
@@ -115,7 +116,7 @@ def as_cpu() -> Iterator[None]:
 
 
 def chosen() -> Device:
-    """Returns the device of this process, and why that one."""
+    """Returns the device of this process, with the reason for the choice."""
     return _device
 
 
@@ -125,5 +126,5 @@ def kind() -> str:
 
 
 def is_hpu() -> bool:
-    """Tells whether this process computes on a Gaudi card, on which every shape is to be static."""
+    """Returns whether this process computes on a Gaudi card, which needs static shapes."""
     return _device.kind == "hpu"

@@ -1,7 +1,7 @@
-"""Habana's TensorFlow bridge: what it needs, loading it, and its fused operations.
+"""Habana's TensorFlow bridge: requirements, loading and fused operations.
 
-The one module that imports `habana_frameworks`. Without a driver the bridge loads its operations
-and then fails; graphs with them can be built all the same, and that is what the tests do.
+Only this module imports `habana_frameworks`. Without a driver, the bridge loads its operations and
+then fails. Graphs with these operations can still be built, as the tests do.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from albert.core import estimators
 from albert.core.errors import UserError
 
 PACKAGE = "habana-tensorflow"
-# What the release of the bridge that is on PyPI accepts.
+# The versions that the bridge's release on PyPI supports.
 _PYTHON, _TENSORFLOW = (3, 10), "2.15.0"
 _INSTALL = "install requirements-gaudi.txt in an environment of CPython 3.10"
 _DRIVER_FILES = ("/sys/module/habanalabs", "/sys/class/accel/accel*/device/driver_ver")
-# Newer drivers use the kernel's folder for accelerators of all makers, of which only Gaudi cards
-# say their type so. A container may see the type of a card whose device it does not have.
+# Newer drivers use the kernel's folder for accelerators of all vendors, in which only Gaudi cards
+# have this type file. A container may see the type file of a card whose device it does not have.
 _DEVICE_FILES = ("/dev/accel/accel[0-9]*", "/dev/hl[0-9]*")
 _TYPE_FILE = "/sys/class/accel/{}/device/device_type"
 
@@ -32,7 +32,7 @@ _ops: Any = None
 
 
 def installed_version(package: str = PACKAGE) -> str | None:
-    """Returns the version of the bridge, or of another package, here; None without it."""
+    """Returns the installed version of the bridge or another package; None without it."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -40,7 +40,7 @@ def installed_version(package: str = PACKAGE) -> str | None:
 
 
 def driver_version() -> str | None:
-    """Returns the version of the habanalabs driver, None if there is none or it does not say."""
+    """Returns the version of the habanalabs driver; None without a driver or if it is unknown."""
     for path in sorted(glob.glob("/sys/class/accel/accel*/device/driver_ver")):
         with open(path, encoding="ascii") as file:
             return file.readline().strip()
@@ -48,21 +48,21 @@ def driver_version() -> str | None:
 
 
 def count_cards() -> int:
-    """Counts the Gaudi cards that this machine or container has."""
+    """Returns the number of Gaudi cards in this machine or container."""
     new, old = map(glob.glob, _DEVICE_FILES)
     return len(old) + sum(bool(glob.glob(_TYPE_FILE.format(os.path.basename(d)))) for d in new)
 
 
 def why_unavailable() -> str | None:
-    """Says what is missing to run on a card here, and what to do about it; None if nothing is."""
+    """Returns why no Gaudi card can be used here, and what to do; None if one can."""
     if sys.version_info[:2] != _PYTHON:
         python = ".".join(map(str, sys.version_info[:3]))
-        return f"{PACKAGE} needs CPython 3.10, this is {python}; {_INSTALL}"
+        return f"{PACKAGE} needs CPython 3.10, and this is {python}; {_INSTALL}"
     if installed_version() is None:
         return f"the package {PACKAGE} is not installed; {_INSTALL}"
     if tf.__version__ != _TENSORFLOW:
         return (
-            f"{PACKAGE} {installed_version()} needs TensorFlow {_TENSORFLOW}, this is "
+            f"{PACKAGE} {installed_version()} needs TensorFlow {_TENSORFLOW}, and this is "
             f"{tf.__version__}; {_INSTALL}"
         )
     if not any(map(glob.glob, _DRIVER_FILES)):
@@ -73,10 +73,10 @@ def why_unavailable() -> str | None:
 
 
 def load() -> None:
-    """Loads the bridge, before any graph is built.
+    """Loads the bridge; call this before any graph is built.
 
     Raises:
-      UserError: it does not load.
+      UserError: the bridge does not load.
     """
     try:
         load_operations()
@@ -85,10 +85,10 @@ def load() -> None:
 
 
 def load_operations() -> None:
-    """Loads the bridge as far as it goes; its operations are there even if this raises.
+    """Loads the bridge as far as possible; its operations exist even if this raises.
 
     Raises:
-      AttributeError: there is no driver, so that the bridge cannot tell the device's type.
+      AttributeError: there is no driver, so the bridge does not find the device's type.
     """
     global _ops
     from habana_frameworks.tensorflow import habana_ops, load_habana_module
@@ -123,18 +123,18 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
 
 def gelu(x: tf.Tensor, approximate: bool = True) -> tf.Tensor:
-    """Applies GELU as one operation, in its tanh form or exactly."""
+    """Applies GELU as one operation, in its tanh form or its exact form."""
     return _ops.habana_gelu(x, approximate=approximate)[0]
 
 
 def dropout(x: tf.Tensor, rate: float, seed: int, seed2: int) -> tf.Tensor:
-    """Applies dropout as one operation; masks follow the seeds (none if both are 0) alone."""
+    """Applies dropout as one operation; masks depend only on the seeds (0 and 0 for none)."""
     ratio = tf2.make_tensor_proto(rate, tf.float32)
     return _ops.habana_dropout(x, ratio=ratio, seed=seed, seed2=seed2)[0]
 
 
 def _dropout_gradient(operation: tf.Operation, gradient: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-    """Computes the gradient, for which the bridge has an operation that it does not register."""
+    """Computes the gradient with the bridge's operation, which the bridge does not register."""
     return _ops.habana_dropout_grad(
         x=gradient, mask=operation.outputs[1], ratio=operation.get_attr("ratio")
     )

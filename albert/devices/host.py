@@ -1,4 +1,4 @@
-"""The host: the instruction sets of its CPU, how many threads compute, and its cgroups' limits."""
+"""The host: instruction sets of its CPU, number of threads, and limits of its cgroups."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import tensorflow.compat.v1 as tf
 
 from albert.distributed import collectives
 
-# By the names that Linux has for them.
+# The instruction sets, by Linux's names of their flags.
 _NAMES = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512_BF16", "amx_bf16": "AMX"}
 _OF_BFLOAT16 = ("AVX512_BF16", "AMX")
 
 
 class Cpu(NamedTuple):
-    """A processor; `str` of it is for people.
+    """A processor; its `str` is human-readable.
 
     Attributes:
-      model: its name; "" where the system does not say.
-      instructions: what it has of AVX2, AVX-512, AVX512_BF16 and AMX; None if that is not known.
+      model: name of the model; "" if unknown.
+      instructions: the available ones of AVX2, AVX-512, AVX512_BF16 and AMX; None if unknown.
     """
 
     model: str
@@ -29,13 +29,13 @@ class Cpu(NamedTuple):
 
     def __str__(self) -> str:
         found = self.instructions
-        has = "instructions not known" if found is None else ", ".join(found) or "no AVX2"
+        has = "unknown instruction sets" if found is None else ", ".join(found) or "no AVX2"
         return f"{self.model or 'unknown'} ({has})"
 
     def bfloat16(self) -> tuple[bool | None, str]:
-        """Tells whether products are faster in bfloat16 than in float32, and why, for people.
+        """Returns whether products are faster in bfloat16 than in float32, and a reason to show.
 
-        The first is None where that is not known.
+        The first value is None if that is unknown.
         """
         if self.instructions is None:
             return None, ""
@@ -46,9 +46,9 @@ class Cpu(NamedTuple):
 
 
 def find_processor(root: str = "/") -> Cpu:
-    """Returns the processor of this host; `root` is where `proc` is."""
+    """Returns the processor of this host; `root` is the folder of `proc`."""
     text = read(os.path.join(root, "proc/cpuinfo"))
-    # The first core stands for all. Only processors of this family have these lines.
+    # The lines of the first core. Only x86 processors have lines with these keys.
     model, flags = (
         re.search(rf"^{key}\s*:(.*)$", text, re.MULTILINE) for key in ("model name", "flags")
     )
@@ -59,15 +59,15 @@ def find_processor(root: str = "/") -> Cpu:
     )
 
 
-# Of TensorFlow within an operation and for several at once, and of libraries with OpenMP.
+# Thread counts of TensorFlow, within an operation and across operations, and of OpenMP.
 VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
 
 
 def limit_threads() -> None:
-    """Sets the threads of this process, and logs them; to be called before the first session.
+    """Limits the threads of this process to its share of the cores, and logs their number.
 
-    By themselves the workers of a host would have a thread for each of its cores, each of them. A
-    variable of the environment that is set stays as it is.
+    Call this before the first session. By default, every worker would start as many threads as the
+    host has cores. Environment variables that are already set are not changed.
     """
     count = count_cores(collectives.local_size())
     given = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
@@ -77,26 +77,26 @@ def limit_threads() -> None:
     tf.logging.info(
         "Threads: %d%s%s",
         count,
-        f", a share of the host's cores for each of {workers} workers" * (workers > 1),
+        f", an equal share of the host's cores for each of {workers} workers" * (workers > 1),
         f", but {', '.join(given)}" * bool(given),
     )
 
 
 def count_cores(workers: int, root: str = "/") -> int:
-    """Counts the cores of each of several workers on this host, or in this container.
+    """Returns the number of cores for each worker on this host or in this container.
 
-    A launcher may have bound a worker to cores of its own; it gets no more than an equal share.
+    A launcher may have bound a worker to certain cores. The result is at most an equal share.
 
     Args:
-      workers: on this host, with which its cores are shared.
-      root: where `proc` and `sys` are.
+      workers: number of workers that share the host's cores.
+      root: folder of `proc` and `sys`.
     """
     allowed = [os.cpu_count() or 1, *_sets(root), *_quotas(root)]
     return max(1, int(min(len(os.sched_getaffinity(0)), min(allowed) / workers)))
 
 
 def _sets(root: str) -> list[int]:
-    """Returns how many cores each cgroup has."""
+    """Returns the number of cores of each cgroup."""
     names = "cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective"
     ranges = [
         re.findall(r"(\d+)(?:-(\d+))?", content) for _, content in cgroup_settings(*names, root)
@@ -105,13 +105,13 @@ def _sets(root: str) -> list[int]:
 
 
 def _quotas(root: str) -> list[float]:
-    """Returns how many cores' time each cgroup may take."""
+    """Returns the CPU quota of each cgroup, in cores."""
     quotas = []
     for file, content in cgroup_settings("cpu", "cpu.cfs_quota_us", "cpu.max", root):
-        # Version 2 has the period beside the quota, version 1 in a file of its own.
+        # Version 2 has the period next to the quota, version 1 in a separate file.
         period = read(file.replace("quota", "period")) if "cfs" in file else ""
         numbers = f"{content} {period}".split()
-        # "max" and -1 are no limit.
+        # "max" and -1 mean no limit.
         if len(numbers) == 2 and all(map(str.isdecimal, numbers)) and int(numbers[1]):
             quotas.append(int(numbers[0]) / int(numbers[1]))
     return quotas
@@ -120,14 +120,14 @@ def _quotas(root: str) -> list[float]:
 def cgroup_settings(
     controller: str, old: str, new: str, root: str = "/"
 ) -> Iterator[tuple[str, str]]:
-    """Yields path and content of a setting's files: of this process's cgroup and of all above it.
+    """Yields path and content of a setting's files in this process's cgroup and all its parents.
 
-    In a container the path may be that on the host, of which only the container's own root is seen.
+    In a container, the cgroup's path may be the host's, of which only the container's root exists.
 
     Args:
-      controller: such as "memory".
-      old, new: the files' name in versions 1 and 2 of cgroups.
-      root: where `proc` and `sys` are.
+      controller: name of the controller, such as "memory".
+      old, new: names of the file in versions 1 and 2 of cgroups.
+      root: folder of `proc` and `sys`.
     """
     groups = os.path.join(root, "sys/fs/cgroup")
     for line in read(os.path.join(root, "proc/self/cgroup")).splitlines():
@@ -143,7 +143,7 @@ def cgroup_settings(
 
 
 def read(path: str) -> str:
-    """Returns a file's text, "" if it cannot be read."""
+    """Returns a file's text; "" if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()

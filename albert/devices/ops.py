@@ -1,10 +1,10 @@
-"""Operations of which some devices have a fused form, and the seeds of dropout masks.
+"""Operations that are fused on some devices, and the seeds of dropout masks.
 
-The variables and their names are the caller's, so that checkpoints do not depend on the device.
-A seed of a mask is a function of the graph's seed, the step, the micro-batch and a site: a name
-that the model's code gives, such as `bert/encoder/layer_3/inner_group_0/output`. No seed depends on
-the number or the names of operations: an operation more elsewhere changes no mask, and a layer that
-is built again, to compute it again, draws the same one.
+The caller creates and names all variables, so checkpoints do not depend on the device.
+The seed of a mask is a function of the graph's seed, the step, the micro-batch and a site. A site
+is a name from the model's code, such as `bert/encoder/layer_3/inner_group_0/output`. Seeds do not
+depend on the number or the names of operations. An additional operation elsewhere thus changes no
+mask, and a layer that is built twice, for recomputation, draws the same mask.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.devices import device, habana
 
-# Of the tanh form of GELU.
+# Constants of the tanh form of GELU.
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
@@ -42,7 +42,7 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
     if device.is_hpu():
         return habana.gelu(x)
     half = 0.5 * x
-    # x * x * x: a general power costs many times more.
+    # x * x * x, because a general power is many times slower.
     risen = 1.0 + tf.tanh(_GELU_SCALE * (x + _GELU_CUBIC * (x * x * x)))
     with half.graph.gradient_override_map({"Mul": _gradient_of_gelu()}):
         return half * risen
@@ -50,11 +50,11 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _gradient_of_gelu() -> str:
-    """Returns the registered name of the gradient of the last product of `gelu`.
+    """Registers the gradient of the last product in `gelu` and returns its name.
 
-    It passes on to x / 2 what is due to x by all ways, from the factors h = x / 2 and
-    r = 1 + tanh(s (x + c x^3)) alone, where TensorFlow's own gradients need four more tensors:
-    dy r (1 + h (2 - r) (2 s + 24 s c h^2)).
+    The gradient passes the whole derivative to the factor h = x / 2 and none to the other factor
+    r = 1 + tanh(s (x + c x^3)): dy r (1 + h (2 - r) (2 s + 24 s c h^2)). It needs only these two
+    factors, while TensorFlow's gradients need four more tensors.
     """
     name = "GeluProduct"
 
@@ -62,7 +62,8 @@ def _gradient_of_gelu() -> str:
     def _gradient(operation: tf.Operation, dy: tf.Tensor):
         half, risen = operation.inputs
         slope = 2 * _GELU_SCALE
-        # What does not need `dy` would be computed in the forward pass, and kept.
+        # Without this dependency, TensorFlow would compute the part that does not need `dy` in the
+        # forward pass, and keep it in memory.
         with tf.control_dependencies([dy]):
             steep = half * (slope + (12 * slope * _GELU_CUBIC) * tf.square(half))
             return dy * (risen * (1.0 + (2.0 - risen) * steep)), None
@@ -71,7 +72,7 @@ def _gradient_of_gelu() -> str:
 
 
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
-    """Applies the Gaussian Error Linear Unit itself (https://arxiv.org/abs/1606.08415)."""
+    """Applies the exact Gaussian Error Linear Unit (https://arxiv.org/abs/1606.08415)."""
     if device.is_hpu():
         return habana.gelu(x, approximate=False)
     return 0.5 * x * (1.0 + tf.math.erf(math.sqrt(0.5) * x))
@@ -80,16 +81,15 @@ def gelu_erf(x: tf.Tensor) -> tf.Tensor:
 def dropout(x: tf.Tensor, rate: float, site: str | None = None) -> tf.Tensor:
     """Sets elements to 0 with probability `rate` and scales the others by 1 / (1 - rate).
 
-    In a graph with a seed (`tf.set_random_seed`) the mask is a function of that seed, of the global
-    step, of the micro-batch where a step has several, and of the site alone, so that a resumed run
-    draws what an uninterrupted one would have drawn. The micro-batch is counted by a local
-    variable. On the HPU the device draws the mask, from seed and site; it does not follow the
-    step.
+    In a graph with a seed (`tf.set_random_seed`), the mask depends only on that seed, the global
+    step, the micro-batch within the step, and the site. A resumed run thus draws the same masks as
+    an uninterrupted one. A local variable counts the micro-batches. On the HPU, the device draws
+    the mask from the seed and the site; there the mask does not depend on the step.
 
     Args:
       x: float, of any shape.
-      rate: from 0 to below 1.
-      site: a name of the model's; without, see `site_seed`.
+      rate: probability of dropping an element, from 0 to below 1.
+      site: name of the site in the model; if None, see `site_seed`.
     """
     graph_seed, _ = tf.get_seed(None)
     number = None if graph_seed is None else site_seed(graph_seed, site)
@@ -101,19 +101,19 @@ def dropout(x: tf.Tensor, rate: float, site: str | None = None) -> tf.Tensor:
     return tf.nn.experimental.stateless_dropout(x, rate=rate, seed=seed)
 
 
-# Collections: the sites of a graph's dropouts, and the tensor of `step_seed`.
+# Names of collections: the sites of a graph's dropouts, and the tensor of `step_seed`.
 SITES = "dropout_places"
 _STEP_SEED = "dropout_moment"
-# The golden section of 2**31. Its multiples stay as far apart as any number's: no two of the first
-# 10 million steps are as near as 64 micro-batches.
+# 2**31 divided by the golden ratio, whose multiples stay far apart: modulo 2**31, the seeds of any
+# two of the first 10 million steps differ by more than 64 micro-batches.
 _STRIDE = 1327217885
 
 
 def site_seed(graph_seed: int, site: str | None = None) -> int:
-    """Returns the number of a site in a graph with a seed, from 0 to below 2**31.
+    """Returns the seed of a site in a graph with a seed, from 0 to below 2**31.
 
-    Dropouts with one site draw one mask. Without a site it is the variable scope and the count of
-    the dropouts without a site that were built in that scope before.
+    Dropouts with the same site draw the same mask. If `site` is None, the site consists of the
+    variable scope and the number of earlier dropouts without a site in that scope.
     """
     with tf.init_scope():
         sites = tf.get_collection_ref(SITES)
@@ -127,7 +127,7 @@ def site_seed(graph_seed: int, site: str | None = None) -> int:
 
 
 def step_seed() -> tf.Tensor:
-    """Returns an int32 of the global step and the micro-batch, which a graph computes once."""
+    """Returns an int32 seed of the global step and the micro-batch; a graph computes it once."""
     with tf.init_scope(), tf.name_scope(f"{_STEP_SEED}/"):
         if not tf.get_collection(_STEP_SEED):
             step = tf.cast(tf.train.get_or_create_global_step(), tf.int64)
@@ -137,10 +137,10 @@ def step_seed() -> tf.Tensor:
 
 
 def _batches_done() -> tf.Tensor:
-    """Returns the value of `micro_batch`; 0 where local variables are not initialized.
+    """Returns the value of `micro_batch`; 0 if local variables are not initialized.
 
-    Sessions of programs for the reference may have none, and have no steps of several batches. By
-    hand, since `tf.cond` looks for devices while the graph is built.
+    Programs written for the reference may not initialize them, and use no micro-batches. This uses
+    `Switch` and `Merge`, because `tf.cond` initializes devices while the graph is built.
     """
     counter = micro_batch()
     if_not, if_so = tf.raw_ops.Switch(data=0, pred=counter.is_initialized())
@@ -150,12 +150,12 @@ def _batches_done() -> tf.Tensor:
 
 
 def micro_batch() -> tf.Variable:
-    """Returns the graph's variable of how many batches of an optimizer step are done, int32.
+    """Returns the graph's int32 counter of completed micro-batches in the current step.
 
-    The optimizer moves it where a step has several. It is a local variable: a checkpoint is written
-    between two steps, when it is 0.
+    The optimizer increments it if a step has several micro-batches. It is a local variable, because
+    checkpoints are written between steps, when it is 0.
     """
-    # One for all scopes that ask for it.
+    # The same variable for all scopes.
     root = tf.VariableScope(tf.AUTO_REUSE)
     with tf.init_scope(), tf.variable_scope(root, auxiliary_name_scope=False):
         return tf.get_variable(

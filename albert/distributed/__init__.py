@@ -1,1 +1,1 @@
-"""Workers of a job: their launcher, collectives and heartbeats."""
+"""The workers of a job: launcher, collectives, heartbeats and failures."""

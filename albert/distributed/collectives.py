@@ -1,8 +1,8 @@
-"""The workers of a job that `mpirun` or another launcher has started, and what they do together.
+"""The workers of a job that `mpirun` or another launcher started, and their collectives.
 
-Rank and size come from the launcher's environment, so that they are known before anything is
-connected: files are read and feature files made, in forked processes too, before MPI starts.
-`connect` is the first moment at which workers wait for each other.
+Rank and size come from the launcher's environment, so they are known before the workers connect.
+A job reads files and makes feature files, also in forked processes, before MPI starts. Workers do
+not wait for each other before `connect`.
 """
 
 from __future__ import annotations
@@ -24,37 +24,38 @@ import tensorflow.compat.v1 as tf
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.distributed import launcher
-from albert.distributed.launcher import (  # noqa: F401  What asks for the workers asks for these as well.
+from albert.distributed.launcher import (  # noqa: F401  Other modules import these from here.
     Worker,
     is_first,
     label,
     wait_for_rank_0,
 )
 
-# Each worker's communication asks the others' every millisecond and spins until they answer, which
-# on a core of its own costs a third of the time: let it yield, and ask every 50 ms. Vectors are
-# joined already, so that nothing is gained by copying several together.
+# By default, each worker's communication thread polls the others every millisecond and spins until
+# they answer, which costs a third of the time of a worker with one core. These variables let it
+# yield, and poll every 50 ms. Fusion is off because the tensors are already joined to vectors.
 _SPARING = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "HOROVOD_CYCLE_TIME": "50",
     "HOROVOD_FUSION_THRESHOLD": "0",
 }
 _INSTALL = "`make horovod` installs it"
-# Gradients are sent in vectors of at most this size, as soon as those of one are there. From 32 MB
-# on Open MPI's reduce-scatter takes 3 times as long a byte: it gets fresh memory for each vector.
+# Gradients are sent in vectors of at most this size, each as soon as its gradients are ready. From
+# 32 MB on, Open MPI's reduce-scatter takes 3 times as long per byte, because it allocates memory
+# for each vector.
 _VECTOR_BYTES = 16 << 20
 
 
 _worker = Worker()
-# Horovod's part for TensorFlow; empty until `connect` loads it.
+# The module `horovod.tensorflow`; empty until `connect` loads it.
 _horovod = types.ModuleType("horovod.tensorflow")
 
 
 def start(use_horovod: bool) -> None:
-    """Makes this process a worker of its job; nobody is waited for yet.
+    """Makes this process a worker of its job, without waiting for the others.
 
     Raises:
-      FlagError: a launcher started several processes that would not work together.
+      FlagError: a launcher started several processes, but Horovod is off.
       UserError: Horovod is not installed.
     """
     global _worker
@@ -64,11 +65,11 @@ def start(use_horovod: bool) -> None:
             raise FlagError(
                 f"{started.launcher} started {started.size} processes, but --use_horovod is off: "
                 "each would do the whole job and overwrite the others' files; add "
-                "--use_horovod=true or start one"
+                "--use_horovod=true or start one process"
             )
         return
     try:
-        # Its TensorFlow part not before `connect`: Habana's must find the bridge loaded.
+        # `connect` imports `horovod.tensorflow`, because Habana's needs the bridge loaded first.
         import horovod  # noqa: F401
     except ImportError as e:
         raise UserError(f"--use_horovod=true needs Horovod ({e}); {_INSTALL}") from e
@@ -78,7 +79,7 @@ def start(use_horovod: bool) -> None:
 
 
 def description() -> str:
-    """Returns the version of Horovod and what it was built with, or how to install it."""
+    """Returns the version of Horovod and the libraries it was built with, or how to install it."""
     if importlib.util.find_spec("horovod") is None:
         return f"not installed; {_INSTALL}"
     try:
@@ -92,13 +93,13 @@ def description() -> str:
 
 
 def connect(on_cpu: bool = True) -> None:
-    """Waits for the other workers; from here on they must all do the same collective work.
+    """Waits for the other workers; from here on, all must run the same collective operations.
 
     Args:
-      on_cpu: the cores that communication would spin on are those that compute.
+      on_cpu: whether the workers compute on the cores on which communication would spin.
 
     Raises:
-      UserError: Horovod does not load, or sees other workers than the launcher has announced.
+      UserError: Horovod does not load, or its rank or size differs from the launcher's.
     """
     global _horovod
     if size() == 1:
@@ -110,23 +111,23 @@ def connect(on_cpu: bool = True) -> None:
     except ImportError as e:
         raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e
     _horovod.init()
-    # MPI takes some for itself.
+    # MPI replaces some signal handlers.
     signals.reinstall()
     if (_horovod.rank(), _horovod.size()) != (rank(), size()):
         raise UserError(
-            f"{_worker.launcher} started worker {rank()} of {size()}, Horovod sees worker "
-            f"{_horovod.rank()} of {_horovod.size()}: was it built with this MPI? {_INSTALL}"
+            f"{_worker.launcher} started worker {rank()} of {size()}, but Horovod sees worker "
+            f"{_horovod.rank()} of {_horovod.size()}; build Horovod with this MPI: {_INSTALL}"
         )
     tf.logging.info("%d workers", size())
 
 
 def rank() -> int:
-    """Returns the number of this worker, from 0."""
+    """Returns the rank of this worker, from 0."""
     return _worker.rank
 
 
 def local_rank() -> int:
-    """Returns the number of this worker among those of its host, from 0."""
+    """Returns the rank of this worker among those of its host, from 0."""
     return _worker.local_rank
 
 
@@ -142,7 +143,7 @@ def size() -> int:
 
 @contextlib.contextmanager
 def simulated_workers(workers: int) -> Iterator[None]:
-    """Lets `size` be another in the block, to plan a job that is not this one."""
+    """Changes the result of `size` in the `with` block, to plan a job with other workers."""
     global _worker
     actual = _worker
     _worker = actual._replace(size=workers)
@@ -153,12 +154,12 @@ def simulated_workers(workers: int) -> Iterator[None]:
 
 
 def is_chief() -> bool:
-    """Tells whether this worker is number 0, the one that writes."""
+    """Returns whether this worker is rank 0, which writes the files."""
     return rank() == 0
 
 
 def is_habana_horovod() -> bool:
-    """Tells whether the Horovod of this environment is Habana's."""
+    """Returns whether this environment has Habana's Horovod."""
     try:
         importlib.metadata.version("habana-horovod")
     except importlib.metadata.PackageNotFoundError:
@@ -169,18 +170,19 @@ def is_habana_horovod() -> bool:
 def all_reduce_mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:
     """Returns the means of dense float32 tensors over the workers.
 
-    The tensors are joined to few long vectors, in their order: one vector is sent faster than many
-    small ones, its sum does not depend on which of them is ready first, and unlike Horovod's
-    grouped all-reduce it has a kernel on every device. All operations are in a name scope of their
-    own, `mean_over_workers`, by which a bfloat16 configuration can tell them from the model's.
+    The tensors are joined to a few long vectors, in order. A long vector is sent faster than many
+    small ones, its sum does not depend on which tensor is ready first, and its all-reduce has a
+    kernel on every device, unlike Horovod's grouped all-reduce. All operations are in the separate
+    name scope `mean_over_workers`, which distinguishes them from the model's in a bfloat16
+    configuration.
 
     Args:
-      tensors: of known shapes, the same on every worker.
-      dtype: what they are sent as, instead of float32.
+      tensors: tensors with known shapes, the same on every worker.
+      dtype: type in which they are sent; None for float32.
     """
     if size() == 1:
         return list(tensors)
-    # Workers find each other's tensors by the names.
+    # Horovod matches the tensors of different workers by name.
     name = f"{tensors[0].op.name}_and_{len(tensors) - 1}".replace("/", "_")
     results = []
     with tf.name_scope("mean_over_workers"):
@@ -190,7 +192,7 @@ def all_reduce_mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None)
 
 
 def all_reduce_sum(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the sum over the workers of a small tensor, which stays on the host."""
+    """Returns the sum of a small tensor over the workers, computed on the host."""
     if size() == 1:
         return tensor
     with tf.device("/cpu:0"):
@@ -200,16 +202,16 @@ def all_reduce_sum(tensor: tf.Tensor) -> tf.Tensor:
 def reduce_scatter_mean(
     tensors: Sequence[tf.Tensor], name: str, dtype: tf.DType | None = None
 ) -> tf.Tensor:
-    """Returns this worker's shard of the mean over the workers of float32 tensors.
+    """Returns this worker's shard of the mean of float32 tensors over the workers.
 
-    They are joined to a vector, with zeros up to a multiple of the number N of workers, of which
-    worker r gets the r-th of N shards, from 0. That sends half of what `all_reduce_mean` sends;
-    `all_gather`, which restores the vector, sends as much. A large tensor is sent in parts.
+    The tensors are joined to a vector, padded with zeros to a multiple of the number N of workers.
+    Worker r gets shard r of N. This sends half as much as `all_reduce_mean`, and so does
+    `all_gather`, which restores the vector. A large tensor is sent in parts.
 
     Args:
-      tensors: of known shapes, the same on every worker.
-      name: by which workers find each other's vectors.
-      dtype: what they are sent as, instead of float32.
+      tensors: tensors with known shapes, the same on every worker.
+      name: name with which Horovod matches the vectors of different workers.
+      dtype: type in which they are sent; None for float32.
     """
     with tf.name_scope("mean_over_workers"):
         length = sum(tensor.shape.num_elements() for tensor in tensors)
@@ -220,7 +222,7 @@ def reduce_scatter_mean(
         most = _VECTOR_BYTES // (vector.dtype.size * size())
         widths = [min(most, shard - start) for start in range(0, shard, most)]
         parts = tf.split(tf.reshape(vector, [size(), shard]), widths, axis=1)
-        # Not their average: Habana's Horovod would not divide on the card.
+        # Sums instead of averages, because Habana's Horovod would not divide on the card.
         sums = [
             _horovod.reducescatter(part, op=_horovod.Sum, name=f"{name}/{number}")
             for number, part in enumerate(parts)
@@ -230,14 +232,14 @@ def reduce_scatter_mean(
 
 
 def flatten_and_concat(tensors: Sequence[tf.Tensor], length: int | None = None) -> tf.Tensor:
-    """Returns the values of tensors one after the other, with zeros up to a length."""
+    """Returns the concatenated values of tensors, padded with zeros to a length."""
     flat = [tf.reshape(tensor, [tensor.shape.num_elements()]) for tensor in tensors]
     missing = (length or 0) - sum(tensor.shape[0] for tensor in flat)
     return tf.concat([*flat, tf.zeros([missing])] if missing > 0 else flat, axis=0)
 
 
 def all_gather(shard: tf.Tensor, name: str) -> tf.Tensor:
-    """Returns all workers' shards of a vector, one after the other."""
+    """Returns the concatenated shards of a vector from all workers."""
     vector = _horovod.allgather(shard, name=name)
     vector.set_shape([shard.shape[0] * size()])
     return vector
@@ -251,7 +253,7 @@ def broadcast(tensor: tf.Tensor, name: str) -> tf.Tensor:
 def _all_reduce_bucket(
     tensors: Sequence[tf.Tensor], dtype: tf.DType | None, name: str
 ) -> list[tf.Tensor]:
-    """Returns the means of tensors that are sent as one vector."""
+    """Returns the means of tensors over the workers, sent as one vector."""
     sizes = [tensor.shape.num_elements() for tensor in tensors]
     vector = flatten_and_concat(tensors)
     if dtype:
@@ -264,11 +266,11 @@ def _all_reduce_bucket(
 def fusion_buckets(
     tensors: Sequence[tf.Tensor], most_bytes: int | None = None
 ) -> Iterable[list[tf.Tensor]]:
-    """Yields neighbours that fit into some bytes together, or a single larger tensor.
+    """Yields groups of consecutive tensors of limited size; a larger tensor is its own group.
 
     Args:
-      tensors: or variables, of known shapes.
-      most_bytes: how many; None for those of a vector.
+      tensors: tensors or variables with known shapes.
+      most_bytes: largest size of a group in bytes; None for the size of a vector of gradients.
     """
     most, group, used = most_bytes or _VECTOR_BYTES, list[tf.Tensor](), 0
     for tensor in tensors:
@@ -283,9 +285,9 @@ def fusion_buckets(
 
 
 class _BroadcastVariables(tf.train.SessionRunHook):
-    """Gives every worker's variables the values of rank 0's when a session begins.
+    """Broadcasts rank 0's variables to all workers when a session begins.
 
-    As Horovod's `BroadcastGlobalVariablesHook`, which it has up to TensorFlow 2.15 only.
+    Replaces Horovod's `BroadcastGlobalVariablesHook`, which works only up to TensorFlow 2.15.
     """
 
     def begin(self) -> None:
@@ -296,12 +298,12 @@ class _BroadcastVariables(tf.train.SessionRunHook):
 
 
 def starting_hooks() -> list[tf.train.SessionRunHook]:
-    """Returns hooks that give all workers' variables rank 0's values when a session begins."""
+    """Returns hooks that broadcast rank 0's variables when a session begins."""
     return [_BroadcastVariables()] if size() > 1 else []
 
 
 def broadcast_object(value: Any) -> Any:
-    """Returns rank 0's `value`, which JSON can hold, on every worker; the others' is ignored."""
+    """Returns rank 0's `value`, any JSON value, on every worker; ignores the other workers'."""
     if size() == 1:
         return value
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -314,11 +316,11 @@ def broadcast_object(value: Any) -> Any:
 
 
 def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
-    """Returns every worker's arrays, by rank; they may differ in length and number.
+    """Returns the arrays of every worker, by rank; workers may have different lengths and counts.
 
     Args:
-      arrays: of one dimension; may be none.
-      dtype: theirs, the same on every worker.
+      arrays: one-dimensional arrays; may be empty.
+      dtype: type of the arrays, the same on every worker.
     """
     if size() == 1:
         return [list(arrays)]
@@ -335,7 +337,7 @@ def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np
 
 
 def all_gather_objects(value: Any) -> list[Any]:
-    """Returns every worker's `value`, which JSON can hold, by rank."""
+    """Returns the `value` of every worker, any JSON value, by rank."""
     if size() == 1:
         return [value]
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -345,10 +347,10 @@ def all_gather_objects(value: Any) -> list[Any]:
 
 
 def check_equal_on_all_workers(facts: dict[str, Any]) -> None:
-    """Checks that all workers have the same facts, which JSON can hold.
+    """Checks that all workers have the same facts, which must be JSON values.
 
     Raises:
-      UserError: they do not; names the first rank that differs, and in what.
+      UserError: a fact differs; names the fact and the first rank that differs.
     """
     (first_host, first), *others = all_gather_objects([socket.gethostname(), facts])
     for rank, (host, found) in enumerate(others, start=1):
@@ -368,7 +370,7 @@ def _short(value: Any) -> str:
 
 
 def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
-    """Returns the result of a collective operation on an array, without any accelerator."""
+    """Returns the result of a collective operation on an array, computed on the CPU."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
         given = tf.placeholder(array.dtype, [None])
         result = collective(given)

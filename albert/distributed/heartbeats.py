@@ -1,8 +1,8 @@
-"""Names a worker that does not answer any more: a stopped process, a host that hangs.
+"""Detects workers that no longer answer, because their process is stopped or their host hangs.
 
-The others would wait for it in their next common operation, for ever and without a word: Horovod's
-own check for stalled workers waits with them. So every worker has a connection to rank 0 over which
-both sides send a byte every few seconds, from a thread of its own.
+Without heartbeats, the other workers would wait silently and forever in their next collective
+operation, and so would Horovod's check for stalled workers. Therefore every worker has a connection
+to rank 0, over which a thread on each side sends a byte every few seconds.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _SIOCGIFADDR = 0x8915
 
 
 def start(limit: float, end: Callable[[str], None]) -> None:
-    """Watches the other workers from now on; to be called by all when they are connected.
+    """Starts to watch the other workers; all workers must call this after `connect`.
 
     Args:
-      limit: seconds of silence after which a worker is given up.
-      end: ends this process, given what is wrong.
+      limit: seconds of silence after which a worker counts as lost.
+      end: called with a message; ends this process.
     """
     peers = _accepted() if collectives.is_chief() else _connected()
     threading.Thread(target=_watch, args=(peers, limit, end), daemon=True).start()
 
 
 def _accepted() -> dict[socket.socket, str]:
-    """Returns rank 0's connections, with the names of those at the other ends."""
+    """Returns rank 0's connections, with the names of the workers at the other end."""
     peers, secret = dict[socket.socket, str](), secrets.token_hex(8)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
@@ -81,7 +81,7 @@ def _name() -> str:
 
 
 def _own_addresses() -> Iterator[str]:
-    """Yields the IPv4 addresses of this host, its own before those that others can reach."""
+    """Yields the IPv4 addresses of this host's network interfaces, usually loopback first."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, interface in socket.if_nameindex():
             request = array.array("B", struct.pack("256s", interface.encode()[:15]))
@@ -93,18 +93,18 @@ def _own_addresses() -> Iterator[str]:
 
 
 def _watch(peers: dict[socket.socket, str], limit: float, end: Callable[[str], None]) -> None:
-    """Sends and receives, until a worker is silent for too long."""
+    """Sends and receives bytes, and calls `end` if a worker is silent for too long."""
     heard = dict.fromkeys(peers, time.monotonic())
     interval = min(_BETWEEN_BEATS, limit / 3)
     before = time.monotonic()
     while peers:
         for connection in _beat(peers, heard):
-            # It has ended; the launcher sees to that.
+            # That worker has ended; the launcher handles it.
             del peers[connection], heard[connection]
         time.sleep(interval)
         now = time.monotonic()
         if now - before > 2 * interval + 1:
-            # It was this process that was stopped.
+            # This process was stopped meanwhile, so the silence shows nothing about the others.
             heard = dict.fromkeys(peers, now)
         before = now
         for connection, last in heard.items():
@@ -115,7 +115,7 @@ def _watch(peers: dict[socket.socket, str], limit: float, end: Callable[[str], N
 def _beat(
     peers: dict[socket.socket, str], heard: dict[socket.socket, float]
 ) -> list[socket.socket]:
-    """Sends a byte to all, notes who has sent some; returns the connections that are closed."""
+    """Sends a byte to all, records which workers sent any, and returns the closed connections."""
     closed = []
     for connection in peers:
         try:
@@ -126,7 +126,7 @@ def _beat(
                 heard[connection] = time.monotonic()
             connection.send(b".")
         except BlockingIOError:
-            # It takes nothing, and will not have sent anything either.
+            # The worker reads nothing, so it has not sent anything either.
             continue
         except OSError:
             closed.append(connection)

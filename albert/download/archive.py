@@ -1,4 +1,4 @@
-"""Unpacks archives that nobody has vouched for."""
+"""Unpacks archives from untrusted sources."""
 
 import contextlib
 import logging
@@ -18,17 +18,17 @@ from albert.download.fetch import fetch
 
 logger = logging.getLogger(__name__)
 
-# Floats hardly shrink when they are packed: no archive of a model comes near these.
+# Floats hardly compress, so no archive of a model comes near these limits.
 _MOST_BYTES, _MOST_TIMES, _ALWAYS_BYTES = 20 * 10**9, 100, 10**8
-# Of a header for long names and the like, which is read into memory.
+# Limit for a header for long names or similar, which tarfile reads into memory.
 _MOST_HEADER_BYTES = 1 << 20
-# What broken bytes raise; a header may be about another header, and so on without an end.
+# Errors that damaged archives raise; headers that refer to each other cause a RecursionError.
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 _DAMAGE = (*_BROKEN, EOFError, OverflowError, RuntimeError, ValueError)
 
 
 class ArchiveError(UserError):
-    """The archive itself is at fault: damaged, no archive, or with members that are refused."""
+    """The archive is damaged, is not an archive, or has members that are refused."""
 
 
 def install(
@@ -41,28 +41,28 @@ def install(
     size: int | None = None,
     max_bytes: float | None = None,
 ) -> None:
-    """Fetches an archive and unpacks it as a new folder; one that is there already is kept.
+    """Downloads an archive and unpacks it to a new folder; keeps an archive that already exists.
 
     Args:
-        url: of the archive.
-        archive: where it is, or where to fetch it for the time of unpacking it.
-        target: the folder to make; it must be absent or empty.
+        url: the address of the archive.
+        archive: the path of the archive. A downloaded archive is removed after unpacking.
+        target: the folder to make; it must not exist, or must be empty.
         finish: called with the unpacked folder, before it gets its name, and the archive's
-            SHA-256; raises ArchiveError if the archive holds something else.
-        sha256, size: what the archive must have, None for no check.
+            SHA-256; raises ArchiveError if the archive has unexpected content.
+        sha256, size: the expected hash and length in bytes; None for no check.
         max_bytes: see `unpack`.
 
     Raises:
-        UserError: the archive cannot be fetched, is another than expected, is refused or too
-            large. `target` does not exist then.
+        UserError: the archive cannot be downloaded, has another hash or length, is refused, or is
+            too large. Then `target` does not exist.
         OSError: a file cannot be read or written.
     """
     was_there = archive.is_file()
     if was_there:
-        logger.info("%s: already there; unpacked without fetching it", archive)
+        logger.info("%s already exists and is not downloaded again", archive)
         found = sha256_of(str(archive))
         if sha256 not in (None, found):
-            raise UserError(f"{archive}: SHA-256 is {found}, expected {sha256}; move it away")
+            raise UserError(f"{archive}: SHA-256 is {found}, expected {sha256}; move the file away")
     else:
         found = fetch(url, archive, sha256, size)
     try:
@@ -73,19 +73,19 @@ def install(
         if was_there:
             raise UserError(f"{archive}: {error}; remove it and run again") from error
         archive.unlink()
-        raise UserError(f"{archive}: {error}; removed again; check the address {url}") from error
+        raise UserError(f"{archive}: {error}; removed it; check the address {url}") from error
     except UserError as error:
         raise UserError(f"{archive}: {error}") from error
     if not was_there:
         archive.unlink()
-    logger.info("%s: ready; SHA-256 of the archive: %s", target, found)
+    logger.info("%s is ready; SHA-256 of the archive: %s", target, found)
 
 
 @contextlib.contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Yields a folder to fill, which gets its name when the block ends well, else is removed."""
+    """Yields a folder to fill; it gets its name if the block succeeds, otherwise it is removed."""
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        # One level down, because mkdir, unlike mkdtemp, gives a folder the usual mode.
+        # A subfolder, because mkdir, unlike mkdtemp, gives a folder the usual mode.
         folder = Path(scratch, target.name)
         folder.mkdir()
         yield folder
@@ -93,20 +93,21 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
-    """Unpacks the only folder at the top of a tar or zip archive as `folder`.
+    """Unpacks the only top-level folder of a tar or zip archive as `folder`.
 
-    The archive is not trusted: nothing is written elsewhere, and owners and modes are not taken
-    over. What lies beside that folder is left out.
+    The archive is not trusted: no file is written outside `folder`, and owners and modes are
+    ignored. Top-level files are omitted.
 
     Args:
-        archive: a zip archive, or a tar archive, compressed or not.
-        folder: absent or empty; it appears at the end, in one step.
-        max_bytes: of the unpacked archive; by default 20 GB, and 100 times the packed one.
+        archive: a zip archive, or a tar archive, which may be compressed.
+        folder: the folder to make, atomically; it must not exist, or must be empty.
+        max_bytes: limit for the unpacked archive in bytes; the default is the smaller of 20 GB and
+            100 times the size of the archive, but at least 100 MB.
 
     Raises:
         ArchiveError: the archive is damaged or refused.
-        UserError: it is too large.
-        OSError: it cannot be read, or the folder not be written.
+        UserError: the archive is too large.
+        OSError: the archive cannot be read, or the folder cannot be written.
     """
     if max_bytes is None:
         max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))
@@ -117,27 +118,27 @@ def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
             else:
                 _unpack_tar(archive, scratch, max_bytes)
         except (OSError, *_DAMAGE) as error:
-            # What the system refuses has a number, what a decompressor does has none.
+            # Errors of the operating system have a number; those of decompressors do not.
             if isinstance(error, UserError) or getattr(error, "errno", None) is not None:
                 raise
             reason = str(error).partition("\n")[0].rstrip(":")
-            raise ArchiveError(f"damaged, unsafe, or no archive ({reason})") from error
-        # macOS adds folders of its own.
+            raise ArchiveError(f"damaged, unsafe, or not an archive ({reason})") from error
+        # macOS adds a folder with metadata.
         tops = [p for p in Path(scratch).iterdir() if p.is_dir() and p.name != "__MACOSX"]
         if len(tops) != 1:
-            raise ArchiveError(f"there are {len(tops)} folders at its top, one is needed")
+            raise ArchiveError(f"has {len(tops)} top-level folders instead of one")
         os.rename(tops[0], folder)
 
 
 def _unpack_zip(archive: Path, folder: str, max_bytes: float) -> None:
     with zipfile.ZipFile(archive) as content:
-        # No more is read of a member than it announces.
+        # zipfile reads no more of a member than its header announces.
         _check_size(sum(member.file_size for member in content.infolist()), max_bytes)
-        content.extractall(folder)  # takes ".." and "/" off names, and makes no links
+        content.extractall(folder)  # removes ".." and leading "/" from names, and makes no links
 
 
 class _Member(tarfile.TarInfo):
-    """A header that is looked at before tarfile reads what it announces into memory."""
+    """A header that is checked before tarfile reads the announced bytes into memory."""
 
     @classmethod
     def frombuf(cls, *args: Any) -> "_Member":
@@ -149,22 +150,22 @@ class _Member(tarfile.TarInfo):
 
 def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
     if not hasattr(tarfile, "data_filter"):
-        raise UserError("unpacking needs Python 3.10.12, 3.11.4 or later; take another Python")
+        raise UserError("unpacking needs Python 3.10.12, 3.11.4 or later; use another Python")
 
     def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
         _check_size(member.offset_data + member.size, max_bytes)
         if not (member.isfile() or member.isdir()) or member.issparse():
-            raise ArchiveError(f"{member.name!r} is neither a usual file nor a folder")
+            raise ArchiveError(f"{member.name!r} is neither a regular file nor a folder")
         safe = tarfile.data_filter(member, folder)
         return safe.replace(mode=None, deep=False)  # type: ignore[arg-type]  # typeshed lacks None
 
     with tarfile.open(archive, tarinfo=_Member) as tar:
         tar.extractall(folder, filter=checked)
-        while tar.fileobj.read(1 << 20):  # to the checksum of the compressed stream
+        while tar.fileobj.read(1 << 20):  # until the checksum of the compressed stream is checked
             _check_size(tar.fileobj.tell(), max_bytes)
 
 
 def _check_size(size: int, max_bytes: float) -> None:
     if size > max_bytes:
-        advice = "if that is right, unpack it by hand, or with a higher --max_unpacked_gb"
+        advice = "if you trust it, unpack it by hand, or pass a higher --max_unpacked_gb"
         raise UserError(f"unpacks to more than {max_bytes / 1e9:g} GB; {advice}")

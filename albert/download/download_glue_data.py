@@ -1,4 +1,4 @@
-"""Fetches the data of GLUE's tasks into a folder a task, checked against their published hashes."""
+"""Downloads GLUE data to one folder per task and checks it against the published hashes."""
 
 import argparse
 import logging
@@ -18,7 +18,7 @@ from albert.download.published import PUBLISHED
 logger = logging.getLogger(__name__)
 
 _ZIPPED = ("CoLA", "SST-2", "QQP", "STS-B", "MNLI", "QNLI", "RTE", "WNLI")
-# By the task's folder.
+# The keys are the folders of the tasks.
 _ARCHIVES = {task: f"{task}.zip" for task in _ZIPPED}
 _ARCHIVES |= {"QQP": "QQP-clean.zip", "QNLI": "QNLIv2.zip"}
 TASKS = [*_ARCHIVES, "diagnostic", "MRPC"]
@@ -32,29 +32,29 @@ _MRPC_DEV_IDS = "mrpc_dev_ids.tsv"
 _EXAMPLE = """example:
   %(prog)s --data_dir data/glue --tasks MRPC,CoLA
 
-A task whose folder is there already is left as it is.
+A task whose folder already exists is skipped.
 """
 
 
 def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
-    """Brings a task's files into its folder below `data_dir`; a folder that is there stays.
+    """Downloads a task's files to its folder in `data_dir`; keeps a folder that already exists.
 
     Args:
         task: one of `TASKS`.
-        data_dir: made if need be.
-        mirror: folder on the web that has all files, None for their publishers'.
-        path_to_mrpc: folder with MRPC's two files; None to fetch them.
+        data_dir: the folder for all tasks; it is created if it does not exist.
+        mirror: address of a folder that has all files; None for the publishers' addresses.
+        path_to_mrpc: folder with MRPC's two files; None to download them.
 
     Raises:
-        UserError: a file cannot be fetched or lacks what it should hold, a folder that is there
-            lacks a file, or the disk cannot be written.
+        UserError: a file cannot be downloaded or lacks expected content, an existing folder lacks a
+            file, or the disk cannot be written.
     """
     target = data_dir / task
     with making(target):
         if os.path.lexists(target):
             if missing := _missing_file(target):
-                raise UserError(f"{target} is there already, but has no {missing}; move it away")
-            logger.info("%s: already there; kept", target)
+                raise UserError(f"{target} already exists, but has no {missing}; move it away")
+            logger.info("Kept %s, which already exists", target)
         elif task in _ARCHIVES:
             file = PUBLISHED[_ARCHIVES[task]].on(mirror)
             archive = data_dir / _ARCHIVES[task]
@@ -65,7 +65,7 @@ def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: P
                     _make_mrpc(folder, mirror, path_to_mrpc)
                 else:
                     _fetch("AX.tsv", folder / "diagnostic.tsv", mirror)
-            logger.info("%s: ready", target)
+            logger.info("%s is ready", target)
 
 
 def _fetch(name: str, path: Path, mirror: str | None) -> None:
@@ -74,15 +74,15 @@ def _fetch(name: str, path: Path, mirror: str | None) -> None:
 
 
 def _missing_file(folder: Path) -> str | None:
-    """Returns the first file that a task's folder lacks, None for none."""
+    """Returns the first file that a task's folder lacks, or None."""
     names = [f"{part}.tsv" for part in _PARTS.get(folder.name, ["train", "dev", "test"])]
     return next((name for name in names if not (folder / name).is_file()), None)
 
 
 def _keep_parts(folder: Path, _: str) -> None:
-    """Removes what an archive holds besides .tsv files, such as the originals, which are large."""
+    """Removes everything except .tsv files, such as the original files, which are large."""
     if missing := _missing_file(folder):
-        raise ArchiveError(f"{folder.name}/{missing} is not in it")
+        raise ArchiveError(f"lacks {folder.name}/{missing}")
     for item in folder.iterdir():
         if item.is_dir():
             shutil.rmtree(item)
@@ -91,11 +91,11 @@ def _keep_parts(folder: Path, _: str) -> None:
 
 
 def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
-    """Brings MRPC into GLUE's layout.
+    """Converts MRPC to GLUE's layout.
 
-    The pairs that GLUE keeps for development are in a list of its own, which is fetched unless it
-    is in `path_to_mrpc` too. Where files are given and the list cannot be had, every tenth pair
-    is taken instead, with a warning.
+    A separate list names the pairs of GLUE's development set. It is downloaded unless it is in
+    `path_to_mrpc`. If MRPC's files are local and the list cannot be downloaded, every tenth pair is
+    used instead, with a warning.
     """
     if path_to_mrpc is None:
         for name in _MRPC_FILES:
@@ -113,23 +113,23 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
         if path_to_mrpc is None:
             raise
         logger.warning(
-            "warning: GLUE's list of development pairs cannot be had (%s). Every tenth pair is "
-            "taken instead: scores are not comparable with published ones. For GLUE's own split "
-            "put %s into %s, remove the folder %s and run again",
+            "warning: GLUE's list of development pairs cannot be downloaded (%s). Every tenth pair "
+            "is used instead, so scores are not comparable with published ones. To get GLUE's "
+            "split, put %s into %s, remove the folder %s and run again",
             *(error, _MRPC_DEV_IDS, path_to_mrpc, folder.name),
         )
     write_glue_layout(train, test, ids_file if ids_file.exists() else None, folder)
 
 
 def _task_names(text: str) -> list[str]:
-    """Returns the tasks that are named with commas between them, or all; an argparse type."""
+    """Parses task names separated by commas, or "all"; an argparse type."""
     known = {name.lower(): name for name in TASKS} | {"sst": "SST-2", "sts": "STS-B"}
     if text.lower() == "all":
         return TASKS
     names = [name.strip().lower() for name in text.split(",")]
     if unknown := [name for name in names if name not in known]:
         raise argparse.ArgumentTypeError(
-            f"{unknown[0]!r} is no task; there are all, {', '.join(TASKS)}"
+            f"unknown task {unknown[0]!r}; use all, or some of {', '.join(TASKS)}"
         )
     return [known[name] for name in names]
 
@@ -137,16 +137,16 @@ def _task_names(text: str) -> list[str]:
 def _parser(program: str | None) -> argparse.ArgumentParser:
     parser = new_parser(program, __doc__, _EXAMPLE)
     add_option(parser, "data_dir", default=Path("glue_data"))
-    text = f"all, or some of {', '.join(TASKS)}, with commas (default: all)"
+    text = f"all, or some of {', '.join(TASKS)}, separated by commas (default: all)"
     parser.add_argument("--tasks", type=_task_names, default="all", metavar="NAMES", help=text)
-    text = f"folder with {' and '.join(_MRPC_FILES)} (default: fetched)"
+    text = f"folder with {' and '.join(_MRPC_FILES)} (default: download them)"
     parser.add_argument("--path_to_mrpc", metavar="DIR", help=text)
     add_option(parser, "base_url")
     return parser
 
 
 def main(argv: Sequence[str] | None = None, program: str | None = None) -> None:
-    """Fetches what a command line asks for; without one, that of this process."""
+    """Downloads the tasks that a command line names; by default, this process's."""
     args = _parser(program).parse_args(argv)
     mrpc = Path(args.path_to_mrpc) if args.path_to_mrpc else None
     for task in args.tasks:

@@ -1,4 +1,4 @@
-"""Fetches a pretrained model and unpacks it as the folder NAME."""
+"""Downloads a pretrained model and unpacks it to the folder NAME."""
 
 import argparse
 import logging
@@ -18,9 +18,9 @@ from albert.download.published import MODELS, join_url
 
 logger = logging.getLogger(__name__)
 
-# In a folder that is unpacked: where it is from.
+# A file in the unpacked folder that records its source.
 _ORIGIN = ".download.json"
-# What a model cannot do without, by the names of its files.
+# The required parts of a model, with the names of their files.
 _PARTS = {
     "checkpoint": ("*.index",),
     "weights": ("*.data-?????-of-?????",),
@@ -32,43 +32,43 @@ _EXAMPLE = """examples:
   %(prog)s albert_base_v2
   %(prog)s https://example.org/models/ my_albert
 
-The first makes albert_base_v2/ with the checkpoint, its albert_config.json and the vocabulary. On a
-machine without a network, put NAME.tar.gz (or NAME.zip) where NAME/ is to be, and the command
-unpacks that. Known without a URL are Google's models:
+The first example makes albert_base_v2/ with the checkpoint, its albert_config.json and the
+vocabulary. On a machine without a network, put NAME.tar.gz (or NAME.zip) in the folder where you
+want NAME/; the command then unpacks it. These models from Google do not need a URL:
 {models}
 
-Nobody publishes hashes of these archives. The command prints the SHA-256 of the one it unpacks and
-keeps it in NAME/.download.json: give it as --sha256 to have the same one everywhere.
+Google does not publish hashes of these archives. The command prints the SHA-256 of the archive and
+saves it in NAME/.download.json. Pass it as --sha256 to get the same archive on other machines.
 """
 
 
 def download_model(
     url: str, target: Path, sha256: str | None = None, max_bytes: float | None = None
 ) -> None:
-    """Makes a folder with a model, unless a complete one is there.
+    """Downloads a model to a folder, unless the folder already has a complete one.
 
     Args:
-        url: of the archive.
-        target: the folder; an archive of its name beside it is unpacked without fetching it, a
-            .zip if the URL names one, else a .tar.gz.
-        sha256: expected hash of the archive, in hexadecimal, or None for no check.
-        max_bytes: of the unpacked archive, see `unpack`.
+        url: the address of the archive.
+        target: the folder. If an archive with its name is next to it, that archive is unpacked
+            without a download: a .zip if the URL names one, otherwise a .tar.gz.
+        sha256: expected hash of the archive, in hexadecimal; None for no check.
+        max_bytes: limit for the unpacked archive in bytes, see `unpack`.
 
     Raises:
-        UserError: an incomplete folder or one of another archive is in the way, the archive
-            cannot be fetched, is another than expected, damaged, not safe or without a model, or
-            the disk cannot be written.
+        UserError: the folder exists but is incomplete or from another archive; the archive cannot
+            be downloaded, has another hash, is damaged or unsafe, or has no model; or the disk
+            cannot be written.
     """
 
     def finish(folder: Path, found: str) -> None:
         if missing := _missing_part(folder):
-            raise ArchiveError(f"no model, it has no {missing}")
+            raise ArchiveError(f"not a model: it has no {missing}")
         write_json(str(folder / _ORIGIN), {"url": url, "sha256": found})
 
     with making(target):
         if os.path.lexists(target) and os.listdir(target):
             _check_in_place(target, sha256)
-            logger.info("%s: already there; kept", target)
+            logger.info("Kept %s, which already exists", target)
         else:
             ending = ".zip" if url.endswith(".zip") else ".tar.gz"
             archive = target.with_name(f"{target.name}{ending}")
@@ -76,35 +76,35 @@ def download_model(
 
 
 def archive_address(url: str | None, name: str) -> str:
-    """Returns the address of the archive: `url` itself if it names one, else one below it.
+    """Returns the address of the archive: `url` if it names an archive, otherwise one in `url`.
 
-    Without a URL it is Google's for the name.
+    Without a URL, it is Google's address for the name.
 
     Raises:
-        UserError: there is no URL, and the name is not known.
+        UserError: there is no URL, and the name is unknown.
     """
     if url is None:
         if name not in MODELS:
-            raise UserError(f"{name} is not known without a URL; see --help for the names that are")
+            raise UserError(f"{name} is unknown; pass its URL, or see --help for the known names")
         return MODELS[name]
     return url if url.endswith((".tar.gz", ".tgz", ".zip")) else join_url(url, f"{name}.tar.gz")
 
 
 def _check_in_place(target: Path, sha256: str | None) -> None:
-    """Checks that a folder has a model, and is of the archive with a hash, if one is given."""
+    """Checks that a folder has a model and, if a hash is given, is from the archive with it."""
     if missing := _missing_part(target):
-        raise UserError(f"{target}: is there without {missing}; move it away and run again")
+        raise UserError(f"{target} exists but has no {missing}; move it away and run again")
     origin = target / _ORIGIN
     known = origin.read_text(encoding="utf-8", errors="replace") if origin.is_file() else ""
     if sha256 and sha256 not in known:
         raise UserError(
-            f"{target}: is there, from another archive than that with SHA-256 {sha256}, "
-            f"see {_ORIGIN} in it; move it away and run again"
+            f"{target} exists, but is not from the archive with SHA-256 {sha256}, according to its "
+            f"{_ORIGIN}; move it away and run again"
         )
 
 
 def _missing_part(folder: Path) -> str | None:
-    """Returns the missing part of a model's folder, with its possible names; None if complete."""
+    """Returns the first missing part of a model's folder, with its possible names, or None."""
     for part, patterns in _PARTS.items():
         if not any(path for pattern in patterns for path in folder.rglob(pattern)):
             return f"{part} ({' or '.join(patterns)})"
@@ -114,7 +114,7 @@ def _missing_part(folder: Path) -> str | None:
 def _simple_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", text) or ".." in text:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a simple name (letters, digits, '_', '-', '+', single '.')"
+            f"{text!r} is not a simple name; use letters, digits, '_', '-', '+' and single '.'"
         )
     return text
 
@@ -123,20 +123,23 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     names = textwrap.wrap(", ".join(MODELS), 96, break_on_hyphens=False)
     names = [f"  {line}" for line in names]
     parser = new_parser(program, __doc__, _EXAMPLE.format(models="\n".join(names)))
-    text = "folder on the web that has NAME.tar.gz, or the address of an archive itself"
+    text = "address of a folder that has NAME.tar.gz, or address of an archive"
     parser.add_argument("url", metavar="URL", nargs="?", type=web_address, help=text)
-    text = "the model, such as albert_base_v2"
+    text = "name of the model, such as albert_base_v2"
     parser.add_argument("name", metavar="NAME", type=_simple_name, help=text)
     text = "parent of the new folder NAME (default: %(default)s)"
     parser.add_argument("--output_dir", metavar="DIR", type=Path, default=Path(), help=text)
     add_option(parser, "sha256")
-    text = "refuse an archive of more (default: 20, and 100 times the packed one)"
+    text = (
+        "refuse an archive that unpacks to more than this, in GB (default: the smaller of 20 GB "
+        "and 100 times the size of the archive, but at least 0.1)"
+    )
     parser.add_argument("--max_unpacked_gb", metavar="GB", type=float, help=text)
     return parser
 
 
 def main(argv: Sequence[str] | None = None, program: str | None = None) -> None:
-    """Fetches what a command line asks for; without one, that of this process."""
+    """Downloads the model that a command line names; by default, this process's."""
     args = _parser(program).parse_args(argv)
     url = archive_address(args.url, args.name)
     max_bytes = args.max_unpacked_gb and args.max_unpacked_gb * 1e9

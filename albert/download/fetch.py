@@ -1,4 +1,4 @@
-"""Fetches a file over HTTP so that a broken line costs only what is still missing."""
+"""Downloads a file over HTTP, and resumes the download after an interruption."""
 
 import contextlib
 import json
@@ -21,24 +21,24 @@ from albert.download.command import printable
 logger = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16  # bytes
-_LOG_EVERY = 10.0  # seconds between progress lines where there is no terminal
-_TRIES = 6  # in a row, without a new byte
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds; they double in between
+_LOG_EVERY = 10.0  # seconds between progress lines without a terminal
+_TRIES = 6  # consecutive attempts without a new byte
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
 _TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
 
 
 class _Transient(Exception):
-    """A failure that may be gone at the next try."""
+    """A failure after which another attempt may succeed."""
 
-    wait = 0.0  # seconds, that the server asked for
+    wait = 0.0  # seconds to wait, if the server asks for it
 
 
 @contextlib.contextmanager
 def making(path: Path) -> Iterator[None]:
-    """Lets one process at a time make `path`, and its folder, and others wait for that.
+    """Makes the folder of `path` and a lock, so that only one process at a time makes `path`.
 
     Raises:
-        UserError: the system refuses to read or write something in the block.
+        UserError: reading or writing in the block fails.
     """
     lock = filelock.FileLock(f"{path}.lock")
     try:
@@ -51,7 +51,7 @@ def making(path: Path) -> Iterator[None]:
                 os.unlink(lock.lock_file)
                 lock.release()
     except OSError as error:
-        advice = "check this path, your permissions and the room on the disk, and run again"
+        advice = "check this path, your permissions and the free disk space, and run again"
         raise UserError(f"{error.filename or path}: {error.strerror}; {advice}") from error
 
 
@@ -59,29 +59,29 @@ def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
     try:
         lock.acquire(blocking=False)
     except filelock.Timeout:
-        logger.info("waiting for another process that makes %s", path)
+        logger.info("Waiting for another process that is making %s", path)
         lock.acquire()
-    except OSError as error:  # the file system has no locks, or is read-only, which may be no harm
-        logger.info("%s cannot be locked (%s); going on", path, error.strerror)
+    except OSError as error:  # without locks or write access, the download may still succeed
+        logger.info("%s cannot be locked (%s); continuing without a lock", path, error.strerror)
 
 
 def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = None) -> str:
-    """Fetches `url` into `path`, and returns its SHA-256 in hexadecimal.
+    """Downloads `url` to `path`, and returns its SHA-256 in hexadecimal.
 
-    A file that is there is replaced once the new one is proven.
+    An existing file is replaced only after the new one has passed the checks.
 
-    The bytes so far lie in `path` + ".part" and are taken up by the next call, in this process
-    or another; `making` keeps others away meanwhile.
+    An interrupted download leaves its bytes in `path` + ".part". The next call, in this process or
+    another, resumes from there; `making` keeps other processes away.
 
     Args:
         url: http or https address.
-        path: the file to make, in a folder that is there.
-        sha256: expected hash, in hexadecimal, or None for no check.
-        size: expected length in bytes, or None for no check beyond what the server announces.
+        path: the file to write, in an existing folder.
+        sha256: expected hash, in hexadecimal; None for no check.
+        size: expected length in bytes; None to check only the length that the server announces.
 
     Raises:
-        UserError: the server refuses, the network stays down, or the content is not the expected
-            one (the ".part" is removed).
+        UserError: the server refuses, the network stays down, or the content is not as expected
+            (then the ".part" file is removed).
         OSError: the file cannot be written.
     """
     part = _Part(path, url)
@@ -91,12 +91,12 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
             _receive_rest(part, size)
             break
         except _Transient as error:
-            # A line that breaks often but brings something each time may take as long as it
-            # needs; a server that always cuts at the same byte may not.
+            # A connection that breaks often but makes progress may take as long as it needs. A
+            # server that always stops at the same byte may not.
             failures = 1 if part.length() > longest else failures + 1
             longest = max(longest, part.length())
             if failures >= _TRIES:
-                advice = f"gave up after {_TRIES} tries in a row; check the network, and run again"
+                advice = f"gave up after {_TRIES} attempts; check the network, and run again"
                 raise UserError(f"{url}: {error}; {advice}") from error
             wait = min(max(_FIRST_WAIT * 2 ** (failures - 1), error.wait), _LONGEST_WAIT)
             logger.info("%s: %s; trying again in %.3g s", url, error, wait)
@@ -105,8 +105,8 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
     for what, actual, expected in (("length", length, size), ("SHA-256", found, sha256)):
         if expected not in (None, actual):
             part.remove()
-            problem = f"{what} is {actual}, expected {expected}; nothing is kept"
-            raise UserError(f"{url}: {problem}; run again, or take another mirror")
+            problem = f"{what} is {actual}, expected {expected}; the file was removed"
+            raise UserError(f"{url}: {problem}; run again, or use another mirror")
     flush(str(part.path))
     os.replace(part.path, path)
     part.note.unlink(missing_ok=True)
@@ -114,8 +114,10 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
 
 
 class _Part:
-    """The bytes so far (".part"), and beside them what tells one version of the file on the
-    server from the next (".part.json": the URL and its ETag or Last-Modified)."""
+    """The bytes so far (".part"), and a note that identifies their version on the server.
+
+    The note is in ".part.json" and has the URL and the ETag or Last-Modified header.
+    """
 
     def __init__(self, path: Path, url: str):
         self.path, self.note, self.url = Path(f"{path}.part"), Path(f"{path}.part.json"), url
@@ -125,7 +127,7 @@ class _Part:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def version(self) -> tuple[str, str]:
-        """Returns the header and value that name the version these bytes are of, or ""s."""
+        """Returns the header and value that identify the version of the bytes, or empty strings."""
         try:
             note = json.loads(self.note.read_text(encoding="utf-8"))
             return (note["header"], note["value"]) if note["url"] == self.url else ("", "")
@@ -134,11 +136,11 @@ class _Part:
 
     def remove(self) -> None:
         """Removes the bytes so far."""
-        self.note.unlink(missing_ok=True)  # first, so that no note is ever wrong
+        self.note.unlink(missing_ok=True)  # first, so that a note is never wrong
         self.path.unlink(missing_ok=True)
 
     def begin(self, headers: requests.structures.CaseInsensitiveDict) -> None:
-        """Begins anew, with a version that an answer's headers name."""
+        """Starts again from the first byte, with the version that a response's headers name."""
         self.remove()
         # RFC 9110, 13.1.5: If-Range takes no weak ETag, which need not change with every byte.
         header = "Last-Modified" if headers.get("ETag", "W/").startswith("W/") else "ETag"
@@ -147,9 +149,9 @@ class _Part:
 
 
 def _receive_rest(part: _Part, size: int | None) -> None:
-    """Tries once to get what is missing, and tells what is worth another try."""
-    # Without an identity encoding a server may compress on the fly, and then neither the
-    # length nor the ETag is that of the file.
+    """Tries once to download the missing bytes; raises `_Transient` if another try may help."""
+    # Without an identity encoding, a server may compress the response. Then neither the length nor
+    # the ETag is that of the file.
     headers = {"Accept-Encoding": "identity"}
     _, version = part.version()
     offset = part.length() if version else 0
@@ -163,7 +165,7 @@ def _receive_rest(part: _Part, size: int | None) -> None:
             _receive(part, response, size)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         cause: BaseException = error
-        while inner := cause.__cause__ or cause.__context__:  # what the system says is wrapped
+        while inner := cause.__cause__ or cause.__context__:  # the system's error is the innermost
             cause = inner
         reason = printable(str(cause)) or type(cause).__name__
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -175,16 +177,18 @@ def _receive_rest(part: _Part, size: int | None) -> None:
 
 
 def _is_whole(part: _Part, offset: int, response: requests.Response) -> bool:
-    """Tells whether the server refuses a range because the file ends where it begins: an earlier
-    run was killed after the last byte."""
+    """Returns whether the server refused a range because it begins at the end of the file.
+
+    That is the case if an earlier run was killed after the last byte.
+    """
     if response.headers.get("Content-Range", "").replace(" ", "") == f"bytes*/{offset}":
         return True
     part.remove()
-    raise _Transient("the file on the server is shorter than what is here")
+    raise _Transient("the file on the server is shorter than the partial download")
 
 
 def _check_status(part: _Part, offset: int, response: requests.Response) -> None:
-    """Raises unless the body is the file, or the rest of it."""
+    """Raises an error unless the body is the file, or the rest of it."""
     code = response.status_code
     if code in (408, 429) or code >= 500:
         failure = _Transient(f"HTTP {code}")
@@ -195,10 +199,10 @@ def _check_status(part: _Part, offset: int, response: requests.Response) -> None
         raise UserError(f"{part.url}: HTTP {code}; check the address")
     header, version = part.version()
     begins = response.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
-    # There are servers that ignore If-Range.
+    # Some servers ignore If-Range.
     if code == 206 and not (begins and response.headers.get(header, version) == version):
         part.remove()
-        raise _Transient("what the server has now does not continue what is here")
+        raise _Transient("the file on the server has changed since the partial download")
 
 
 def _receive(part: _Part, response: requests.Response, size: int | None) -> None:
@@ -207,17 +211,20 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
     total = had + int(length) if length.isdecimal() else size
     if size not in (None, total):
         problem = f"the server announces {total} bytes, expected {size}"
-        raise UserError(f"{part.url}: {problem}; check the address, or take another mirror")
+        raise UserError(f"{part.url}: {problem}; check the address, or use another mirror")
     if not had:
         part.begin(response.headers)
     name = part.path.stem
-    logger.info("%s: %s", name, f"going on from byte {had}" if had else "fetching")
+    if had:
+        logger.info("Resuming the download of %s from byte %d", name, had)
+    else:
+        logger.info("Downloading %s", name)
     logged = time.monotonic()
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
     with bar, open(part.path, "ab") as file:
-        # read1 hands over what has come instead of waiting for a full chunk, so that a line
-        # that breaks loses nothing.
+        # read1 returns the bytes that have arrived instead of waiting for a full chunk, so that no
+        # bytes are lost if the connection breaks.
         while chunk := response.raw.read1(_CHUNK):
             file.write(chunk)
             bar.update(len(chunk))

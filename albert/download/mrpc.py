@@ -1,4 +1,4 @@
-"""The Microsoft Research Paraphrase Corpus, from the files it comes in to GLUE's layout."""
+"""Conversion of the Microsoft Research Paraphrase Corpus (MRPC) to GLUE's layout."""
 
 import logging
 from pathlib import Path
@@ -7,37 +7,37 @@ from albert.core.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-# Without GLUE's list the last of every ten pairs is for development; GLUE takes a tenth too.
+# Without GLUE's list, every tenth pair is for development; GLUE's list also has about a tenth.
 _DEV_EVERY = 10
 _COLUMNS = 5
 
 
 def read_pairs(path: Path) -> list[list[str]]:
-    """Returns the rows of a file of MRPC, the header first, five columns each.
+    """Returns the rows of an MRPC file, beginning with the header, with five columns each.
 
     Raises:
-        UserError: the file is not UTF-8, has no pairs or another form.
-        OSError: it cannot be read.
+        UserError: the file is not UTF-8, has no pairs, or has another format.
+        OSError: the file cannot be read.
     """
     found = _read_rows(path)
     rows = [row if len(row) == _COLUMNS else _put_together(row) for row in found]
     for line, row in enumerate(rows, start=1):
         if len(row) != _COLUMNS:
-            raise UserError(f"{path}, line {line}: {len(row)} columns, {_COLUMNS} are needed")
+            raise UserError(f"{path}, line {line}: has {len(row)} columns instead of {_COLUMNS}")
     if len(rows) < 2:
         raise UserError(f"{path} has no pairs")
     if mended := sum(map(list.__ne__, found, rows)):
         logger.warning(
-            "warning: %s: %d rows had tabs for the commas of quoted texts; they are put together",
+            "warning: %s: %d rows had tabs instead of commas in quoted texts; joined the parts",
             *(path, mended),
         )
     return rows
 
 
 def _put_together(columns: list[str]) -> list[str]:
-    """Joins the pieces of quoted texts that were cut at commas, as in some copies of MRPC.
+    """Joins the parts of quoted texts that were split at commas, as in some copies of MRPC.
 
-    A quotation mark inside such a text is doubled, so that a whole one has an even number.
+    A quotation mark inside such a text is doubled, so that a whole text has an even number of them.
     """
     texts: list[str] = []
     for column in columns:
@@ -49,7 +49,7 @@ def _put_together(columns: list[str]) -> list[str]:
 
 
 def _read_rows(path: Path) -> list[list[str]]:
-    """Returns the columns of every line; a quotation mark is a character like any other."""
+    """Returns the columns of each line; quotation marks have no special meaning."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -61,16 +61,16 @@ def _read_rows(path: Path) -> list[list[str]]:
 def write_glue_layout(
     train: list[list[str]], test: list[list[str]], ids_file: Path | None, folder: Path
 ) -> None:
-    """Writes train.tsv, dev.tsv and test.tsv into `folder`.
+    """Writes train.tsv, dev.tsv and test.tsv to `folder`.
 
     Args:
-        train, test: from `read_pairs`.
-        ids_file: GLUE's list of the training pairs that are for development; None for every
-            tenth.
-        folder: where to.
+        train, test: results of `read_pairs`.
+        ids_file: GLUE's list of the training pairs for the development set; None to use every
+            tenth pair.
+        folder: the folder to write to.
 
     Raises:
-        UserError: no pair would be left for training or for development.
+        UserError: no pair would remain for the training set or the development set.
     """
     header, *pairs = train
     ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
@@ -80,7 +80,7 @@ def write_glue_layout(
         parts["dev.tsv" if is_dev else "train.tsv"].append(pair)
     for name, chosen in parts.items():
         if not chosen:
-            raise UserError(f"no pair of MRPC's training file would be left for {name}")
+            raise UserError(f"no pair of MRPC's training file remains for {name}; check the files")
         _write(folder / name, [header, *chosen])
     numbered = [[str(number), *pair[1:]] for number, pair in enumerate(test[1:])]
     _write(folder / "test.tsv", [["index", *test[0][1:]], *numbered])

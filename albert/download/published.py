@@ -1,18 +1,18 @@
-"""Published files of datasets, and models by name."""
+"""The published files of datasets, and the published models by name."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 
 class PublishedFile(NamedTuple):
-    """What is known of a file: SHA-256 in hexadecimal, size in bytes, address."""
+    """A published file: SHA-256 in hexadecimal, size in bytes, and address."""
 
     sha256: str
     size: int
     url: str
 
     def on(self, mirror: str | None) -> "PublishedFile":
-        """Returns the same file in a folder of a mirror, if one is given."""
+        """Returns the same file with its address on a mirror, if `mirror` is given."""
         name = self.url.rpartition("/")[2]
         return self._replace(url=join_url(mirror, name)) if mirror else self
 
@@ -28,12 +28,12 @@ def _read(path: Path) -> dict[str, PublishedFile]:
     return {file.url.rpartition("/")[2]: file for file in files}
 
 
-# By the name of the file.
+# The keys are the names of the files.
 PUBLISHED = _read(Path(__file__).with_name("published.txt"))
 
 _ALBERT = "https://storage.googleapis.com/albert_models/"
 _BERT = "https://storage.googleapis.com/bert_models/"
-# Google's archives, by names as in `configs/`; `zh` is Chinese.
+# Google's archives; the keys are the names in `configs/`. `zh` means Chinese.
 MODELS = {
     f"albert_{size}_{version}": f"{_ALBERT}albert_{size}_{version}.tar.gz"
     for size in ("base", "large", "xlarge", "xxlarge")

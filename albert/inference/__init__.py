@@ -1,3 +1,3 @@
-"""From text to answers with a model that a run has trained: `load_model` and what it returns."""
+"""Inference with a trained model: `load_model` and the classes that it returns."""
 
 from albert.inference.models import Model, load_model  # noqa: F401

@@ -16,14 +16,14 @@ def answer_as_json(
     n_best: int,
     names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Returns the answer to a question, and the best ones with their places.
+    """Returns the answer to a question, and the best answers with their positions.
 
     Args:
-      question: as it was asked.
-      answered: what the model says.
-      contexts: the texts in which it has looked.
-      n_best: answers to list.
-      names: of the texts, where there are several to tell apart.
+      question: the question as it was asked.
+      answered: the model's answer.
+      contexts: the texts that the answer may come from.
+      n_best: number of answers to list.
+      names: names of the texts, if there are several.
     """
     answers = []
     for answer in answered.answers[:n_best]:

@@ -1,4 +1,4 @@
-"""Texts, labelled by a model of GLUE, of one's own task or of RACE."""
+"""Classification of texts with a model trained on GLUE, on your own task, or on RACE."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from albert.training.prediction import Output
 
 
 class LabelPrediction(NamedTuple):
-    """What the model says of texts.
+    """The prediction for a text, a pair of texts, or a question with options.
 
     Attributes:
-      label: the likeliest label; in regression None.
-      probabilities: by label; none in regression.
-      number: in regression, within the task's limits.
+      label: the most probable label; None for regression.
+      probabilities: probability by label; empty for regression.
+      number: for regression, the prediction within the task's limits.
     """
 
     label: str | None
@@ -39,28 +39,28 @@ class LabelPrediction(NamedTuple):
 
 
 class TextClassifier(FolderDisplay):
-    """A model of GLUE, or of one's own task.
+    """A model trained on GLUE or on your own task.
 
     Attributes:
-      folder: of the model.
-      labels: in the order of their ids; only None for regression.
+      folder: the model's folder.
+      labels: labels in the order of their ids; `[None]` for regression.
     """
 
     def __init__(self, folder: ModelFolder):
-        """Loads the model; raises as `ModelSession` does."""
+        """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
         self._session = ModelSession(folder, make_head(len(self.labels), 0.0))
 
     def classify(self, text_a: str, text_b: str = "") -> LabelPrediction:
-        """Labels a text, or a pair of them."""
+        """Labels a text or a pair of texts."""
         (labelled,) = self.classify_all([(text_a, text_b)])
         return labelled
 
     def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[LabelPrediction]:
-        """Labels texts, of which the second of each pair may be empty.
+        """Labels pairs of texts; the second text of a pair may be empty.
 
         Raises:
-          UserError: one is a text and no pair.
+          UserError: an element is a text instead of a pair.
         """
         for pair in pairs:
             if isinstance(pair, str):
@@ -78,30 +78,30 @@ class TextClassifier(FolderDisplay):
 
 
 class OptionChooser(FolderDisplay):
-    """A model of RACE.
+    """A model trained on RACE.
 
     Attributes:
-      folder: of the model.
-      labels: what the options are called.
+      folder: the model's folder.
+      labels: names of the options, such as A to D.
     """
 
     def __init__(self, folder: ModelFolder):
-        """Loads the model; raises as `ModelSession` does."""
+        """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
         count = len(self.labels)
         self._session = ModelSession(folder, make_race_head(0.0, count), count)
 
     def choose(self, passage: str, question: str, options: Sequence[str]) -> LabelPrediction:
-        """Chooses one of the options, of which there are as many as labels.
+        """Chooses one of the options; their number must match the number of labels.
 
         Raises:
-          UserError: there are not, or they are one text.
+          UserError: the number differs, or `options` is a single text.
         """
         (chosen,) = self.choose_all([(passage, question, options)])
         return chosen
 
     def choose_all(self, asked: Sequence[tuple[str, str, Sequence[str]]]) -> list[LabelPrediction]:
-        """Chooses for each passage and question one of the options."""
+        """Chooses one of the options for each passage and question."""
         outputs = self._session.outputs([self._sequences(*one) for one in asked])
         return [_likeliest(self.labels, output) for output in outputs]
 

@@ -1,4 +1,4 @@
-"""The display of models and their answers in a notebook."""
+"""Display of models and their answers in a notebook."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 
 class FolderDisplay:
-    """Shows a model by its folder, which is the attribute `folder`."""
+    """Base class that displays a model by its attribute `folder`."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {getattr(self, 'folder', '')}>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Returns a table as HTML, in which nothing of a text is taken for HTML."""
+    """Returns a table as HTML, with all texts escaped."""
     cells = ("".join(f"<td>{html.escape(_as_text(value))}</td>" for value in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)

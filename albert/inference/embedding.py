@@ -1,4 +1,4 @@
-"""Texts to embeddings: the encoder's states of their tokens, or its pooled output."""
+"""Embeddings of texts: the encoder's states of their tokens, or its pooled output."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
 from albert.training.model_fn import Encode, Head, HeadOutput
 
-# Bytes of embeddings that wait for those of shorter texts, about.
+# Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
 _MOST_WAITING = 256 << 20
 
 
 class Embedding(NamedTuple):
-    """What the encoder makes of a text or a pair.
+    """The encoder's outputs for a text or a pair of texts.
 
     Attributes:
-      tokens: the text's, special ones too.
-      layers: by number of the layer, float32 [tokens, H].
-      pooled: float32 [H]; None if it was not asked for.
+      tokens: tokens of the text, including special tokens.
+      layers: states by number of the layer, float32 [tokens, H].
+      pooled: float32 [H]; None if it was not requested.
     """
 
     tokens: list[str]
@@ -35,10 +35,10 @@ class Embedding(NamedTuple):
 
 
 class Embedder(FolderDisplay):
-    """An encoder whose states are looked at.
+    """An encoder that returns embeddings.
 
     Attributes:
-      folder: of the model.
+      folder: the model's folder.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Embedder(FolderDisplay):
         """Loads the encoder.
 
         Args:
-          folder: of the model, of any task.
-          layers: numbers of layers, as indices of the list of all; -1 is the last.
-          pooled: whether the pooled output is wanted too.
-          batch_size: texts that go through the model together.
+          folder: folder of a model for any task.
+          layers: numbers of the layers to return; negative numbers count from the last layer, -1.
+          pooled: whether to return the pooled output too.
+          batch_size: texts per batch.
 
         Raises:
-          FlagError: there is no such layer.
-          UserError: the weights are not those of the configuration.
+          FlagError: the model does not have such a layer.
+          UserError: the weights do not match the configuration.
         """
         self.folder, self._tokenizer = folder, folder.tokenizer
         self._longest = folder.value("max_seq_length")
@@ -65,9 +65,9 @@ class Embedder(FolderDisplay):
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
     def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedding]:
-        """Yields the embeddings of texts, or of pairs of them, in their order.
+        """Yields the embeddings of texts or pairs of texts, in their order.
 
-        Of any number of texts only some are in memory; the longest of these go together.
+        Reads only a limited number of texts at a time, and batches texts of similar length.
         """
         pairs = [pairs] if isinstance(pairs, str) else pairs
         pairs = ((pair,) if isinstance(pair, str) else pair for pair in pairs)
@@ -79,7 +79,7 @@ class Embedder(FolderDisplay):
         sequences = sequences_of(pairs, tokenizer, self._longest)
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
-            # A copy, so that the rest of its batch goes.
+            # A copy lets the memory of the batch be freed.
             length = len(sequences[number].ids)
             waiting[number] = Embedding(
                 tokenizer.convert_ids_to_tokens(sequences[number].ids),
@@ -101,8 +101,8 @@ def _make_head(layers: Sequence[int], pooled: bool) -> Head:
         for layer in layers:
             if not -len(states) <= layer < len(states):
                 raise FlagError(
-                    f"there is no layer {layer}: the model has {len(states)}, counted from 0 or, "
-                    "from its end, from -1"
+                    f"there is no layer {layer}: the model has {len(states)} layers, numbered from "
+                    "0, or from -1 backwards from the last"
                 )
         outputs = {_name(layer): states[layer] for layer in layers}
         if pooled:

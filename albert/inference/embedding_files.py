@@ -1,4 +1,4 @@
-"""Embeddings as files: JSON lines as Google's extract_features.py writes them, or NumPy's npz."""
+"""Files of embeddings: JSON lines like those of Google's extract_features.py, or NumPy's npz."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from albert.inference.embedding import Embedding
 
 
 def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
-    """Writes a line a text: `linex_index`, and `features` with `token` and `layers`.
+    """Writes one line per text, with `linex_index` and `features`.
 
-    Each of these has its `index` and its `values`, rounded to 6 decimals. The pooled output is
-    `pooled`.
+    Each feature has its `token` and its `layers`. Each layer has its `index` and its `values`,
+    rounded to 6 decimals. A line also has `pooled` if the pooled output was requested.
     """
     with open_atomically(path) as file:
         for number, text in enumerate(embedded):
@@ -39,15 +39,16 @@ def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
 
 
 def _rows(values: np.ndarray) -> Iterator[str]:
-    """Yields the rows of numbers [N, H] as JSON; in half of the time that `json` takes for it."""
+    """Yields the rows of an array [N, H] as JSON, in half the time that `json` takes."""
     form = f"[{', '.join(['%.6f'] * values.shape[1])}]"
     return (form % tuple(row) for row in values.tolist())
 
 
 def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
-    """Writes arrays: all texts' tokens are end to end, `lengths` says how many are of each.
+    """Writes arrays in which the tokens of all texts are concatenated.
 
-    They are `tokens`, `layer_-1` and so on, float32 [tokens, H], and `pooled`, float32 [texts, H].
+    The arrays are `tokens`; `layer_-1` and so on, float32 [tokens, H]; `pooled`, float32
+    [texts, H]; and `lengths`, the number of tokens of each text.
     """
     with contextlib.ExitStack() as files:
         columns: dict[str, _Column] = {}
@@ -76,10 +77,10 @@ def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
 
 
 class _Column:
-    """An array that grows by rows, on disk."""
+    """An array on disk that grows by rows."""
 
     def __init__(self, file: IO, rows: np.ndarray):
-        """Keeps rows like these in a file."""
+        """Starts an array in a file whose rows have the shape of `rows`."""
         self._file = file
         self._count, self._width = 0, rows.shape[1]
 
@@ -89,7 +90,7 @@ class _Column:
         self._count += len(rows)
 
     def write(self, member: IO) -> None:
-        """Writes the whole array as NumPy has it."""
+        """Writes the whole array in NumPy's format."""
         header = {
             "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
             "fortran_order": False,

@@ -1,4 +1,4 @@
-"""Folders of models: those of --export_dir, or an --output_dir, with their `assets.extra`."""
+"""Model folders: those that --export_dir writes, or an --output_dir, with their `assets.extra`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from albert.training.run_record import RECORD
 
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")
+_WHAT_TO_PASS = "pass a folder that --export_dir or --output_dir has written"
 
 
 class ModelFolder(NamedTuple):
-    """A model on disk, and what its program knew of it.
+    """A model on disk, with the settings that inference needs.
 
     Attributes:
       path: the folder.
-      description: what `assets.extra/model.json` says.
+      description: content of `assets.extra/model.json`.
       checkpoint: prefix of the weights.
-      config: sizes of the encoder.
-      tokenizer: of the model.
+      config: configuration of the encoder.
+      tokenizer: the model's tokenizer.
     """
 
     path: str
@@ -46,21 +47,21 @@ class ModelFolder(NamedTuple):
         """Returns a value of the description.
 
         Raises:
-          UserError: there is none.
+          UserError: the description does not have this value.
         """
         if name not in self.description:
             raise UserError(
-                f"{_asset(self.path, assets.DESCRIPTION)} does not say {name}; it is damaged, or "
-                "of another version of this project"
+                f"{_asset(self.path, assets.DESCRIPTION)} has no {name}; the file is damaged, or "
+                "another version of this project wrote it"
             )
         return self.description[name]
 
 
 def open_folder(path: str) -> ModelFolder:
-    """Opens a model: its folder, or one above that has no other.
+    """Opens a model in a folder, or the only model in the folders below it.
 
     Raises:
-      UserError: there is no model, there are several, or something is missing.
+      UserError: there is no model, there are several, or a file is missing.
     """
     path = _model_in(path)
     about = read_description(os.path.join(path, assets.FOLDER))
@@ -71,7 +72,7 @@ def open_folder(path: str) -> ModelFolder:
 
 
 def _check_against_record(folder: ModelFolder) -> None:
-    """Raises a `UserError` if a run's record says that its weights are of another model."""
+    """Raises a `UserError` if the run's record says that its weights belong to another model."""
     about = folder.description
     model = used_model(
         folder.config.forward_values(),
@@ -82,8 +83,8 @@ def _check_against_record(folder: ModelFolder) -> None:
     if found := differences(recorded, {**model, "task": about["task"]}):
         raise UserError(
             f"{os.path.join(folder.path, assets.FOLDER)} contradicts {RECORD}: the model was "
-            f"trained with {', '.join(found)}; give the command that trained it again, which "
-            "trains nothing and writes the folder anew"
+            f"trained with {', '.join(found)}; repeat the command that trained it, which trains "
+            "nothing and writes the folder again"
         )
 
 
@@ -94,29 +95,29 @@ def assemble_folder(
     config_file: str,
     tokenizer: FullTokenizer,
 ) -> ModelFolder:
-    """Returns a model of parts that may lie anywhere; `path` is what messages call it.
+    """Assembles a model from files in any folders; messages refer to it as `path`.
 
     Raises:
-      UserError: configuration or tokenizer are no good, or not of the same model.
+      UserError: the configuration or the tokenizer is invalid, or they belong to different models.
     """
     tokenizer.check()
     config = read_config(config_file)
     if tokenizer.size != config.vocab_size:
         raise UserError(
-            f"{path}: the tokenizer has {tokenizer.size} pieces, the configuration a vocab_size of "
-            f"{config.vocab_size}: they are not of the same model"
+            f"{path}: the tokenizer has {tokenizer.size} pieces, but the configuration has a "
+            f"vocab_size of {config.vocab_size}; they belong to different models"
         )
     longest = description.get("max_seq_length", 1)
     if longest > config.max_position_embeddings:
         raise UserError(
-            f"{path}: {assets.DESCRIPTION} has a max_seq_length of {longest}, the model takes "
-            f"{config.max_position_embeddings} at most: they are not of the same model"
+            f"{path}: {assets.DESCRIPTION} has a max_seq_length of {longest}, but the model takes "
+            f"at most {config.max_position_embeddings}; they belong to different models"
         )
     return ModelFolder(path, description, checkpoint, config, tokenizer)
 
 
 def is_model_folder(path: str) -> bool:
-    """Tells whether a folder is that of a model with what text needs."""
+    """Returns whether a folder has a model with the files that inference needs."""
     return os.path.exists(_asset(path, assets.DESCRIPTION))
 
 
@@ -127,8 +128,8 @@ def _asset(path: str, name: str) -> str:
 def _model_in(path: str) -> str:
     """Returns the folder of the only model in or below a folder."""
     if not os.path.isdir(path):
-        what = "a file, no folder" if os.path.exists(path) else "no folder"
-        raise UserError(f"{path} is {what}; give what --export_dir or --output_dir has made")
+        what = "is a file, not a folder" if os.path.exists(path) else "does not exist"
+        raise UserError(f"{path} {what}; {_WHAT_TO_PASS}")
     if is_model_folder(path):
         return path
     below = [os.path.join(glob.escape(path), *depth, "*") for depth in ((), ("saved_model",))]
@@ -136,23 +137,23 @@ def _model_in(path: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UserError(f"{path} has several models, give one of them: {', '.join(found)}")
+        raise UserError(f"{path} has several models; pass one of them: {', '.join(found)}")
     raise UserError(f"{path} {_why_none(path)}")
 
 
 def _why_none(path: str) -> str:
-    """Says what is missing in a folder that is no model's."""
-    missing = f"has no {assets.FOLDER}/{assets.DESCRIPTION}, from which tokenizer and lengths come"
-    again = "a version before 0.2.0 made it, or it was not copied whole"
+    """Says what is missing in a folder without a model."""
+    missing = f"has no {assets.FOLDER}/{assets.DESCRIPTION}, which inference needs"
+    again = "a version before 0.2.0 wrote it, or it was not copied completely"
     exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")
     if any(glob.glob(os.path.join(glob.escape(path), pattern)) for pattern in exported):
         return f"{missing}: {again}; export the model again with --export_dir"
     if glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index")):
         return (
-            f"{missing}: {again}; give the command that trained the model again, which trains "
-            "nothing and writes it"
+            f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
+            "and writes the file"
         )
-    return "holds no model; give what --export_dir or --output_dir has made"
+    return f"has no model; {_WHAT_TO_PASS}"
 
 
 def _tokenizer(path: str, do_lower_case: bool) -> FullTokenizer:
@@ -161,22 +162,22 @@ def _tokenizer(path: str, do_lower_case: bool) -> FullTokenizer:
 
 
 def _tokenizer_files(path: str) -> dict[str, str]:
-    """Returns the file of the tokenizer, by the flag that names it.
+    """Returns the tokenizer's file, by the flag that names it.
 
     Raises:
-      UserError: there is none.
+      UserError: the folder has no tokenizer.
     """
     for flag, name in (("spm_model_file", assets.SPM_MODEL), ("vocab_file", assets.VOCABULARY)):
         if os.path.exists(_asset(path, name)):
             return {flag: _asset(path, name)}
     raise UserError(
-        f"{path} has no tokenizer: neither {assets.SPM_MODEL} nor {assets.VOCABULARY} is in its "
-        f"{assets.FOLDER}"
+        f"{path} has no tokenizer: {assets.FOLDER} has neither {assets.SPM_MODEL} nor "
+        f"{assets.VOCABULARY}"
     )
 
 
 def _weights(path: str) -> str:
-    """Returns the checkpoint of a model: what was exported, the best one, or the newest."""
+    """Returns the checkpoint of a model: the exported one, the best one, or the newest."""
     exported = os.path.join(path, _EXPORTED)
     found = exported if os.path.exists(f"{exported}.index") else best_or_newest(path)
     if not found:

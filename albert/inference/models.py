@@ -1,4 +1,4 @@
-"""Opens a model's folder as what answers by it."""
+"""Loading of a model by the task that its folder records."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _OF_TASKS: dict[str, type[Model]] = {
 
 
 def load_model(path: str) -> Model:
-    """Loads a model from a folder that --export_dir or --output_dir has made.
+    """Loads a model from a folder that --export_dir or --output_dir has written.
 
     Raises:
-      UserError: there is none, something is missing, or its task has no answers.
+      UserError: there is no model, a file is missing, or the task is not supported.
     """
     folder = open_folder(path)
     task = folder.value("task")
     if task not in _OF_TASKS:
         raise UserError(
-            f"{path} is a model of {task}, which answers nothing; there are answers for "
+            f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
             f"{', '.join(_OF_TASKS)}"
         )
     return _OF_TASKS[task](folder)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Behind the end of a sentence, or between paragraphs.
+# Matches the text after the end of a sentence, or between paragraphs.
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|(?<=[。！？])|\n\s*\n")
-# Characters that are shown before and behind an answer, where sentences are longer.
+# Characters shown before and after an answer, where its sentence is longer.
 _MOST_AROUND = 200
 
 
 class TextSpan(NamedTuple):
-    """A piece of a text.
+    """A part of a text, with the sentences around it.
 
     Attributes:
-      line, character: of its first character, counted from 1.
-      before, text, after: the sentence or sentences around it, in three parts.
+      line, character: position of its first character, counted from 1.
+      before, text, after: the part, and the text of its sentences before and after it.
     """
 
     line: int
@@ -27,12 +27,12 @@ class TextSpan(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Returns the text itself with what surrounds it."""
+        """Returns the part with the text around it."""
         return self.before + self.text + self.after
 
 
 def place_of(text: str, start: int, end: int) -> TextSpan:
-    """Returns the place of `text[start:end]`."""
+    """Returns the position of `text[start:end]`."""
     line_start = text.rfind("\n", 0, start) + 1
     first, last = _sentence(text, start, end)
     cut_before, cut_after = first < start - _MOST_AROUND, last > end + _MOST_AROUND
@@ -48,8 +48,8 @@ def place_of(text: str, start: int, end: int) -> TextSpan:
 
 
 def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns where the sentences begin and end in which a piece of a text is."""
-    # Beyond what is shown no boundary counts.
+    """Returns the start and end of the sentences that contain a part of a text."""
+    # Boundaries outside the text that is shown do not matter.
     low, high = max(start - _MOST_AROUND - 2, 0), min(end + _MOST_AROUND + 2, len(text))
     boundaries = list(_BETWEEN_SENTENCES.finditer(text, low, high))
     first = max((m.end() for m in boundaries if m.end() <= start), default=low)

@@ -1,4 +1,4 @@
-"""A model in a session: sequences of tokens in, outputs out."""
+"""A model in a TensorFlow session, which computes outputs for sequences of tokens."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from albert.inference.folders import ModelFolder
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from albert.training.prediction import Output
 
-# Lengths are multiples of it, so that few shapes occur: an operation's first use of one is slow.
+# Lengths are rounded up to multiples of this. The first use of a shape is slow, and rounding keeps
+# the number of shapes small.
 _LENGTH_STEP = 16
 
 
 class ModelSession:
-    """The graph of a head on the encoder, with its weights."""
+    """The graph of an encoder with a head, and its weights."""
 
     def __init__(
         self,
@@ -33,14 +34,14 @@ class ModelSession:
         """Builds the graph and reads the weights.
 
         Args:
-          folder: of the model.
-          head: on the encoder.
-          options: sequences of an example, where the head takes several; else 0.
-          trims: whether sequences may be cut to the longest of a batch.
-          batch_size: examples that go through the model together.
+          folder: the model's folder.
+          head: the head on the encoder.
+          options: sequences per example if the head takes several, otherwise 0.
+          trims: whether batches may be padded only to their longest sequence.
+          batch_size: examples per batch.
 
         Raises:
-          UserError: the weights are not those of such a model.
+          UserError: the weights do not match the model.
         """
         self._path = folder.path
         self._options = options
@@ -49,14 +50,14 @@ class ModelSession:
         self._batch_size = batch_size
         graph = tf.Graph()
         with graph.as_default():
-            # Initial values are not used; where an earlier run of the process has asked for
-            # deterministic operations, drawing them needs a seed all the same.
+            # The initial values are not used. Drawing them still needs a seed if an earlier run in
+            # this process requested deterministic operations.
             tf.set_random_seed(1)
             shape = [None, options, None] if options else [None, None]
             self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
             model_fn = make_model_fn(folder.config, head, ModelOptions())
             spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
-            # Exported are all scores: the predictions may be the best ones alone.
+            # The exported outputs have all scores; the predictions may have only the best ones.
             (exported,) = (output.outputs for output in spec.export_outputs.values())
             self._outputs = spec.predictions, exported
             variables = tf.global_variables()
@@ -68,11 +69,11 @@ class ModelSession:
     def run(
         self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
     ) -> Iterator[tuple[int, Output]]:
-        """Yields the outputs for examples with their numbers, short ones first.
+        """Yields the outputs for examples with their numbers, short examples first.
 
         Args:
-          examples: the sequences of each.
-          pause: is called before each example, and may raise; without it they go in batches.
+          examples: the sequences of each example.
+          pause: called before each example; it may raise. Without it, examples run in batches.
 
         Raises:
           UserError: an output is not finite.
@@ -84,7 +85,7 @@ class ModelSession:
             if pause:
                 pause()
             batch = order[start : start + size]
-            # The last is the longest.
+            # The last example is the longest.
             outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
             for row, number in enumerate(batch):
                 yield number, {name: values[row] for name, values in outputs.items()}
@@ -115,7 +116,7 @@ class ModelSession:
         for name, values in scores.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise UserError(
-                    f"{self._path}: its {name} for a text is not finite (NaN or infinite), "
-                    "because its weights are too large; take another model"
+                    f"{self._path}: {name} of a text is not finite (NaN or infinite) because the "
+                    "weights are too large; use another model"
                 )
         return outputs

@@ -1,4 +1,4 @@
-"""Questions on texts, answered by a model of SQuAD 1.1 or 2.0."""
+"""Question answering with a model trained on SQuAD 1.1 or 2.0."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from albert.tasks.squad.predictions import (
     spans_v2,
 )
 
-# As in the program where no scores have told a better one.
+# The threshold of run_squad_v2.py when no scores have given a better one.
 _DEFAULT_THRESHOLD = 0.0
-# Of what is tokenized, answered and compared at a time: memory and the time between two pauses do
-# not grow with the texts.
+# Characters that are tokenized, answered and compared at a time. The limit keeps memory use and the
+# time between two pauses independent of the length of the texts.
 _MOST_CHARACTERS = 1 << 15
-# What a longer text is cut behind, the best first.
+# Longer texts are split after one of these, in order of preference.
 _ENDS = ("\n\n", ". ", ".\n", "。", "\n", " ")
 
 
 class _Part(NamedTuple):
-    """A part of a text, or all of it: of a question, of one of its texts, from a character on."""
+    """A part of a text, or all of it; `question` and `context` are indices, `begin` an offset."""
 
     question: int
     context: int
@@ -49,10 +49,10 @@ class LocatedAnswer(NamedTuple):
     """An answer in one of several texts.
 
     Attributes:
-      text: as it stands there.
+      text: the answer as it is written in the text.
       context: number of the text.
-      place: number of its first character there.
-      probability: its share among the best answers to the question.
+      place: offset of the answer's first character in the text.
+      probability: the answer's probability among the best answers to the question.
     """
 
     text: str
@@ -62,12 +62,12 @@ class LocatedAnswer(NamedTuple):
 
 
 class QuestionAnswer(NamedTuple):
-    """What the model says to a question.
+    """The answer to a question.
 
     Attributes:
-      answers: the best ones, with different texts in each context; none if the texts are empty.
+      answers: the best answers, with different texts in each context; empty if the texts are empty.
       no_answer_odds: log-odds that the texts have no answer; None for SQuAD 1.1.
-      abstains: whether they are above the model's threshold.
+      abstains: whether the log-odds are above the model's threshold.
     """
 
     answers: list[LocatedAnswer]
@@ -84,19 +84,19 @@ class QuestionAnswer(NamedTuple):
         """Returns the probability that the texts have no answer; None for SQuAD 1.1."""
         if self.no_answer_odds is None:
             return None
-        # That of a text without a token has no finite exponential.
+        # The log-odds of a text without tokens overflow the exponential function.
         return 1.0 / (1.0 + math.exp(-max(min(self.no_answer_odds, 500.0), -500.0)))
 
 
 class QuestionAnswerer(FolderDisplay):
-    """A model of SQuAD.
+    """A model trained on SQuAD.
 
     Attributes:
-      folder: of the model.
+      folder: the model's folder.
     """
 
     def __init__(self, folder: ModelFolder):
-        """Loads the model; raises as `ModelSession` does."""
+        """Loads the model; raises the errors of `ModelSession`."""
         self.folder = folder
         self._is_v2 = folder.value("task") == "squad-2.0"
         self._n_best_size = folder.value("n_best_size")
@@ -110,16 +110,16 @@ class QuestionAnswerer(FolderDisplay):
             known = folder.value("no_answer_threshold")
             self._threshold = _DEFAULT_THRESHOLD if known is None else known
         else:
-            # Else padding has a share in the answers' scores, as it had in training.
+            # If padding was not masked in training, it has a share in the answers' scores.
             trims = folder.value("mask_padding_in_loss")
             head = make_v1_head(trims, self._n_best_size)
             self._find_spans = spans_of_best(longest_answer)
         self._session = ModelSession(folder, head, trims=trims)
 
     def answer(self, question: str, contexts: str | Sequence[str]) -> QuestionAnswer:
-        """Answers a question from a text, or several, of any length.
+        """Answers a question from one or several texts of any length.
 
-        They are compared as the windows of one long paragraph are.
+        Answers from several texts compete as those from the windows of one long paragraph do.
         """
         (answered,) = self.answer_all([(question, contexts)])
         return answered
@@ -129,11 +129,11 @@ class QuestionAnswerer(FolderDisplay):
         asked: Sequence[tuple[str, str | Sequence[str]]],
         pause: Callable[[], None] | None = None,
     ) -> list[QuestionAnswer]:
-        """Answers questions, each from texts of its own, in batches of all their windows.
+        """Answers questions, each from its own texts, in batches of all their windows.
 
         Args:
-          asked: questions, each with its texts or the only one.
-          pause: is called before each window, and may raise; without it they go in batches.
+          asked: questions, each with its text or texts.
+          pause: called before each window; it may raise. Without it, windows run in batches.
         """
         asked = [(question, [of] if isinstance(of, str) else of) for question, of in asked]
         found: list[list[tuple[int, Answer]]] = [[] for _ in asked]
@@ -157,7 +157,7 @@ class QuestionAnswerer(FolderDisplay):
     def _best(
         self, examples: Sequence[SquadExample], pause: Callable[[], None] | None
     ) -> tuple[list[list[Answer]], list[float]]:
-        """Returns the best answers of each example, and the odds that it has none."""
+        """Returns the best answers of each example, and its log-odds of having no answer."""
         windows = list(self._windows.windows(examples))
         features = list(prediction_features(columns_of(windows)))
         outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
@@ -175,9 +175,9 @@ class QuestionAnswerer(FolderDisplay):
         return best, no_answer_odds(len(examples), features, results)
 
     def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> QuestionAnswer:
-        """Merges what was found in the parts of the texts of a question."""
+        """Merges the answers found in all parts of a question's texts."""
         found.sort(key=lambda pair: pair[1].score, reverse=True)
-        # Another part of the same text may have an answer again, with a lower score.
+        # Two parts of a text may have the same answer; the higher score counts.
         different = {(number, answer.text): answer for number, answer in reversed(found)}
         kept = [pair for pair in found if different[pair[0], pair[1].text] is pair[1]]
         kept = kept[: self._n_best_size]
@@ -192,7 +192,7 @@ class QuestionAnswerer(FolderDisplay):
 
 
 def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
-    """Yields all texts of all questions, the long ones in parts."""
+    """Yields the texts of all questions, with long texts split into parts."""
     for question, (_, contexts) in enumerate(asked):
         for context, text in enumerate(contexts):
             begin = 0
@@ -204,14 +204,14 @@ def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
 
 
 def _end_of_part(text: str, begin: int) -> int:
-    """Returns where the part of a longer text ends: where few answers are cut in two."""
+    """Returns the end of a part of a longer text, at a place where an answer is unlikely."""
     end = begin + _MOST_CHARACTERS
     places = ((text.rfind(sign, begin + _MOST_CHARACTERS // 2, end), sign) for sign in _ENDS)
     return next((place + len(sign) for place, sign in places if place >= 0), end)
 
 
 def _groups(parts: Iterator[_Part]) -> Iterator[list[_Part]]:
-    """Yields parts that together are about as long as one may be."""
+    """Groups parts so that each group is about as long as a part may be."""
     group, length = list[_Part](), 0
     for part in parts:
         if group and length + len(part.text) > _MOST_CHARACTERS:

@@ -1,1 +1,1 @@
-"""Parts of the encoder: its configuration, layers, and what saves memory and work."""
+"""The encoder's configuration and layers, gradient checkpointing, and padding removal."""

@@ -1,4 +1,4 @@
-"""Sizes and rates of the encoders, as their JSON files have them."""
+"""Configurations of the encoders, which their JSON files store."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from albert.core.errors import UserError
 from albert.core.files import read_json
 from albert.model.layers import get_activation
 
-# The keys that tell which model a configuration is of: ALBERT's has at least one that BERT's has
-# not, and BERT's has all of these.
+# Keys that identify the kind of model. An ALBERT configuration has at least one of the first, which
+# BERT lacks; a BERT configuration has all of the second.
 _ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
 _BERT_KEYS = (
     "vocab_size",
@@ -27,10 +27,10 @@ _Config = TypeVar("_Config", bound="EncoderConfig")
 
 
 class EncoderConfig:
-    """What configurations of all encoders have in common.
+    """The base class of the encoders' configurations.
 
-    Attributes have the names of the keys in the JSON. Keys that this project does not use are
-    kept, so that `to_dict` gives back what was read.
+    Attributes have the names of the keys in the JSON file. Keys that this project does not use are
+    kept, so `to_dict` returns all values that were read.
     """
 
     _MODEL = "an encoder"
@@ -48,8 +48,8 @@ class EncoderConfig:
     initializer_range: float
 
     if TYPE_CHECKING:
-        # No attributes of this class, whose names `from_dict` would refuse as keys. An ALBERT's
-        # are values, a BERT's follow from others.
+        # These are not attributes of the class, because `from_dict` would refuse their names as
+        # keys. An ALBERT sets them as values; a BERT derives them from others.
         def __init__(self, vocab_size): ...
         @property
         def embedding_size(self) -> int: ...
@@ -60,14 +60,14 @@ class EncoderConfig:
 
     @classmethod
     def from_dict(cls: type[_Config], json_object: dict) -> _Config:
-        """Makes a configuration with the given values; keys left out have their defaults.
+        """Makes a configuration with the given values; omitted keys keep their defaults.
 
         Raises:
           UserError: a key is the name of a method.
         """
         for key in json_object:
             if hasattr(cls, key):
-                raise UserError(f"{key!r} cannot be the name of a value; take it out")
+                raise UserError(f"{key!r} cannot be the name of a value; remove it")
         config = cls(vocab_size=None)
         config.__dict__.update(json_object)
         return config
@@ -77,14 +77,14 @@ class EncoderConfig:
         """Reads and validates a configuration.
 
         Raises:
-          UserError: the file is missing, is no JSON object, is of another kind of model, or holds
-            impossible values.
+          UserError: the file is missing, is not a JSON object, belongs to another kind of model, or
+            has impossible values.
         """
         values = _read_object(json_file)
         found = _kind_of(values)
         if found not in (None, cls):
             raise UserError(
-                f"{json_file} is a configuration of {found._MODEL}, where one of {cls._MODEL} is "
+                f"{json_file} is a configuration of {found._MODEL}, but one of {cls._MODEL} is "
                 "needed"
             )
         return cls._validated(values, json_file)
@@ -99,7 +99,7 @@ class EncoderConfig:
         return config
 
     def validate(self) -> None:
-        """Raises a `UserError` that names the first value no model can be built from."""
+        """Raises a `UserError` that names the first value with which no model can be built."""
         check_sizes({name: getattr(self, name) for name in LARGEST})
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
@@ -119,7 +119,7 @@ class EncoderConfig:
         get_activation(act)
 
     def to_dict(self) -> dict:
-        """Returns all values, as a dictionary."""
+        """Returns all values as a dictionary."""
         return copy.deepcopy(self.__dict__)
 
     def forward_values(self) -> dict:
@@ -127,12 +127,12 @@ class EncoderConfig:
         return {name: vars(self)[name] for name in (*LARGEST, "hidden_act") if name in vars(self)}
 
     def to_json_string(self) -> str:
-        """Returns all values, as indented JSON with sorted keys."""
+        """Returns all values as indented JSON with sorted keys."""
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
 
 class AlbertConfig(EncoderConfig):
-    """Sizes and rates of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1."""
+    """The configuration of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1."""
 
     _MODEL = "ALBERT"
 
@@ -164,16 +164,16 @@ class AlbertConfig(EncoderConfig):
           vocab_size: number of word pieces.
           embedding_size: width E of the embedding tables.
           hidden_size: width H of the encoder; a multiple of `num_attention_heads`.
-          num_hidden_layers: how many times a transformer layer is applied.
-          num_hidden_groups: how many sets of weights the layers share.
+          num_hidden_layers: number of times that a transformer layer is applied.
+          num_hidden_groups: number of sets of weights that the layers share.
           num_attention_heads: attention heads N of a layer.
           intermediate_size: width I of the feed-forward layer.
           inner_group_num: attention and feed-forward blocks in a layer.
-          down_scale_factor: kept for compatibility, not used (nor is it in the reference).
-          hidden_act: name of the activation, see `get_activation`.
+          down_scale_factor: kept for compatibility; not used, here or in the reference.
+          hidden_act: name of the activation; see `get_activation`.
           hidden_dropout_prob: dropout rate of embeddings and dense outputs.
           attention_probs_dropout_prob: dropout rate of attention probabilities.
-          max_position_embeddings: the longest sequence.
+          max_position_embeddings: length of the longest sequence.
           type_vocab_size: number of segment ids.
           initializer_range: standard deviation of the weights' truncated normal initializer.
         """
@@ -195,9 +195,9 @@ class AlbertConfig(EncoderConfig):
 
 
 class BertConfig(EncoderConfig):
-    """Sizes and rates of a `BertModel`; the defaults are those of Google's code.
+    """The configuration of a `BertModel`; the defaults are those of Google's code.
 
-    Every layer has weights of its own, and the embeddings are as wide as the encoder.
+    Every layer has its own weights, and the embeddings are as wide as the encoder.
     """
 
     _MODEL = "BERT"
@@ -216,7 +216,7 @@ class BertConfig(EncoderConfig):
         type_vocab_size=16,
         initializer_range=0.02,
     ):
-        """Builds a configuration; the arguments are as `AlbertConfig` has them."""
+        """Builds a configuration; see `AlbertConfig` for the arguments."""
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.num_hidden_layers = num_hidden_layers
@@ -236,27 +236,27 @@ class BertConfig(EncoderConfig):
 
     @property
     def num_hidden_groups(self) -> int:
-        """Returns how many sets of weights the layers have."""
+        """Returns the number of sets of weights that the layers have."""
         return self.num_hidden_layers
 
     @property
     def inner_group_num(self) -> int:
-        """Returns the attention and feed-forward blocks in a layer."""
+        """Returns the number of attention and feed-forward blocks in a layer."""
         return 1
 
 
 def read_config(json_file: str) -> AlbertConfig | BertConfig:
-    """Reads and validates a configuration of either model, of which its keys tell.
+    """Reads and validates a configuration; its keys determine whether it is of ALBERT or BERT.
 
     Raises:
-      UserError: as `EncoderConfig.from_json_file`, or the keys are of neither model.
+      UserError: see `EncoderConfig.from_json_file`; or the keys belong to neither model.
     """
     values = _read_object(json_file)
     kind = _kind_of(values)
     if kind is None:
         missing = ", ".join(key for key in _BERT_KEYS if key not in values)
         raise UserError(
-            f"{json_file} is no configuration of ALBERT, which has {_ALBERT_KEYS[0]} or "
+            f"{json_file} is not a configuration of ALBERT, which has {_ALBERT_KEYS[0]} or "
             f"{_ALBERT_KEYS[1]}, nor of BERT: {missing} "
             f"{'is' if ',' not in missing else 'are'} missing"
         )
@@ -274,7 +274,7 @@ def _read_object(json_file: str) -> dict:
 
 
 def _kind_of(values: Mapping[str, Any]) -> type[AlbertConfig] | type[BertConfig] | None:
-    """Returns the class of a configuration's values; None if they are of neither."""
+    """Returns the class of a configuration's values, or None if they belong to neither class."""
     if any(key in values for key in _ALBERT_KEYS):
         return AlbertConfig
     return BertConfig if all(key in values for key in _BERT_KEYS) else None

@@ -1,7 +1,7 @@
-"""The building blocks of the encoder; none of them knows a configuration.
+"""The building blocks of the encoder, which do not depend on a configuration.
 
-Letters in shape comments: B batch, S sequence length, F and T the lengths that attention goes from
-and to, E embedding size, H hidden size, N attention heads, D = H / N.
+Letters in shape comments: B batch, S sequence length, F and T lengths of the sequences that attend
+and are attended to, E embedding size, H hidden size, N attention heads, D = H / N.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.devices import ops
 
-# Added to the attention scores of masked positions, as the reference does: exp(-10000) is 0 in
-# float32 and bfloat16 alike.
+# Added to the attention scores of masked positions, as in the reference. exp(-10000) is 0 in
+# float32 and in bfloat16.
 _MASKED_SCORE = -10000.0
 _LAYER_NORM_EPSILON = 1e-12
 
@@ -29,7 +29,7 @@ def embedding_lookup(
     word_embedding_name="word_embeddings",
     use_one_hot_embeddings=False,
 ) -> tuple[tf.Tensor, tf.Variable]:
-    """Makes a table of embeddings and looks ids up in it.
+    """Makes a table of embeddings and looks up ids in it.
 
     Args:
       input_ids: int32 [B, S].
@@ -37,7 +37,7 @@ def embedding_lookup(
       embedding_size: its width E.
       initializer_range: standard deviation of its initializer.
       word_embedding_name: name of the variable.
-      use_one_hot_embeddings: look up by a product with a one-hot matrix.
+      use_one_hot_embeddings: look up ids by a product with a one-hot matrix.
 
     Returns:
       The embeddings, float32 [B, S, E], and the table.
@@ -60,25 +60,25 @@ def embedding_postprocessor(
     dropout_prob=0.1,
     use_one_hot_embeddings=True,
 ) -> tf.Tensor:
-    """Adds segments and positions to word embeddings; layer norm, dropout.
+    """Adds segment and position embeddings to word embeddings, then applies layer norm and dropout.
 
     Args:
       input_tensor: float32 [B, S, E].
       use_token_type: add an embedding of `token_type_ids`, int32 [B, S].
       token_type_vocab_size: number of segment ids.
       use_position_embeddings: add an embedding of the position.
-      max_position_embeddings: the longest sequence.
+      max_position_embeddings: length of the longest sequence.
       token_type_embedding_name, position_embedding_name: names of the variables.
       initializer_range: standard deviation of their initializer.
       dropout_prob: rate of dropout.
-      use_one_hot_embeddings: look segments up by a product with a one-hot matrix.
+      use_one_hot_embeddings: look up segments by a product with a one-hot matrix.
 
     Returns:
       float32 [B, S, E].
 
     Raises:
       UserError (a ValueError): the sequence is longer than `max_position_embeddings`.
-      ValueError: there are no `token_type_ids` to use.
+      ValueError: `use_token_type` is set, but `token_type_ids` is missing.
     """
     _, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
     if use_token_type and token_type_ids is None:
@@ -86,7 +86,7 @@ def embedding_postprocessor(
     total = input_tensor
     if use_token_type:
         types = _table(token_type_embedding_name, token_type_vocab_size, width, initializer_range)
-        # As in the reference nothing is added for segment 1 where the table has a row for 0 alone.
+        # As in the reference, a table with only row 0 adds nothing for segment 1.
         one_hot = use_one_hot_embeddings or token_type_vocab_size == 1
         total += _look_up(types, token_type_ids, one_hot)
     if use_position_embeddings:
@@ -131,24 +131,24 @@ def attention_layer(
     to_seq_length=None,
     use_einsum=True,
 ) -> tf.Tensor:
-    """Attends from one sequence to another, or to itself, with several heads.
+    """Applies multi-head attention from one sequence to another, or to itself.
 
     Args:
       from_tensor: float32 [B, F, H], or [B * F, H].
       to_tensor: float32 [B, T, width], or [B * T, width].
-      attention_mask: int32 [B, T], 1 where a token may be attended to; None for all.
+      attention_mask: int32 [B, T], 1 where a token may be attended to; None to attend to all.
       num_attention_heads: N.
-      query_act, key_act, value_act: activations of the three dense layers, None for none.
-      attention_probs_dropout_prob: rate of dropout of the probabilities.
+      query_act, key_act, value_act: activations of the three dense layers; None for no activation.
+      attention_probs_dropout_prob: dropout rate of the probabilities.
       initializer_range: standard deviation of the kernels' initializer.
-      batch_size, from_seq_length, to_seq_length: B, F and T, where the tensors are matrices.
-      use_einsum: dense layers through `tf.einsum` instead of `tf.matmul`.
+      batch_size, from_seq_length, to_seq_length: B, F and T, required if the tensors are matrices.
+      use_einsum: compute dense layers with `tf.einsum` instead of `tf.matmul`.
 
     Returns:
       float32 [B, F, N, D].
 
     Raises:
-      ValueError: the ranks differ, or lengths are missing.
+      ValueError: the tensors' ranks differ, or a required length is missing.
     """
     from_shape, to_shape = (get_shape_list(t, [2, 3]) for t in (from_tensor, to_tensor))
     if len(from_shape) != len(to_shape):
@@ -178,8 +178,8 @@ def attention_layer(
 
 
 def attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns [B, 1, 1, T] to add to scores, so that masked positions [B, T] get no attention."""
-    # Broadcast over heads and query positions.
+    """Returns a bias [B, 1, 1, T] for scores; it stops attention to masked positions [B, T]."""
+    # Dimensions of size 1 broadcast over heads and query positions.
     mask = tf.expand_dims(tf.expand_dims(input_mask, 1), 1)
     return (1.0 - tf.cast(mask, tf.float32)) * _MASKED_SCORE
 
@@ -201,7 +201,7 @@ def attend(
 ) -> tf.Tensor:
     """Computes scaled dot-product attention of [B, N, F, D] to [B, N, T, D].
 
-    `bias`, of a shape that fits [B, N, F, T], is added to the scores; `site` is of the dropout.
+    `bias`, broadcastable to [B, N, F, T], is added to the scores. `site` names the dropout.
     """
     # Scaling the query instead of the scores touches S / D times fewer numbers.
     query = query * (1.0 / math.sqrt(float(get_shape_list(query)[-1])))
@@ -215,9 +215,9 @@ def attend(
 
 @functools.cache
 def _gradient_of_scores() -> str:
-    """Returns the registered name of the gradient of scores that a mask was added to.
+    """Returns the registered name of the gradient of adding a mask to scores.
 
-    TensorFlow's own passes over all scores once more where it does not know the shapes.
+    TensorFlow's own gradient makes another pass over all scores where shapes are unknown.
     """
     name = "AddedToScores"
     tf.RegisterGradient(name)(lambda _, gradient: (gradient, None))
@@ -231,7 +231,7 @@ def dense(
     use_einsum: bool = False,
     name: str = "dense",
 ) -> tf.Tensor:
-    """Puts `x` [M, K] through a kernel [K, `size`] and a bias [`size`] in variable scope `name`."""
+    """Applies a kernel [K, `size`] and a bias [`size`] in variable scope `name` to `x` [M, K]."""
     with tf.variable_scope(name):
         kernel = tf.get_variable(
             "kernel", [x.shape[-1], size], initializer=create_initializer(initializer_range)
@@ -242,9 +242,9 @@ def dense(
 
 
 def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:
-    """Applies layer normalization over the last axis, epsilon 1e-12 (see `ops.layer_norm`).
+    """Applies layer normalization over the last axis with epsilon 1e-12 (see `ops.layer_norm`).
 
-    Variables `gamma` and `beta` live in scope `name` ("LayerNorm", made unique, if None).
+    Variables `gamma` and `beta` are in scope `name`; None means "LayerNorm", made unique.
     """
     width = input_tensor.shape[-1]
     with tf.variable_scope(name, default_name="LayerNorm"):
@@ -263,25 +263,25 @@ def layer_norm_and_dropout(
 def dropout(
     input_tensor: tf.Tensor, dropout_prob: float | None, *, site: str | None = None
 ) -> tf.Tensor:
-    """Applies `ops.dropout` to a tensor; returns it unchanged if the probability is 0 or None.
+    """Applies `ops.dropout` to a tensor, or returns it unchanged if the probability is 0 or None.
 
-    Every dropout of a model has a site of its own, by which its mask is drawn.
+    Every dropout in a model has its own site, which seeds the mask.
     """
     return ops.dropout(input_tensor, dropout_prob, site) if dropout_prob else input_tensor
 
 
 def create_initializer(initializer_range: float = 0.02):
-    """Returns a truncated normal initializer with that standard deviation."""
+    """Returns a truncated normal initializer with the given standard deviation."""
     return tf.truncated_normal_initializer(stddev=initializer_range)
 
 
 def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int) -> tf.Tensor:
-    """Contracts the last axes of `input_tensor` with the first of `w`, by one matrix product.
+    """Contracts the last axes of `input_tensor` with the first axes of `w` in one matrix product.
 
     Args:
       input_tensor: float [<batch axes>, <inner axes>].
       w: float [<inner axes>, <outer axes>].
-      num_inner_dims: how many axes are contracted.
+      num_inner_dims: number of axes to contract.
 
     Returns:
       float [<batch axes>, <outer axes>].
@@ -298,10 +298,10 @@ def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int
 def get_shape_list(
     tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
 ) -> list:
-    """Returns the tensor's dimensions: integers where they are static, scalar tensors elsewhere.
+    """Returns the tensor's dimensions: integers if they are static, otherwise scalar tensors.
 
     Raises:
-      ValueError: the rank is not (one of) `expected_rank`.
+      ValueError: the rank is not `expected_rank`, or not in it.
     """
     if expected_rank is not None:
         assert_rank(tensor, expected_rank, name)
@@ -315,7 +315,7 @@ def get_shape_list(
 def assert_rank(
     tensor: tf.Tensor, expected_rank: int | Sequence[int], name: str | None = None
 ) -> None:
-    """Raises a `ValueError` if the rank is not (one of) `expected_rank`."""
+    """Raises a `ValueError` if the rank is not `expected_rank`, or not in it."""
     ranks = [expected_rank] if isinstance(expected_rank, int) else list(expected_rank)
     if tensor.shape.ndims not in ranks:
         raise ValueError(
@@ -325,30 +325,30 @@ def assert_rank(
 
 
 def reshape_to_matrix(input_tensor: tf.Tensor) -> tf.Tensor:
-    """Reshapes [..., W] to [the product of the others, W].
+    """Reshapes [..., W] to [product of the other dimensions, W].
 
     Raises:
       ValueError: the rank is less than 2.
     """
     if input_tensor.shape.ndims < 2:
-        raise ValueError(f"reshape_to_matrix: the shape {input_tensor.shape} is of no matrix")
+        raise ValueError(f"reshape_to_matrix: the shape {input_tensor.shape} has no matrix form")
     if input_tensor.shape.ndims == 2:
         return input_tensor
     return tf.reshape(input_tensor, [-1, input_tensor.shape[-1]])
 
 
 def reshape_from_matrix(output_tensor: tf.Tensor, orig_shape_list: Sequence) -> tf.Tensor:
-    """Reshapes [M, W] to [..., W], with all axes but the last from `orig_shape_list`."""
+    """Reshapes [M, W] to [..., W], with all axes except the last from `orig_shape_list`."""
     if len(orig_shape_list) == 2:
         return output_tensor
     return tf.reshape(output_tensor, [*orig_shape_list[:-1], get_shape_list(output_tensor)[-1]])
 
 
 def get_activation(activation_string: str | Callable | None) -> Callable | None:
-    """Returns the function called "relu", "gelu" or "tanh"; None for "linear", "" or None.
+    """Returns the activation function with a name; None for "linear", "" or None.
 
-    "gelu" is its tanh form, as in Google's code, and "gelu_erf" the exact one, which `transformers`
-    calls "gelu". Anything that is not a string is taken for a function and returned.
+    "gelu" is the tanh form, as in Google's code; "gelu_erf" is the exact form, which `transformers`
+    calls "gelu". Any value that is not a string is returned unchanged.
 
     Raises:
       UserError (a ValueError): no activation has that name.

@@ -1,7 +1,7 @@
-"""Layers that are computed again in the backward pass, instead of kept from the forward pass.
+"""Gradient checkpointing (https://arxiv.org/abs/1604.06174), which saves memory.
 
-This is gradient checkpointing (https://arxiv.org/abs/1604.06174): of each layer the input alone
-stays in memory until its gradient is due.
+The forward pass keeps only each layer's input. The backward pass computes the layer again when its
+gradient is needed.
 """
 
 from __future__ import annotations
@@ -12,32 +12,33 @@ import tensorflow.compat.v1 as tf
 
 
 class Recomputation:
-    """Applies layers, and computes each of them again when the gradient of its output has come.
+    """Applies layers, and computes each layer again in the backward pass.
 
-    The layers may share variables. Gradients of these are added up layer by layer, from the last
-    one down: each layer takes the sum of those behind it and adds its own, so that one sum is in
-    memory, where `tf.gradients` alone would hold a summand of every layer until it has the last.
-    For that, `_weights` are passed through the layers, which change only their gradients.
+    The layers may share variables. The gradients of shared variables are accumulated layer by
+    layer, from the last to the first: each layer adds its own to the sum that it receives. Only one
+    sum is in memory at a time, whereas `tf.gradients` on its own would keep one term per layer
+    until it has all of them. For this, `_weights` pass through the layers, which change only their
+    gradients.
     """
 
     def __init__(self):
         """Starts before the first layer."""
-        # Of every variable by name: its value, as the layers compute with it, and as the last layer
-        # that took it has passed it on.
+        # By name of the variable: its value in the layers' computation, and the tensor that the
+        # last layer with this variable passed on.
         self._values: dict[str, tf.Tensor] = {}
         self._weights: dict[str, tf.Tensor] = {}
 
     def apply(self, layer: Callable[[tf.Tensor], tf.Tensor], state: tf.Tensor) -> tf.Tensor:
-        """Returns `layer(state)`, of which nothing but `state` is kept for the gradient.
+        """Returns `layer(state)`, and keeps only `state` for the gradient.
 
         Args:
-          layer: builds the same operations whenever it is called, from `state` and from variables
-            that it gets by `tf.get_variable`. What else it takes gets no gradient. Dropout in it
-            draws its mask by site, in a graph with a seed.
-          state: float, the output of the layer before.
+          layer: builds the same operations at every call, from `state` and from variables that it
+            gets with `tf.get_variable`. Other tensors that it uses get no gradient. Its dropout
+            draws masks by site, in a graph with a seed.
+          state: output of the previous layer, float.
 
         Raises:
-          ValueError: the graph has no seed, so that masks of dropout would differ.
+          ValueError: the graph has no seed, so dropout masks would differ.
         """
         if tf.get_seed(None)[0] is None:
             raise ValueError("recomputed layers need tf.set_random_seed, for equal dropout masks")
@@ -60,14 +61,14 @@ class Recomputation:
         @tf.custom_gradient
         def join(output: tf.Tensor, state: tf.Tensor, *weights: tf.Tensor):
             def gradient(of_output: tf.Tensor, *of_weights: tf.Tensor) -> list:
-                # What the last layer has passed on nobody took: its gradient, whole zeros, is left
-                # out.
+                # No layer uses what the last one passed on; its gradient, a tensor of zeros, is
+                # skipped.
                 sums = [
                     [] if self._weights[name] is last else [of_weight]
                     for name, last, of_weight in zip(names, passed_on, of_weights, strict=True)
                 ]
-                # Without this, all layers would be computed again in the forward pass; and with the
-                # sums, no layer begins before the one behind it is done with.
+                # Without this dependency, all layers would be computed again in the forward pass.
+                # With the sums in it, a layer does not begin before the one after it has finished.
                 with tf.control_dependencies([tf.group(of_output, *sum(sums, []))]):
                     again = tf.stop_gradient(state)
                     output_again = build(again)

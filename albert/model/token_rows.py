@@ -1,7 +1,8 @@
-"""Layouts of a batch's tokens as rows of the matrix that the dense layers work on.
+"""Layouts of a batch's tokens as rows of the matrix that the dense layers process.
 
-Either every position of every sequence has a row, padding too (`PaddedRows`), or real tokens alone
-(`PackedRows`, as in https://arxiv.org/abs/2208.08124), so that no arithmetic is spent on padding.
+With `PaddedRows`, every position of every sequence has a row, including padding. With `PackedRows`
+(as in https://arxiv.org/abs/2208.08124), only real tokens have a row, so that padding costs no
+arithmetic.
 
 Letters in shape comments: B batch, S sequence length, M rows, W width, N attention heads, D size of
 a head.
@@ -18,27 +19,27 @@ import tensorflow.compat.v1 as tf
 
 from albert.model.layers import attend, attention_bias, get_shape_list, split_heads
 
-# The numbers of rows, and the lengths that attention sees, are multiples of these: libraries
-# prepare a matrix product for every new shape.
+# The number of rows and the lengths in attention are multiples of these, which limits the number of
+# shapes: libraries prepare a matrix product for every new shape.
 _ROWS, _LENGTHS = 64, 16
-# Attention sees the sequences of a batch in so many groups, each of them as long as its longest.
+# Attention splits a batch's sequences into this many groups, each as long as its longest sequence.
 _GROUPS = 4
 
 
 class TokenRows(abc.ABC):
-    """Where the tokens of a batch are among the rows of a matrix."""
+    """A mapping between the tokens of a batch and the rows of a matrix."""
 
     @abc.abstractmethod
     def rows(self, sequences: tf.Tensor) -> tf.Tensor:
-        """Returns [M, W] of [B, S, W]."""
+        """Converts sequences [B, S, W] to rows [M, W]."""
 
     @abc.abstractmethod
     def sequences(self, rows: tf.Tensor) -> tf.Tensor:
-        """Returns [B, S, W] of [M, W]; where a position has no row it is 0."""
+        """Converts rows [M, W] to sequences [B, S, W], with 0 at positions without a row."""
 
     @abc.abstractmethod
     def gather_at(self, positions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Returns [B * P, W] of [M, W]: the rows of int32 [B, P] or [1, P] positions."""
+        """Returns the rows, of [M, W], at int32 [B, P] or [1, P] positions, as [B * P, W]."""
 
     @abc.abstractmethod
     def self_attention(
@@ -51,16 +52,21 @@ class TokenRows(abc.ABC):
 
         Args:
           projections: query, key and value, [M, N * D] each.
-          dropout_prob: of the probabilities.
-          site: of the dropout.
+          dropout_prob: dropout rate of the probabilities.
+          site: name of the dropout.
         """
 
 
 class PaddedRows(TokenRows):
-    """A row for every position."""
+    """A layout with one row per position."""
 
     def __init__(self, input_mask: tf.Tensor, num_heads: int):
-        """Takes int32 [B, S], 1 where a token may be attended to, and N."""
+        """Makes the layout.
+
+        Args:
+          input_mask: int32 [B, S], 1 where a token may be attended to.
+          num_heads: number of attention heads N.
+        """
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
@@ -82,10 +88,10 @@ class PaddedRows(TokenRows):
 
 
 class _Group(NamedTuple):
-    """Sequences of like length, as attention sees them.
+    """Sequences of similar length that attention processes together.
 
     Attributes:
-      shape: how many they are, N, and how many places L each has.
+      shape: number of sequences, N, and padded length L.
       bias: see `attention_bias`.
     """
 
@@ -94,42 +100,48 @@ class _Group(NamedTuple):
 
 
 class PackedRows(TokenRows):
-    """A row for every real token, sequence by sequence, and some idle rows behind them.
+    """A layout with one row per real token, in the order of the sequences, followed by idle rows.
 
-    Attention sees sequences in groups, of one length in each, in which every place without a token
-    has the last, idle row. All that moves between the two is gathered, forward and backward: no
-    gradient reaches an idle row, because no token attends to one and none is in the output, and
-    none reaches a place without a token, because its gradient is that of an idle row.
+    Attention processes groups of sequences, padded to one length per group. Padding in a group
+    takes its values from the last row, which is idle. Rows move to groups and back with gathers,
+    both forward and backward. No gradient reaches an idle row, because no token attends to it and
+    it is not in the output. None reaches the padding in a group, because the gradient there is that
+    of an idle row.
     """
 
     def __init__(self, input_mask: tf.Tensor, num_heads: int):
-        """Takes int32 [B, S], 1 where a token is real, which may have holes, and N."""
+        """Makes the layout.
+
+        Args:
+          input_mask: int32 [B, S], 1 where a token is real; zeros may be anywhere.
+          num_heads: number of attention heads N.
+        """
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
         real = tf.reshape(tf.cast(input_mask > 0, tf.int32), self._shape)
         positions = tf.cast(tf.where(tf.reshape(real, [-1]))[:, 0], tf.int32)
         count = tf.size(positions)
-        # At least one is idle.
+        # At least one row is idle.
         self._num_rows = (count // _ROWS + 1) * _ROWS
         self._idle = self._num_rows - 1
         self._is_real = tf.range(self._num_rows) < count
-        # Of each row its position in [B * S]; idle ones have the first.
+        # For each row, its position in [B * S]; idle rows have position 0.
         self._position_of = tf.pad(positions, [[0, self._num_rows - count]])
-        # Of each position its row.
+        # For each position, its row.
         rank = tf.cumsum(tf.reshape(real, [-1]), exclusive=True)
         self._row_of = self._or_idle(tf.reshape(real, [-1]) > 0, rank)
         self._group(tf.reduce_sum(real, axis=1), positions // self._shape[1])
 
     def _group(self, lengths: tf.Tensor, sequence_of: tf.Tensor) -> None:
-        """Makes the groups, once for all layers, and the ways to them and back.
+        """Makes the groups and the indices for moving rows to groups and back, once for all layers.
 
-        These are the row among [M * N] that each place takes, of all groups' [B * N * L] one after
-        the other, and the place that each of the rows takes.
+        `_to_groups` has, for each place in all groups' concatenated [B * N * L], its row among
+        [M * N]. `_to_rows` has the place of each of these rows.
 
         Args:
-          lengths: of the sequences, int32 [B].
-          sequence_of: the sequence of each token, int32.
+          lengths: lengths of the sequences, int32 [B].
+          sequence_of: number of each token's sequence, int32.
         """
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         first_rows = tf.cumsum(lengths, exclusive=True)
@@ -138,7 +150,7 @@ class PackedRows(TokenRows):
         self._groups, taken, places = [], [], []
         for begin, end in itertools.pairwise(bounds):
             own = tf.gather(lengths, order[begin:end])
-            # A small batch leaves some empty.
+            # In a small batch, some groups are empty.
             length = (tf.reduce_max(tf.pad(own, [[0, 1]])) // _LENGTHS + 1) * _LENGTHS
             is_token = tf.sequence_mask(own, length)
             rows = tf.gather(first_rows, order[begin:end])[:, tf.newaxis] + tf.range(length)
@@ -149,13 +161,13 @@ class PackedRows(TokenRows):
             self._groups.append(_Group(shape, attention_bias(tf.cast(is_token, tf.int32))))
         self._sizes = tf.stack([tf.size(rows) for rows in taken])
         self._to_groups = tf.concat(taken, axis=0)
-        # Of each sequence how many places it has, and the first of these.
+        # For each sequence, its number of places and the first of them.
         places, back = tf.concat(places, axis=0), tf.argsort(order)
         first_places = tf.gather(tf.cumsum(places * self._num_heads, exclusive=True), back)
         first, step = (tf.gather(of, sequence_of) for of in (first_places, tf.gather(places, back)))
         first += tf.range(tf.size(sequence_of)) - tf.gather(first_rows, sequence_of)
         tokens = tf.reshape(first[:, tf.newaxis] + heads * step[:, tf.newaxis], [-1])
-        # The last place of every sequence has no token: idle rows are there.
+        # The last place of every sequence has no token, so idle rows take it.
         last, idle = tf.size(self._to_groups) - 1, self._num_rows * self._num_heads
         padding = [[0, idle - tf.size(tokens)]]
         self._to_rows = tf.pad(tokens, padding, constant_values=last)
@@ -173,7 +185,7 @@ class PackedRows(TokenRows):
 
     def sequences(self, rows: tf.Tensor) -> tf.Tensor:
         real = tf.cast(self._is_real, rows.dtype)[:, tf.newaxis]
-        # The idle row becomes 0, and its gradient too.
+        # Sets the idle row and its gradient to 0.
         flat = _move(rows * real, self._row_of, self._position_of)
         return tf.reshape(flat, [*self._shape, rows.shape[-1]])
 
@@ -192,22 +204,22 @@ class PackedRows(TokenRows):
 
 
 def _flat(positions: tf.Tensor, shape: list) -> tf.Tensor:
-    """Returns int32 [B * P]: where positions [B, P] or [1, P] of sequences are in [B * S]."""
+    """Converts positions [B, P] or [1, P] in sequences to int32 [B * P] positions in [B * S]."""
     first = tf.range(shape[0]) * shape[1]
     return tf.reshape(positions + first[:, tf.newaxis], [-1])
 
 
 def _move(x: tf.Tensor, taken: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
-    """Returns the rows `taken` of x [M, W]; `back` are those that its gradient is of."""
+    """Returns the rows `taken` of x [M, W]; the gradient takes the rows `back`."""
     with x.graph.gradient_override_map({"GatherV2": _gradient_of_move(back.name)}):
         return tf.gather(x, taken)
 
 
 @functools.cache
 def _gradient_of_move(back: str) -> str:
-    """Returns the registered name of the gradient that takes the rows in a tensor of that name.
+    """Returns the registered name of a gradient that takes the rows listed in the tensor `back`.
 
-    `tf.custom_gradient` would put operations between that are float32 whatever is around them.
+    `tf.custom_gradient` would insert operations that are always float32.
     """
     name = f"MoveRows/{back}"
 

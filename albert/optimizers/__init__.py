@@ -1,1 +1,1 @@
-"""Gradients, and an optimizer that is sharded over workers."""
+"""Computes gradients, and shards the optimizer over the workers."""

@@ -1,4 +1,4 @@
-"""The gradients of a batch, its metrics, and variables that begin as zeros."""
+"""The gradients and metrics of a batch, and variables that are initialized with zeros."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import tensorflow.compat.v1 as tf
 
 
 class StepMetrics(NamedTuple):
-    """Loss, token count and embedding-row norms of a batch, or their sums or means; scalars.
+    """Scalar metrics of a batch, or their sums or means: loss, token count, embedding-row norms.
 
-    They travel as one vector, `tf.stack(metrics)`; `StepMetrics(*tf.unstack(vector))` reads it.
+    They are sent as one vector, `tf.stack(metrics)`; `StepMetrics(*tf.unstack(vector))` reads it.
     """
 
     loss: tf.Tensor
     tokens: tf.Tensor
-    # Of the rows of embedding tables' gradients, the sum of their elements' squares.
+    # The sum of squares of all elements of the gradient rows of embedding tables.
     row_squares: tf.Tensor
 
 
@@ -24,9 +24,9 @@ class Gradients(NamedTuple):
     """The gradients of one batch, or their means over several.
 
     Attributes:
-      variables: the variables that have one.
-      values: the gradients, dense, in the variables' shapes.
-      of_rows: for each, whether it counts in the norm by `StepMetrics.row_squares`.
+      variables: the variables that have gradients.
+      values: the dense gradients, in the variables' shapes.
+      of_rows: for each gradient, whether `StepMetrics.row_squares` counts it in the norm.
       metrics: a vector of `StepMetrics`.
     """
 
@@ -42,13 +42,13 @@ def compute_gradients(
     num_tokens: tf.Tensor | None = None,
     colocate_gradients_with_ops: bool = False,
 ) -> Gradients:
-    """Returns the gradients of a batch, of the variables that its loss depends on."""
+    """Returns the gradients of a batch for the variables that its loss depends on."""
     gradients = tf.gradients(
         loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
     )
     pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
-    # As in the reference, each row of an embedding table's gradient counts in the norm by itself,
-    # even where several tokens share a row; so the squares are taken before rows are added up.
+    # As in the reference, each token's gradient row of an embedding table counts separately in the
+    # norm, even if several tokens share a row. So the squares are computed before rows are summed.
     of_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
     rows = [gradient.values for (gradient, _), by_row in zip(pairs, of_rows, strict=True) if by_row]
     squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
@@ -69,15 +69,15 @@ def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.
 
 
 def zeros_of(shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """Returns zeros that TensorFlow does not take for a constant.
+    """Returns zeros that are not a constant to TensorFlow.
 
-    As one the session would keep them for as long as it lives, beside the variable.
+    A session keeps constants as long as it lives, in addition to the variable.
     """
     return tf.fill(shape, tf.placeholder_with_default(tf.zeros([], dtype), []))
 
 
 def local_zeros(name: str, shape: Sequence[int], dtype: tf.DType = tf.float32) -> tf.Variable:
-    """Returns a variable of this worker's own, which a checkpoint does not have."""
+    """Creates a local variable of this worker, which checkpoints do not contain."""
     return tf.get_variable(
         name,
         shape,

@@ -1,14 +1,14 @@
-"""An optimizer whose state, and whose gradients, are shared out over the workers.
+"""An optimizer whose state, and optionally gradients, are sharded over the workers.
 
-As in ZeRO (https://arxiv.org/abs/1910.02054): each of N workers has an N-th of the moments, gets
-that N-th of the gradients' means, updates that N-th of the weights, and all of them gather what
-the others have updated. So the same is computed as if each did all of it. With "state", stage 1,
-the gradients of accumulated batches are added up before they are sent; with "gradients", stage 2,
-those of every batch are sent, so that a worker adds up its N-th alone.
+As in ZeRO (https://arxiv.org/abs/1910.02054), each of N workers stores an N-th of the moments,
+receives that N-th of the mean gradients and updates that N-th of the weights. Then all workers
+gather the updated weights. The result is the same as without sharding. With "state" (stage 1), the
+gradients of accumulated batches are summed before they are sent. With "gradients" (stage 2), the
+gradients of every batch are sent, so that a worker accumulates only its N-th.
 
-Neighbouring variables are cut together: their values one after the other are a bucket, with zeros
-at its end up to a multiple of N, of which a worker has one N-th, at the place of its rank. A bucket
-is sent while the backward pass still computes those of the layers below.
+Consecutive variables form a bucket: their concatenated values, padded with zeros to a multiple of
+N. The worker with rank r has the r-th of N shards of each bucket. A bucket is sent while the
+backward pass still computes the gradients of the layers below.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NONE, STATE, GRADIENTS = "none", "state", "gradients"
 
 
 class _Shard(NamedTuple):
-    """What a worker has of a variable, in elements.
+    """A worker's piece of a variable.
 
     Attributes:
-      number: of the variable, among all.
-      name: of the variable.
-      start: where it begins in the variable.
-      size: how long it is.
+      number: index of the variable among all.
+      name: name of the variable.
+      start: index of the piece's first element in the flat variable.
+      size: number of elements.
     """
 
     number: int
@@ -42,14 +42,15 @@ class _Shard(NamedTuple):
 
 
 class _Bucket(NamedTuple):
-    """Neighbouring variables one after the other.
+    """Consecutive variables whose values are concatenated and sharded.
 
     Attributes:
       variables: the variables.
-      pieces: what this worker has of them, without the zeros.
-      share: elements that each worker has, with the zeros.
-      moments: this worker's shares of them, [share] each; checkpoints have them by variable.
-      name: by which workers find each other's.
+      pieces: this worker's pieces of the variables, without the padding.
+      share: number of elements of each worker's shard, with the padding.
+      moments: this worker's shards of the moments, [share] each; checkpoints store them by
+        variable.
+      name: name with which Horovod matches the buckets of different workers.
     """
 
     variables: list[tf.Variable]
@@ -60,7 +61,7 @@ class _Bucket(NamedTuple):
 
     @classmethod
     def of(cls, number: int, variables: list[tf.Variable], first: int) -> _Bucket:
-        """Returns a bucket of variables of which the first has this number among all."""
+        """Returns a bucket of variables; `first` is the index of the first one among all."""
         sizes = [variable.shape.num_elements() for variable in variables]
         share = -(-sum(sizes) // collectives.size())
         begin, pieces, place = collectives.rank() * share, [], 0
@@ -82,7 +83,7 @@ class _Bucket(NamedTuple):
         ]
 
     def cut(self, share: tf.Tensor) -> list[tf.Tensor]:
-        """Returns a share's pieces."""
+        """Splits a shard into its pieces, without the padding."""
         sizes = [piece.size for piece in self.pieces]
         return tf.split(share, [*sizes, self.share - sum(sizes)])[:-1]
 
@@ -93,18 +94,18 @@ def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) 
 
 
 class ShardedOptimizer:
-    """Variables, gradients and moments as this worker has its share of them.
+    """This worker's shards of variables, gradients and moments.
 
     Attributes:
-      state: the moments.
+      state: shards of the moments.
     """
 
     def __init__(self, variables: Sequence[tf.Variable], dtype: tf.DType | None = None):
-        """ShardedOptimizer out variables and makes their moments.
+        """Divides the variables into buckets and creates this worker's shards of the moments.
 
         Args:
-          variables: in the order of their gradients.
-          dtype: what gradients are sent as, instead of float32.
+          variables: variables in the order of their gradients.
+          dtype: type in which gradients are sent; None for float32.
         """
         self._dtype = dtype
         self._buckets, first = [], 0
@@ -114,7 +115,7 @@ class ShardedOptimizer:
         self.state = [moment for bucket in self._buckets for moment in bucket.moments]
 
     def scatter(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns this worker's shares of the means over the workers, by bucket."""
+        """Returns this worker's shards of the mean gradients over the workers, by bucket."""
         given, shares = iter(gradients), []
         for bucket in self._buckets:
             values = [next(given) for _ in bucket.variables]
@@ -125,12 +126,12 @@ class ShardedOptimizer:
     def all_reduce_metrics_and_norm(
         self, metrics: tf.Tensor, shares: Sequence[tf.Tensor], left_out: Sequence[bool]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the means of metrics over the workers, and the sum of all gradients' squares.
+        """Returns the means of metrics over the workers, and the sum of the gradients' squares.
 
         Args:
-          metrics: a bucket, of this worker.
-          shares: from `scatter`.
-          left_out: for each variable, whether its gradient does not count.
+          metrics: this worker's vector of `StepMetrics`.
+          shares: this worker's shards of the gradients, from `scatter`.
+          left_out: for each variable, whether its gradient is excluded from the sum.
         """
         squares = [
             2 * tf.nn.l2_loss(value)
@@ -139,7 +140,7 @@ class ShardedOptimizer:
             if not left_out[piece.number]
         ]
         own = tf.add_n([tf.constant(0.0), *squares]) * collectives.size()
-        # Graphs differ from worker to worker: by its name they find it.
+        # A fixed name, because automatic names may differ between the graphs of the workers.
         together = tf.concat([metrics, [own]], axis=0, name="all_reduce_metrics_and_norm")
         (means,) = collectives.all_reduce_mean([together])
         return means[:-1], means[-1]
@@ -147,18 +148,18 @@ class ShardedOptimizer:
     def apply(
         self, optimizer, shares: Sequence[tf.Tensor], factor: tf.Tensor, step: tf.Tensor
     ) -> tf.Operation:
-        """Returns the op that updates this worker's shares and gathers the variables.
+        """Returns the op that updates this worker's shards and gathers the variables.
 
         Args:
           optimizer: an `AdamWeightDecayOptimizer`.
-          shares: of the gradients, from `scatter`.
-          factor: that the gradients are multiplied by.
-          step: counted from 0.
+          shares: this worker's shards of the gradients, from `scatter`.
+          factor: factor of the gradients.
+          step: the step, counted from 0.
         """
         updates, weights = [], []
         assignments: list[tf.Operation] = []
         for bucket, share in zip(self._buckets, shares, strict=True):
-            # One bucket after the other, as the optimizer does it with variables.
+            # One bucket at a time, as the optimizer does with variables, to save memory.
             with tf.control_dependencies(assignments[-1:]):
                 m, v = (moment.variable for moment in bucket.moments)
                 next_m, next_v, update = optimizer.next_state(share * factor, m, v, step)
@@ -182,7 +183,7 @@ class ShardedOptimizer:
     ) -> Callable[[str], tf.Tensor]:
         """Returns a function from a variable's name to its learning rate.
 
-        The norms of a variable are those of the workers' pieces together.
+        The norms of a variable combine the pieces of all workers.
         """
         variables = [variable for bucket in self._buckets for variable in bucket.variables]
         adapted = [v.op.name for v in variables if optimizer.adapts(v.op.name)]
@@ -205,7 +206,7 @@ class ShardedOptimizer:
 def _with_decay(
     optimizer, bucket: _Bucket, weights: Sequence[tf.Tensor], updates: Sequence[tf.Tensor]
 ) -> list[tf.Tensor]:
-    """Returns the updates of a bucket's pieces together with the decay of the weights."""
+    """Returns the updates of a bucket's pieces, including weight decay."""
     decays = [optimizer.decay_of(piece.name) for piece in bucket.pieces]
     return [
         update + decay * weight if decay else update
@@ -214,7 +215,7 @@ def _with_decay(
 
 
 def _gather(bucket: _Bucket, pieces: Sequence[tf.Tensor]) -> list[tf.Operation]:
-    """Returns the ops that give a bucket's variables the values that the workers have of them."""
+    """Returns the ops that gather a bucket's new values and assign them to its variables."""
     own = collectives.flatten_and_concat(pieces, bucket.share)
     values = collectives.all_gather(own, f"{bucket.name}/weights")
     sizes = [variable.shape.num_elements() for variable in bucket.variables]

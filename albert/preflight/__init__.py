@@ -1,4 +1,4 @@
 """Checks of a job before it runs: its files, memory, workers and duration."""
 
-# Of the network between workers elsewhere, unless --gbit says otherwise.
+# Default bandwidth of the network between workers on other machines, see --gbit.
 GBIT = 100.0

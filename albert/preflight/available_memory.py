@@ -1,4 +1,4 @@
-"""The memory of this host, of the container that limits it, and of a card."""
+"""The memory of this host, of the container that runs the program, and of a card."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from albert.devices import host
 
 _UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
-# How a card's total memory is asked for; both print a line such as "32768 MiB" for each card.
+# Commands that print a line such as "32768 MiB" for each card: its total memory.
 _CARD_TOOLS = {
     "gpu": ("nvidia-smi", "--query-gpu=memory.total", "--format=csv"),
     "hpu": ("hl-smi", "-Q", "memory.total", "-f", "csv"),
@@ -22,7 +22,7 @@ _TOOL_SECONDS = 20
 
 
 class Memory(NamedTuple):
-    """An amount of memory in bytes, and what says so."""
+    """An amount of memory in bytes, and where the number comes from."""
 
     size: int
     source: str
@@ -32,24 +32,24 @@ def parse_size(text: str) -> int:
     """Returns the bytes of a size such as "32GB", "31.5 GiB" or "500MB".
 
     Raises:
-      ValueError: it is none, or nothing.
+      ValueError: the text is not a size, or the size is zero.
     """
     found = _SIZE.fullmatch(text.strip())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if not size:
-        raise ValueError(f"{text!r} is no size; write it like 32GB ({', '.join(_UNITS)})")
+        raise ValueError(f"{text!r} is not a size; write it like 32GB ({', '.join(_UNITS)})")
     return size
 
 
 def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
-    """Returns the memory available to a job: the host's free memory, or a cgroup's lower limit.
+    """Returns the memory available to a job: the host's free memory, or a lower cgroup limit.
 
     Args:
-      in_use: bytes that this program and its like have, and give back when the job begins.
-      root: where `proc` and `sys` are.
+      in_use: bytes that this program and its other workers use, and free before the job begins.
+      root: the folder that has `proc` and `sys`.
 
     Returns:
-      The least of all that is found; None if nothing is, as on another system than Linux.
+      The least amount found; None if no amount is known, as on systems other than Linux.
     """
     found = [_free_memory(in_use, root), *_limits(root)]
     return min(filter(None, found), default=None)
@@ -67,18 +67,18 @@ def _free_memory(in_use: int, root: str) -> Memory | None:
 def _limits(root: str) -> list[Memory]:
     """Returns the limits of this process's cgroups."""
     found = host.cgroup_settings("memory", "memory.limit_in_bytes", "memory.max", root)
-    # "max" is no limit; version 1 has a number beyond all memory for it.
+    # "max" means no limit; cgroup version 1 has a huge number instead.
     return [Memory(int(limit), f"allowed by {file}") for file, limit in found if limit.isdecimal()]
 
 
 def card_memory(kind: str) -> Memory | None:
-    """Returns the memory of each card of this host, as the maker's tool says it.
+    """Returns the memory of each card of this host, as the vendor's tool reports it.
 
     Args:
       kind: "gpu" or "hpu".
 
     Returns:
-      None if there is no such tool, it says nothing that is understood, or the cards differ.
+      None if the tool is missing, its output is not understood, or the cards differ.
     """
     tool, *options = _CARD_TOOLS[kind]
     if shutil.which(tool) is None:
@@ -90,6 +90,4 @@ def card_memory(kind: str) -> Memory | None:
     except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
         return None
     sizes = set(_CARD_LINE.findall(done.stdout))
-    return (
-        Memory(int(sizes.pop()) * 2**20, f"on a card, as {tool} says") if len(sizes) == 1 else None
-    )
+    return Memory(int(sizes.pop()) * 2**20, f"on a card, from {tool}") if len(sizes) == 1 else None

@@ -43,27 +43,28 @@ from albert.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (
-    "give --gradient_checkpointing, lower --train_batch_size and raise "
-    "--gradient_accumulation_steps for it, or shorten --max_seq_length"
+    "pass --gradient_checkpointing, lower --train_batch_size and raise "
+    "--gradient_accumulation_steps instead, or lower --max_seq_length"
 )
 
 
 class Checked:
-    """A task under the flags, as far as it has been looked at.
+    """A task with its flags, and the results of the checks so far.
 
     Attributes:
       task: the task.
-      trained: the task with the flags by which it is trained, if the run in the folder goes on.
-      begun: what that run is shaped by, on rank 0, and on the others from `resume_from`.
-      contents: of a part, see `Task.contents`; files are read once for it.
-      split: of the data, see `Task.split`; its examples are read once.
-      num_examples: to train on.
-      steps: of the training and its warmup; None without a training.
-      num_weights: of the model, once its graph has been described.
+      trained: the task with the flags of its training, which differ if a run is resumed.
+      begun: the settings of the run to resume; set on rank 0 first, and by `resume_from` on the
+        other ranks.
+      contents: `Task.contents`, which reads each file only once.
+      split: `Task.split`, which reads the examples only once.
+      num_examples: the number of training examples.
+      steps: the number of training and warm-up steps; None without a training.
+      num_weights: the number of the model's weights, once its graph has been described.
     """
 
     def __init__(self, task: Task):
-        """Starts with nothing looked at."""
+        """Starts without results."""
         self.task = self.trained = task
         self.begun: Mapping[str, Any] = {}
         self.contents = functools.cache(task.contents)
@@ -73,14 +74,14 @@ class Checked:
         self.num_weights = 0
 
     def model_fn(self) -> Callable:
-        """Returns the model, as in training."""
+        """Returns the `model_fn` of the training."""
         return self.trained.model_fn(self.steps or (1, 0))
 
     def resume_from(self, begun: Mapping[str, Any]) -> None:
-        """Looks, from here on, at a training that goes on as the run in rank 0's folder was begun.
+        """Makes the following checks assume that the run in rank 0's folder is resumed.
 
         Args:
-          begun: what the run is shaped by, see `original_batch_settings`.
+          begun: the run's settings, see `original_batch_settings`.
         """
         self.begun = begun
         self.trained = self.task.with_settings(
@@ -89,7 +90,7 @@ class Checked:
         self.steps = self.trained.steps(self.num_examples)
 
     def batch(self, trims: bool) -> dict[str, tf.Tensor]:
-        """Returns placeholders for a batch, with an open length if it is cut when it is read."""
+        """Returns placeholders for a batch, with an unknown length if batches are truncated."""
         settings = self.task.settings
         size, buckets = settings.train_batch_size, settings.length_buckets or ()
         specs = batch_spec(self.task.model_inputs(), size, trims, buckets)
@@ -97,13 +98,13 @@ class Checked:
 
 
 def describe_missing(report: Report, task_class: type[Task], settings: RunSettings) -> None:
-    """Adds a row for each thing that the job needs and that is not there, before any is read."""
+    """Adds a row for each missing flag and file of the job, without reading the files."""
     with report.section("job"):
         settings.require(*task_class.required)
     for name in task_class.inputs(settings):
         path = getattr(settings, name)
         with report.section("files"):
-            # Whether it should be a folder is seen when it is read.
+            # Reading it shows later whether it should be a folder.
             if path and not os.path.isdir(path):
                 check_readable(path, f"--{name}")
     with report.section("files"):
@@ -116,7 +117,7 @@ def describe_missing(report: Report, task_class: type[Task], settings: RunSettin
 
 
 def training_step(checked: Checked) -> TrainStep:
-    """Returns a training step of one worker in a graph of its own, with batches of full length."""
+    """Builds a training step of one worker in a separate graph, with batches of full length."""
     with tf.Graph().as_default():
         tf.set_random_seed(checked.task.settings.seed)
         features = checked.batch(trims=False)
@@ -125,7 +126,7 @@ def training_step(checked: Checked) -> TrainStep:
 
 
 def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> None:
-    """Adds rows about the model's variables and which of them the initial checkpoint has."""
+    """Adds rows about the model's variables, and which of them the initial checkpoint has."""
     settings = checked.task.settings
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
     checked.num_weights = sum(variable.shape.num_elements() for variable in variables)
@@ -133,7 +134,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
     report.add("parameters", f"{millions:.2f} million in {len(variables)} variables")
     if not settings.init_checkpoint:
         warns = checked.steps is not None and init_checkpoint_forgotten(settings)
-        advice = "; give --init_checkpoint, or --from_scratch if it is to" if warns else ""
+        advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
     found = checked.task.compare(variables)
@@ -144,7 +145,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
 
 
 def describe_data(report: Report, checked: Checked) -> None:
-    """Adds rows about the input files and whether their features will be reused.
+    """Adds rows about the input files, and whether their features will be reused.
 
     Raises:
       UserError: a file cannot be used.
@@ -165,7 +166,7 @@ def describe_training(report: Report, checked: Checked) -> None:
     """Adds rows about the steps, and checks that the folders are free and can be written.
 
     Raises:
-      UserError: a folder cannot be written or holds another run, or there is no model to use.
+      UserError: a folder cannot be written or has another run, or no model is available.
     """
     settings = checked.task.settings
     if collectives.is_chief():
@@ -191,19 +192,19 @@ def describe_training(report: Report, checked: Checked) -> None:
 
 
 def _checkpoints_there(settings: RunSettings) -> dict[int, str]:
-    """Returns the checkpoints of the run that would be resumed, by step."""
+    """Returns the checkpoints of the run to resume, by step."""
     return {} if settings.overwrite_output_dir else list_checkpoints(settings.output_dir)
 
 
 def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> None:
-    """Adds a row that says how many checkpoints are to be written and whether there is room."""
+    """Adds a row with the number of checkpoints to write, and whether they fit on the disk."""
     settings = checked.task.settings
     if checked.steps is None or not collectives.is_chief():
         return
     number = -(-checked.steps[0] // settings.save_checkpoints_steps)
     number = max(number - len(_checkpoints_there(settings)), 0)
     if kept := checkpoints_to_keep(settings):
-        # One goes when the next is written.
+        # The oldest one is removed after the next is written.
         number = min(number, kept + 1)
     folder = existing_folder(settings.output_dir)
     size, free = checkpoint_bytes(step.op.graph, step.sharded), shutil.disk_usage(folder).free
@@ -217,13 +218,13 @@ def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> N
 def describe_memory(
     report: Report, checked: Checked, step: TrainStep, device_memory: int | None
 ) -> None:
-    """Adds rows about the memory of a training step, and whether card and host have so much.
+    """Adds rows about the memory of a training step, and whether the card and the host have it.
 
     Args:
-      report: gets the rows.
+      report: the report to add to.
       checked: the task.
-      step: from `training_step`.
-      device_memory: bytes of a device elsewhere, with which the step is compared instead.
+      step: the result of `training_step`.
+      device_memory: the memory, in bytes, of a device on another machine to compare with instead.
     """
     if checked.steps is None:
         return
@@ -237,7 +238,7 @@ def describe_memory(
     on_cpu = device.kind() == "cpu"
     if not on_cpu:
         _compare(report, "device memory", needed, card_memory(device.kind()))
-    # The others on this host would only repeat it.
+    # The other workers on this host would only repeat the row.
     if collectives.local_rank() == 0:
         workers, program = collectives.local_size(), int(peak_memory_gb() * 1e9)
         report.add("program and libraries", format_bytes(program))
@@ -249,9 +250,9 @@ def describe_memory(
 
 
 def _compare(report: Report, item: str, needed: int, there: Memory | None, whose: str = "") -> None:
-    """Adds a row that says whether there is as much memory as is needed."""
+    """Adds a row that compares the needed memory with the available memory."""
     if there is None:
-        report.add(item, "not known; --device_memory=32GB compares with 32 GB")
+        report.add(item, "unknown; pass --device_memory=32GB to compare with 32 GB")
         return
     found = f"{format_bytes(needed)} needed{whose}, {format_bytes(there.size)} {there.source}"
     fits = needed <= there.size
@@ -260,18 +261,18 @@ def _compare(report: Report, item: str, needed: int, there: Memory | None, whose
 
 
 def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
-    """Adds rows about the bfloat16 configuration and what it makes of a training step.
+    """Adds rows about the bfloat16 configuration and the operations of a step that it converts.
 
     Args:
-      report: gets the rows.
+      report: the report to add to.
       checked: the task.
-      wanted: plan with the shipped configuration if the environment has none.
+      wanted: whether to use the shipped configuration if the environment has none.
 
     Returns:
-      The plan, if there is one.
+      The plan, or None without a configuration.
 
     Raises:
-      UserError: the configuration is no good.
+      UserError: the configuration is invalid.
     """
     config = checked.task.bf16_config()
     describe_choice(report, config)
@@ -291,7 +292,7 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
 
 
 def describe_choice(report: Report, config: configuration.Bf16Config | None) -> None:
-    """Adds a row that says which type the run is in, and whether the CPU has a faster one."""
+    """Adds a row with the run's data type, and whether another one is faster on the CPU."""
     faster, why = host.find_processor().bfloat16() if device.kind() == "cpu" else (None, "")
     if config is not None:
         warns = faster is False
@@ -303,4 +304,4 @@ def describe_choice(report: Report, config: configuration.Bf16Config | None) -> 
         True: f"; {configuration.VARIABLE}=1 is faster: {why}",
         False: f"; bfloat16 would be slower: {why}",
     }[faster]
-    report.add(configuration.VARIABLE, f"not set: the run is in float32{advice}")
+    report.add(configuration.VARIABLE, f"not set: the run uses float32{advice}")

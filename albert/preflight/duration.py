@@ -1,4 +1,4 @@
-"""An estimate of a job's duration from some of its own batches; `albert check --estimate`."""
+"""An estimate of a job's duration from a few measured batches; `albert check --estimate`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from albert.training.hooks import format_seconds
 from albert.training.run import Run, requested_splits
 from albert.training.task import DEV, TEST, TRAIN, Task
 
-# Measured are so many batches of a kind, fewer if they take longer than so many seconds.
+# A measurement of batches of one kind ends after this many batches or this many seconds.
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
 _SCORING = {DEV: "scoring", TEST: "labelling"}
-# A backward pass is twice the arithmetic of a forward pass, the only one that prediction has.
+# A backward pass has twice the arithmetic of a forward pass. Prediction has only a forward pass.
 _PREDICTION_IS_FASTER = 3
 
 
 class BatchTime(NamedTuple):
-    """How long batches of a kind take.
+    """The time that batches of one kind take.
 
     Attributes:
-      first: seconds up to the end of the first, in which graph and kernels are made.
-      each: seconds of each one after it.
-      measured: how many `each` is the mean of; 0 if there was only the first, which stands for it.
+      first: seconds until the end of the first batch, in which the graph and the kernels are made.
+      each: mean seconds of each later batch.
+      measured: the number of batches in that mean; 0 if only the first one was measured, whose time
+        `each` then repeats.
     """
 
     first: float
@@ -46,23 +47,23 @@ class BatchTime(NamedTuple):
 
     @classmethod
     def of(cls, seconds: list[float]) -> BatchTime:
-        """Returns the pace of some batches, the first of which is the very first."""
+        """Returns the time per batch from the seconds of the first batches."""
         first, *later = seconds
         return cls(first, sum(later) / len(later) if later else first, len(later))
 
     def seconds(self, batches: int) -> float:
-        """Returns the seconds that a number of batches take, from the start."""
+        """Returns the seconds that a number of batches take, including the first one."""
         return self.first + (batches - 1) * self.each
 
 
 class Measurement(NamedTuple):
-    """What was measured of a job, by the workers that it has here.
+    """Measurements of a job on this machine's workers.
 
     Attributes:
-      features: seconds in which the features are made that are not there.
-      data: parts of the data that the job reads, by name; their numbers are those of the whole.
-      paces: of a micro-batch in training, and of a batch in prediction, by part; of none if the job
-        is for another machine.
+      features: seconds that it takes to make the missing features.
+      data: the splits that the job reads, by name; their sizes are those of the whole data.
+      paces: the time of a micro-batch in training and of a batch in prediction, by split; empty if
+        the job is for another machine.
     """
 
     features: float
@@ -71,10 +72,10 @@ class Measurement(NamedTuple):
 
 
 class _StopWatch(tf.train.SessionRunHook):
-    """Times the first runs of a session and ends it after them, for all workers at the same one."""
+    """Times the first runs of a session and then ends it, at the same run on all workers."""
 
     def __init__(self):
-        """Starts: the first run's time is all that passes up to its end."""
+        """Starts the clock; the time of the first run includes everything from here on."""
         self.seconds: list[float] = []
         self._began = time.perf_counter()
 
@@ -93,16 +94,16 @@ def _is_enough(seconds: list[float]) -> bool:
 
 
 def measure(checked: Checked, features_alone: bool = False) -> Measurement:
-    """Trains and predicts some batches of the job, in a folder of its own which is then removed.
+    """Trains and predicts a few batches of the job, in a temporary folder.
 
     All workers take part, as in the job.
 
     Args:
       checked: the task.
-      features_alone: whether neither is to be done, because the job is for another machine.
+      features_alone: whether to time only the features, because the job is for another machine.
 
     Raises:
-      UserError: as the job would.
+      UserError: the job would raise it, too.
     """
     with tempfile.TemporaryDirectory(prefix="check_setup-") as folder, _quiet():
         wanted = requested_splits(checked.task)
@@ -113,7 +114,7 @@ def measure(checked: Checked, features_alone: bool = False) -> Measurement:
 
 
 def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, BatchTime]:
-    # Checkpoints of the first steps would only take time.
+    # Writing checkpoints would only take time.
     changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
     run = Run(task.with_settings(task.settings.replaced(**changed)))
     return {
@@ -124,7 +125,7 @@ def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, BatchTim
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Leaves out what a training would say of itself."""
+    """Suppresses the log lines of the training."""
     level = tf.logging.get_verbosity()
     tf.logging.set_verbosity(tf.logging.WARN)
     try:
@@ -141,7 +142,7 @@ def _training_pace(run: Run, data: Data) -> BatchTime:
 
 def _prediction_pace(run: Run, data: Data) -> BatchTime:
     seconds, began = [], time.perf_counter()
-    # In the file's order: the longest records would say nothing of the others.
+    # In the order of the file, because the longest records are not typical.
     predictor = run.predictor(data, by_length=False)
     with reading_records(data.files), contextlib.closing(predictor):
         for _ in predictor.batches(None):
@@ -150,17 +151,17 @@ def _prediction_pace(run: Run, data: Data) -> BatchTime:
             began = now
             if _is_enough(seconds):
                 break
-    # Of many workers not every one may have a batch; rank 0, which reports, has the first.
+    # With many workers, some may have no batch. Rank 0, which reports, has the first one.
     return BatchTime.of(seconds or [0.0])
 
 
 class RemoteWorkers(NamedTuple):
-    """Other workers than those that measure.
+    """Workers to estimate the duration for, on other hosts than those of the measurement.
 
     Attributes:
-      workers: how many.
-      examples_per_second: of each in training, without others; None for as many as here.
-      link: between two of them.
+      workers: the number of workers.
+      examples_per_second: the training speed of a single one; None for the speed measured here.
+      link: the connection between two of them.
     """
 
     workers: int
@@ -171,14 +172,14 @@ class RemoteWorkers(NamedTuple):
 def describe_duration(
     report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers | None
 ) -> None:
-    """Adds rows about how long the job takes here and, if that is asked, on other workers."""
+    """Adds rows about how long the job takes here and, if requested, on other workers."""
     with report.section("duration"):
         if measured.paces:
             in_all = _add(report, "", checked.trained.settings, checked.steps, measured)
-            value = f"{format_seconds(in_all)} from the beginning, on hosts like this one"
+            value = f"{format_seconds(in_all)} from the start, on hosts like this one"
             report.add("whole job", value)
         if on and not checked.steps:
-            report.add("other workers", "not modelled: nothing is trained")
+            report.add("other workers", "not estimated: nothing is trained")
         elif on:
             _describe_elsewhere(report, checked, measured, on)
 
@@ -207,7 +208,7 @@ def _describe_elsewhere(
         in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))
     report.add(
         f"{who}: whole job",
-        f"{format_seconds(in_all)} at an efficiency of {scaled.efficiency:.3f}, modelled with "
+        f"{format_seconds(in_all)} at an efficiency of {scaled.efficiency:.3f}, estimated from "
         f"{rate:.2f} examples/s of a single worker, {whose}, and {on.link}",
     )
 
@@ -219,7 +220,7 @@ def _add(
     steps: tuple[int, int] | None,
     measured: Measurement,
 ) -> float:
-    """Adds a row for every part of the job of the present number of workers; the seconds of all."""
+    """Adds a row for each part of the job with the current workers; returns the total seconds."""
     workers, in_all = collectives.size(), 0.0
     if measured.features:
         in_all += measured.features
@@ -237,15 +238,16 @@ def _add(
             what = f"{times} x {records} features"
         seconds = times * pace.seconds(batches)
         batch = f"batch{'es' * (pace.measured > 1)}"
-        by = f", by {pace.measured} {batch} after the first" * bool(pace.measured)
-        value = f"{format_seconds(seconds)}: {what}, {size * workers / pace.each:.2f} a second{by}"
+        by = f", measured over {pace.measured} {batch} after the first" * bool(pace.measured)
+        rate = f"{size * workers / pace.each:.2f} per second"
+        value = f"{format_seconds(seconds)}: {what}, {rate}{by}"
         report.add(prefix + item, value)
         in_all += seconds
     return in_all
 
 
 def _passes(settings: RunSettings, steps: tuple[int, int] | None) -> int:
-    """Returns how many checkpoints are scored, if the training does not end early."""
+    """Returns the number of checkpoints to score, if the training does not end early."""
     if steps:
         return -(-steps[0] // settings.save_checkpoints_steps)
     return max(len(list_checkpoints(settings.output_dir)), 1)

@@ -1,4 +1,4 @@
-"""The report of `albert check`, with the machine's Python, TensorFlow, device and Horovod."""
+"""The report of `albert check`, and its rows about the machine and the installed programs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 15), (2, 21)
 
 
 class Row(NamedTuple):
-    """A line of the report, about what was found or what is wrong.
+    """A line of the report.
 
     Attributes:
-      part: what it is about, such as "model".
-      item: its name.
-      value: what was found, or what is wrong and what to do.
-      ok: whether the job can run with it.
-      warns: whether it is probably not what is wanted.
+      part: the section, such as "model".
+      item: the name of the item.
+      value: the finding, or what is wrong and what to do.
+      ok: whether the job can run with this finding.
+      warns: whether the user probably wants something else.
     """
 
     part: str
@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Report:
-    """Collects rows; an error becomes a row that says it."""
+    """Collects rows; an error becomes a row with its message."""
 
     def __init__(self):
         self.rows: list[Row] = []
@@ -49,9 +49,9 @@ class Report:
 
     @contextlib.contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Begins a section; an error ends the block and becomes a row of the section it is in.
+        """Begins a section; an error ends the block and becomes a row of the current section.
 
-        What comes after an error in the block cannot be found out, so it is left out.
+        The checks after an error in the block depend on those before it, so they are skipped.
         """
         self._section = name
         try:
@@ -61,7 +61,7 @@ class Report:
                 self.rows.append(Row(self._section, "error", " ".join(fault.split()), ok=False))
 
     def next_section(self, name: str) -> None:
-        """Begins the next section in the same block: it needs what comes before it."""
+        """Begins the next section in the same block, whose checks depend on the earlier ones."""
         self._section = name
 
     def add(self, item: str, value: object, ok: bool = True, warns: bool = False) -> None:
@@ -70,12 +70,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Tells whether nothing is there that would make the job fail."""
+        """Returns whether no row would make the job fail."""
         return all(row.ok for row in self.rows)
 
 
 def describe_environment(report: Report, settings: RunSettings) -> None:
-    """Adds rows about what no task is needed for, and checks the flags that all programs have."""
+    """Adds rows about the machine, and checks the flags that all programs have."""
     with report.section("programs"):
         _describe_programs(report)
     with report.section("cards"):
@@ -104,7 +104,8 @@ def _describe_cards(report: Report) -> None:
     for package in (habana.PACKAGE, "habana-horovod"):
         version = habana.installed_version(package)
         same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
-        report.add(package, (version or "not installed") + ("" if same else ": not the driver's"))
+        advice = "" if same else "; its version differs from the driver's"
+        report.add(package, (version or "not installed") + advice)
     report.add("Gaudi cards", habana.count_cards())
-    report.add("HPU", habana.why_unavailable() or "can be used")
+    report.add("HPU", habana.why_unavailable() or "available")
     report.add("NVIDIA cards", device.count_nvidia_cards())

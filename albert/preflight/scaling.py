@@ -1,9 +1,11 @@
 """A model of the step time of many workers, from one worker's step and the network.
 
-Nothing is overlapped, and every worker's batch has the same size. A ring all-reduce of N workers
-sends 2 (N - 1) / N times the gradients' bytes through every link, in 2 (N - 1) turns
-(https://andrew.gibiansky.com/blog/machine-learning/baidu-allreduce/). Half of both is its first
-part, the reduce-scatter, and half its second, the all-gather, which `--shard_optimizer` has apart.
+The model assumes that communication and computation do not overlap, and that all workers have
+batches of the same size. A ring all-reduce of N workers sends 2 (N - 1) / N times the gradients'
+bytes through every link, in 2 (N - 1) turns
+(https://andrew.gibiansky.com/blog/machine-learning/baidu-allreduce/). It consists of a
+reduce-scatter and an all-gather, each with half of the bytes and turns. With `--shard_optimizer`,
+these are separate operations.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ class Link(NamedTuple):
     """The connection between two workers.
 
     Attributes:
-      gbit: Gbit/s.
-      microseconds: latency.
+      gbit: bandwidth in Gbit/s.
+      microseconds: latency in microseconds.
     """
 
     gbit: float = GBIT
@@ -29,11 +31,11 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What every worker sends in a step.
+    """The data that each worker sends in a step.
 
     Attributes:
-      bytes: in all.
-      turns: one after the other.
+      bytes: the total number of bytes.
+      turns: the number of sequential turns.
     """
 
     bytes: float
@@ -46,11 +48,11 @@ def step_traffic(
     """Returns the traffic of each worker in a step.
 
     Args:
-      values: of the gradients, and of the weights.
-      workers: how many.
-      value_bytes: of a gradient's value on the way.
-      shard: as --shard_optimizer.
-      batches: that are accumulated.
+      values: the number of values in the gradients, and in the weights.
+      workers: the number of workers.
+      value_bytes: the bytes of a gradient's value when it is sent.
+      shard: the value of --shard_optimizer.
+      batches: the number of batches whose gradients are accumulated.
     """
     times = batches if shard == "gradients" else 1
     gathered = value_bytes if shard == "none" else 4
@@ -59,12 +61,12 @@ def step_traffic(
 
 
 class ScaledStep(NamedTuple):
-    """A step of several workers.
+    """The time of a step of several workers.
 
     Attributes:
-      allreduce: seconds in which gradients are averaged, and updated weights gathered.
-      step: seconds in all.
-      efficiency: speed, as a part of what the workers would have one by one.
+      allreduce: seconds to average the gradients and gather the updated weights.
+      step: seconds of the whole step.
+      efficiency: the speed as a fraction of the total speed of workers that do not communicate.
     """
 
     allreduce: float
@@ -73,12 +75,12 @@ class ScaledStep(NamedTuple):
 
 
 def scale(step: float, sent: Traffic, link: Link) -> ScaledStep:
-    """Returns a step of several workers.
+    """Returns the time of a step of several workers.
 
     Args:
-      step: seconds that it takes one worker, without sending anything.
-      sent: by each.
-      link: between two of them.
+      step: seconds of the step of one worker, without communication.
+      sent: the traffic of each worker.
+      link: the connection between two workers.
     """
     allreduce = sent.bytes * 8 / (link.gbit * 1e9) + sent.turns * link.microseconds / 1e6
     return ScaledStep(allreduce, step + allreduce, step / (step + allreduce))

@@ -1,4 +1,4 @@
-"""An estimate of the memory that a training step needs, from its graph alone."""
+"""An estimate of the memory that a training step needs, computed only from its graph."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.initialization import optimizer_slots
 from albert.checkpoints.sharded_state import StateShard, whole_bytes
 
-# Where `tf.gradients` puts what it adds to a graph.
+# The name scope of the operations that `tf.gradients` adds to a graph.
 _GRADIENTS = "gradients/"
-# Operations each of whose outputs is in the memory of the input of that number.
+# Operations whose n-th output shares the memory of their n-th input.
 _VIEWS = (
     "ExpandDims",
     "Identity",
@@ -24,23 +24,22 @@ _VIEWS = (
     "Squeeze",
     "StopGradient",
 )
-# What they give stays between steps; variables are counted for themselves.
+# Operations whose outputs stay between steps; variables are counted separately.
 _KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
-# Bytes of libraries, and of the graph as a session keeps it, from the first step on.
+# Bytes of libraries, and of the session's copy of the graph, from the first step on.
 _CODE = 150_000_000
 
 
 def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) -> dict[str, int]:
-    """Returns bytes by part, of a training step in a graph with static shapes.
+    """Returns the bytes of a training step by part, for a graph with static shapes.
 
-    Activations and gradients are the tensors of the forward pass and of all after it, at the moment
-    at which they take most together; what the backward pass adds up, it holds until the last
-    summand is there. What the device's library needs besides, and what optimizers of the graph
-    save, is not in it.
+    Activations are the tensors of the forward pass, gradients all later ones, both at the moment of
+    their joint peak. The backward pass keeps the summands of a sum until the last one is computed.
+    The estimate excludes extra memory of the device's library and savings by graph optimizers.
 
     Args:
-      train_op: of the step.
-      sharded: the optimizer's state that is shared out over workers, see `TrainStep`.
+      train_op: the operation of the step.
+      sharded: the optimizer's state that is sharded over workers, see `TrainStep`.
     """
     graph = train_op.graph
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
@@ -67,26 +66,27 @@ def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) 
 def cpu_memory(parts: dict[str, int]) -> int:
     """Returns the resident memory that a step adds to a process on the CPU.
 
-    It is more than the tensors: memory that one of them leaves is not all used by the next, and the
-    libraries' code for the operations is read. Where gradients are accumulated, the update is a
-    branch of the graph, whose own tensors are not counted; they are about as large. The numbers are
-    fitted to nine trainings, of which benchmarks/memory.py has measured the peaks: ALBERT-base of 4
-    and 12 layers, -large of 6, -xxlarge of 1 and 12, 64 to 1536 tokens a batch, one and two batches
-    a step, of 12 layers with gradient checkpointing and without. The sum with the program differs
-    by up to 9 % from them, of the whole -xxlarge by 5 % with checkpointing and 2 % without.
+    It is larger than the tensors: freed memory is not all reused, and the libraries load code for
+    the operations. If gradients are accumulated, the update is a branch of the graph, whose tensors
+    are not counted; they are about as large as the gradients. The constants are fitted to nine
+    trainings whose peaks benchmarks/memory.py has measured: ALBERT-base with 4 and 12 layers,
+    -large with 6, and -xxlarge with 1 and 12, with 64 to 1536 tokens per batch and one or two
+    batches per step; those with 12 layers with and without gradient checkpointing. The sum with the
+    program's memory is within 9 % of the measurements; for the whole -xxlarge, within 5 % with
+    checkpointing and 2 % without.
 
     Args:
-      parts: from `estimate_memory`.
+      parts: the result of `estimate_memory`.
     """
     tensors = parts["activations"] + parts["gradients and updates"]
     return parts["in all"] + tensors // 10 + parts.get("accumulated gradients", 0) + _CODE
 
 
 def _in_order(operation: tf.Operation) -> list[tf.Operation]:
-    """Returns the operations that one depends on, and itself, in the order of execution.
+    """Returns an operation and all that it depends on, in the order of execution.
 
-    That is as soon as its inputs are there, so that what an optimizer computes of its variables
-    alone is there from the beginning of a step to its end.
+    Each operation runs as soon as its inputs are available. Therefore, tensors that an optimizer
+    computes only from its variables exist from the beginning of a step.
     """
     needed, to_do = set(), [operation]
     while to_do:
@@ -106,10 +106,10 @@ def _needs(operation: tf.Operation) -> list[tf.Operation]:
 
 
 def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
-    """Returns the bytes of tensors of the forward pass and of all after it, at their most together.
+    """Returns the bytes of the forward pass's tensors and of all later ones, at their joint peak.
 
-    A tensor goes after the last operation that takes it. A trace of TensorFlow's own allocations
-    differs by some percent.
+    A tensor is freed after the last operation that uses it. A trace of TensorFlow's own allocations
+    differs by a few percent.
     """
     owners, born, last_use = dict[Any, Any](), dict[Any, int](), dict[Any, int]()
     for time, operation in enumerate(operations):
@@ -138,13 +138,13 @@ def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
 
 
 def checkpoint_bytes(graph: tf.Graph, sharded: Sequence[StateShard] = ()) -> int:
-    """Returns the size of a checkpoint of a graph's variables, and of the graph beside it."""
+    """Returns the size in bytes of a checkpoint of a graph's variables, including the graph."""
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     return sum(map(_bytes, variables)) + whole_bytes(sharded) + graph.as_graph_def().ByteSize()
 
 
 def format_bytes(size: int) -> str:
-    """Returns a size for people: "1.25 GB", "0.3 MB"."""
+    """Returns a human-readable size: "1.25 GB", "0.3 MB"."""
     return f"{size / 1e9:.2f} GB" if size >= 1e8 else f"{size / 1e6:.1f} MB"
 
 

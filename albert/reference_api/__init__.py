@@ -1,1 +1,1 @@
-"""The reference's signatures, unused arguments and lists, which call the tasks and the model."""
+"""The reference's functions with all their arguments, implemented with the tasks and the model."""

@@ -1,4 +1,4 @@
-"""The parts that the reference's task modules share: unused arguments, and batches."""
+"""Shared parts of the reference's task modules: unused arguments, and batches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from albert.training.model_fn import Head, ModelOptions, make_model_fn
 
 _REASONS = {
     "use_tpu": "this project does not run on TPU",
-    "hub_module": "hub modules are not supported; give init_checkpoint instead",
+    "hub_module": "hub modules are not supported; pass init_checkpoint instead",
 }
 
 
 def refuse(**arguments: Any) -> None:
-    """Raises a `ValueError` for the first of the arguments, by name, that asks for something."""
+    """Raises a `ValueError` for the first unsupported argument that has a true value."""
     for name, value in arguments.items():
         if value:
             raise ValueError(f"{name}={value!r}: {_REASONS[name]}")
@@ -35,15 +35,15 @@ def input_fn_of(
     seed: int = 12345,
     **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
-    """Returns an `input_fn` of the records of files, see `albert.data.records.parsed_batches`.
+    """Returns an `input_fn` for record files; see `albert.data.records.parsed_batches`.
 
     Args:
-      input_file: a TFRecord file, or several.
-      spec: for `tf.io.parse_example`.
-      batch_size: records in a batch.
-      is_training: shuffle and repeat; else one pass in file order.
-      drop_remainder: outside training, leave out a last batch that is not full.
-      seed: of the order in training.
+      input_file: one or several TFRecord files.
+      spec: specification for `tf.io.parse_example`.
+      batch_size: records per batch.
+      is_training: whether to shuffle and repeat; otherwise one pass in the order of the file.
+      drop_remainder: whether to drop a last batch that is not full; ignored in training.
+      seed: seed for shuffling.
       **order: more arguments of `parsed_batches`.
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
@@ -72,10 +72,10 @@ def model_fn_of(
     use_one_hot_embeddings: bool,
     use_einsum: bool,
 ) -> Callable:
-    """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
+    """Returns the `model_fn` of an `Estimator`: encoder, head and, for training, optimizer.
 
     Raises:
-      ValueError: a TPU or a hub module is asked for.
+      ValueError: a TPU or a hub module is requested.
     """
     refuse(use_tpu=use_tpu, hub_module=hub_module)
     options = ModelOptions(

@@ -1,4 +1,4 @@
-"""The encoder and its tokenizer, with the arguments of the reference."""
+"""The encoder and its tokenizer, with the reference's arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def create_albert(
 
     Args:
       albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether dropout is applied.
+      is_training: whether to apply dropout.
       input_ids, input_mask, segment_ids: int32 [B, S].
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       hub_module: must be None.
@@ -46,10 +46,10 @@ def create_albert(
 def create_vocab(
     vocab_file, do_lower_case, spm_model_file, hub_module
 ) -> tokenization.FullTokenizer:
-    """Returns the tokenizer of a vocabulary or of a SentencePiece model.
+    """Returns the tokenizer for a vocabulary or a SentencePiece model.
 
     Raises:
-      ValueError: a `hub_module` is given, which must be None.
+      ValueError: a `hub_module` is given; it must be None.
     """
     refuse(hub_module=hub_module)
     return tokenization.FullTokenizer.from_scratch(vocab_file, do_lower_case, spm_model_file)

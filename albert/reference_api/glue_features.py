@@ -1,4 +1,4 @@
-"""Features of pairs of texts as the reference has them: lists, an example at a time."""
+"""Features of pairs of texts in the reference's form: lists, one example at a time."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from albert.tasks.glue.features import Feature, make_feature, serialize
 
 
 class PaddingInputExample:
-    """Fills a last batch up where batches must be full; no score counts it."""
+    """An example that fills a last batch if batches must be full; scores ignore it."""
 
 
 class InputFeatures:
-    """What the model takes of an example.
+    """The model's input for an example.
 
     Attributes:
       input_ids, input_mask, segment_ids: lists of `max_seq_length` integers.
-      label_id: the label's number; the label itself in regression.
+      label_id: number of the label; for regression, the label itself.
       guid, example_id: not used, as in the reference.
-      is_real_example: false for what fills a batch up.
+      is_real_example: false for an example that only fills a batch.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class InputFeatures:
 def convert_single_example(
     ex_index, example, label_list, max_seq_length, tokenizer, task_name
 ) -> InputFeatures:
-    """Converts an `InputExample`; what does not fit is cut off the end of the longer text.
+    """Converts an `InputExample`, and truncates the longer text at its end if necessary.
 
     Args:
       ex_index, task_name: not used; kept for compatibility.
       example: an `InputExample` or a `PaddingInputExample`.
-      label_list: what `get_labels` of the task's processor gives.
+      label_list: labels from `get_labels` of the task's processor.
       max_seq_length: length of the feature.
       tokenizer: a `FullTokenizer`.
 
@@ -68,7 +68,7 @@ def _feature(example, label_list, max_seq_length, tokenizer) -> Feature:
     if isinstance(example, PaddingInputExample):
         label_id = 0.0 if list(label_list) == [None] else 0
         return Feature(TokenSequence([], 0), label_id, is_real_example=False)
-    # Texts are what a processor made of them, and are taken as they are.
+    # A processor has already normalized the texts.
     ids_a, ids_b = (
         tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) if text else []
         for text in (example.text_a, example.text_b)

@@ -1,4 +1,4 @@
-"""The reference's signatures of classification's batches and models."""
+"""The reference's functions for classification's batches and models."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from albert.tasks.glue.task import classify, make_head
 def input_fn_builder(
     features: Sequence[InputFeatures], seq_length: int, is_training: bool, drop_remainder: bool
 ) -> Callable[[dict], tf.data.Dataset]:
-    """Returns an `input_fn` of features that are in memory.
+    """Returns an `input_fn` for features in memory.
 
-    In training they come without end, every epoch in another order, else once and in order.
+    In training, it repeats the features endlessly, in another order in every epoch. Otherwise, it
+    makes one pass in order.
 
     Args:
       features: the features.
-      seq_length: their length.
-      is_training: shuffle and repeat.
-      drop_remainder: leave out a last batch that is not full.
+      seq_length: length of the features.
+      is_training: whether to shuffle and repeat.
+      drop_remainder: whether to drop a last batch that is not full.
 
     Returns:
       A function from `params`, which has "batch_size", to a dataset of dictionaries: int32 [B, S]
-      or [B]; `label_ids` are float32 where labels are numbers.
+      or [B]; `label_ids` are float32 if labels are numbers.
     """
     shape = [len(features), seq_length]
     columns = {
@@ -67,24 +68,24 @@ def file_based_input_fn_builder(
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files.
 
-    In training the records come shuffled and without end, else once and in file order; see
-    `albert.data.records.parsed_batches`.
+    In training, the records are shuffled and repeated endlessly. Otherwise, there is one pass in
+    the order of the file; see `albert.data.records.parsed_batches`.
 
     Args:
-      input_file: a TFRecord file of features, or several.
+      input_file: one or several TFRecord files of features.
       seq_length: length of a feature.
-      is_training: shuffle and repeat.
-      drop_remainder: outside training, leave out a last batch that is not full.
-      task_name: "sts-b" has labels that are numbers.
+      is_training: whether to shuffle and repeat.
+      drop_remainder: whether to drop a last batch that is not full; ignored in training.
+      task_name: "sts-b" means that labels are numbers.
       use_tpu: must be false.
-      bsz: features in a batch.
-      multiple: sequences in a feature, one after the other.
-      is_regression: whether labels are numbers; None leaves it to `task_name`.
+      bsz: features per batch.
+      multiple: number of concatenated sequences in a feature.
+      is_regression: whether labels are numbers; None to decide by `task_name`.
       **order: see `albert.reference_api.common.input_fn_of`.
 
     Returns:
       A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B];
-      `label_ids` are float32 in regression.
+      `label_ids` are float32 for regression.
     """
     refuse(use_tpu=use_tpu)
     is_regression = task_name == "sts-b" if is_regression is None else is_regression
@@ -111,17 +112,17 @@ def create_model(
 
     Args:
       albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether dropout is applied.
+      is_training: whether to apply dropout.
       input_ids, input_mask, segment_ids: int32 [B, S].
-      labels: int32 [B], or float32 [B] in regression; None for no loss.
-      num_labels: C; 1 for regression.
+      labels: int32 [B]; for regression, float32 [B]; None to compute no loss.
+      num_labels: number of labels C; 1 for regression.
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      task_name: not used; the number of labels tells regression.
+      task_name: not used; `num_labels` determines whether this is a regression.
       hub_module: must be None.
-      dropout: the probability in training that the head does not see a unit.
+      dropout: dropout rate of the head's input in training.
 
     Returns:
-      The mean loss; the losses [B]; the probabilities, logits and predicted labels as in
+      The mean loss; the losses [B]; the probabilities, logits and predicted labels, see
       `albert.tasks.classification.head.ClassifierOutput`.
     """
     pooled, _ = create_albert(
@@ -161,12 +162,13 @@ def model_fn_builder(
     Args:
       albert_config, num_labels, use_one_hot_embeddings, task_name, hub_module, use_einsum,
         dropout: see `create_model`.
-      init_checkpoint: checkpoint that variables start from, or None.
+      init_checkpoint: checkpoint with initial values of the variables, or None.
       learning_rate, num_train_steps, num_warmup_steps, optimizer: see
         `optimization.OptimizerOptions`.
       use_tpu: must be false.
-      threshold: see `albert.tasks.glue.head.make_head`, which says what the predictions are.
-      optimizer_options: more of `optimization.OptimizerOptions`.
+      threshold: see `albert.tasks.classification.head.make_head`, which also defines the
+        predictions.
+      optimizer_options: more fields of `optimization.OptimizerOptions`.
     """
     training = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, optimizer, **(optimizer_options or {})

@@ -1,4 +1,4 @@
-"""The reference's signatures of RACE."""
+"""The reference's functions for RACE."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from albert.tasks.race.task import choose, make_race_head, one_a_row
 def convert_single_example(
     example_index, example, label_size, max_seq_length, tokenizer, max_qa_length
 ) -> InputFeatures:
-    """Converts an `InputExample`: a list of `max_seq_length` integers for each of its endings.
+    """Converts an `InputExample` to lists of `max_seq_length` integers for each of its endings.
 
     Args:
       example_index, label_size: not used; kept for compatibility.
-      example: what to convert.
+      example: the example.
       max_seq_length, tokenizer, max_qa_length: see `albert.tasks.race.features.make_sequences`.
     """
     sequences = make_sequences(example, tokenizer, max_seq_length, max_qa_length)
@@ -59,12 +59,12 @@ def create_model(
       albert_config, is_training, use_one_hot_embeddings, hub_module: see `create_albert`.
       input_ids, input_mask, segment_ids: int32 [B, N, S] or [B, N * S].
       labels: int32 [B], or None.
-      num_labels: N.
-      max_seq_length: not used; the sequences tell it.
-      dropout_prob: the probability in training that the head does not see a unit.
+      num_labels: number of options N.
+      max_seq_length: not used; the sequences determine it.
+      dropout_prob: dropout rate of the head's input in training.
 
     Returns:
-      As `classifier_utils.create_model`.
+      See `classifier_utils.create_model`.
     """
     sequences = dict(zip(SEQUENCE_KEYS, (input_ids, input_mask, segment_ids), strict=True))
     ids, masks, segments = one_a_row(sequences, num_labels).values()
@@ -93,7 +93,7 @@ def model_fn_builder(
     Args:
       albert_config, num_labels, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module:
         see `create_model`.
-      init_checkpoint: checkpoint that variables start from, or None.
+      init_checkpoint: checkpoint with initial values of the variables, or None.
       learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
       use_tpu: must be false.
     """

@@ -1,4 +1,4 @@
-"""Features of questions as the reference has them: lists, an example at a time."""
+"""Features of questions in the reference's form: lists, one example at a time."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from albert.tokenization import FullTokenizer
 
 
 class InputFeatures:
-    """A feature as the reference has it; lists of `max_seq_length` where not said otherwise.
+    """A feature in the reference's form; lists have `max_seq_length` items unless noted.
 
     Attributes:
       unique_id: number of the feature, from 1000000000.
-      example_index: number of the example in prediction, None in training.
+      example_index: number of the example in prediction; None in training.
       doc_span_index: number of the window in the paragraph.
-      tok_start_to_orig_index, tok_end_to_orig_index: for each token of the window the first and
-        last character of the paragraph it stands for.
-      token_is_max_context: for each position of a window's token, whether this window gives the
-        token more context on its poorer side than any other.
-      tokens: the pieces, without padding.
+      tok_start_to_orig_index, tok_end_to_orig_index: first and last character in the paragraph of
+        each token of the window.
+      token_is_max_context: for the position of each of the window's tokens, whether no other window
+        gives the token more context on its shorter side.
+      tokens: pieces, without padding.
       input_ids, input_mask, segment_ids: inputs of the model.
-      paragraph_len: the number of tokens, without padding.
+      paragraph_len: number of tokens, without padding.
       p_mask: 1 where no answer can be (question, [SEP] and padding), 0 elsewhere.
-      start_position, end_position: the answer's first and last position; 0 where the window does
-        not hold it; None in prediction.
-      is_impossible: whether the window does not hold the answer, or there is none.
+      start_position, end_position: the answer's first and last position; 0 if the window does not
+        contain it; None in prediction.
+      is_impossible: whether the window does not contain the answer, or there is no answer.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ def convert_examples_to_features(
     output_fn: Callable[[InputFeatures], None],
     do_lower_case: bool,
 ) -> None:
-    """Converts examples and hands the features to `output_fn`, in order, as they are made.
+    """Converts examples and passes each feature to `output_fn`, in order.
 
     Args:
       examples: the examples.
-      tokenizer: of the model.
+      tokenizer: the model's tokenizer.
       max_seq_length: length of a feature.
-      doc_stride: tokens between the beginnings of two windows.
-      max_query_length: tokens of the question that are kept.
+      doc_stride: number of tokens between the starts of two windows.
+      max_query_length: maximum number of tokens of the question.
       is_training: whether features have the answer's positions.
       output_fn: called with every feature.
-      do_lower_case: whether text is lower-cased.
+      do_lower_case: whether to lower-case text.
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.do_lower_case = do_lower_case
@@ -136,7 +136,7 @@ def _input_features(
 
 
 class FeatureWriter:
-    """Writes `InputFeatures` to a TFRecord file; `num_features` counts them."""
+    """A writer of `InputFeatures` to a TFRecord file; `num_features` counts them."""
 
     def __init__(self, filename, is_training):
         self.filename = filename
@@ -161,5 +161,5 @@ class FeatureWriter:
         self.num_features += 1
 
     def close(self) -> None:
-        """Closes the file; it is complete from here on."""
+        """Closes the file, which is then complete."""
         self._writer.close()

@@ -1,4 +1,4 @@
-"""The reference's signatures of SQuAD's batches and models."""
+"""The reference's functions for SQuAD's batches and models."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def input_fn_builder(
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files.
 
-    In training the records come shuffled and without end, in prediction once and in file order;
-    see `albert.data.records.parsed_batches`.
+    In training, the records are shuffled and repeated endlessly. In prediction, there is one pass
+    in the order of the file; see `albert.data.records.parsed_batches`.
 
     Args:
-      input_file: a TFRecord file of features, or several.
+      input_file: one or several TFRecord files of features.
       seq_length: length of a feature.
-      is_training: shuffle and repeat, with the answers; else one pass in file order.
-      drop_remainder: outside training, leave out a last batch that is not full.
+      is_training: whether to shuffle, repeat and read answers; otherwise one pass in order.
+      drop_remainder: whether to drop a last batch that is not full; ignored in training.
       use_tpu: must be false.
-      bsz: features in a batch.
-      is_v2: read `p_mask` too.
+      bsz: features per batch.
+      is_v2: whether to read `p_mask` too.
       **order: see `albert.reference_api.common.input_fn_of`.
 
     Returns:
@@ -68,7 +68,7 @@ def create_v1_model(
 
     Args:
       albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether dropout is applied.
+      is_training: whether to apply dropout.
       input_ids, input_mask, segment_ids: int32 [B, S].
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       hub_module: must be None.
@@ -104,12 +104,13 @@ def v1_model_fn_builder(
 
     Args:
       albert_config: an `AlbertConfig` or a `BertConfig`.
-      init_checkpoint: checkpoint that variables start from, or None.
+      init_checkpoint: checkpoint with initial values of the variables, or None.
       learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       use_tpu, hub_module: must be false and None.
-      mask_padding_in_loss: give padding no probability, see `albert.tasks.squad.head.make_v1_head`.
-      optimizer_options: more of `optimization.OptimizerOptions`.
+      mask_padding_in_loss: whether padding has probability 0; see
+        `albert.tasks.squad.head.make_v1_head`.
+      optimizer_options: more fields of `optimization.OptimizerOptions`.
     """
     optimizer = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
@@ -127,7 +128,7 @@ def v1_model_fn_builder(
 
 
 def _with_all_scores(head: Head) -> Head:
-    """Returns a head that predicts what it exports: the reference's wants all positions' scores."""
+    """Returns a head that predicts the scores of all positions, as the reference's head does."""
 
     def whole(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         output = head(encode, features, is_training)
@@ -150,18 +151,16 @@ def create_v2_model(
     dropout_prob,
     hub_module,
 ) -> dict[str, tf.Tensor]:
-    """Builds ALBERT and its SQuAD 2.0 head.
-
-    Returns what `albert.tasks.squad.head_v2.answer_outputs` does.
+    """Builds ALBERT and its SQuAD 2.0 head; returns `albert.tasks.squad.head.answer_outputs`.
 
     Args:
       albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether dropout is applied, and ends are conditioned on the true starts.
+      is_training: whether to apply dropout and condition ends on the true starts.
       input_ids, input_mask, segment_ids: int32 [B, S].
       use_one_hot_embeddings: see `modeling.Encoder`.
-      features: `p_mask` [B, S], and in training `start_positions` [B].
+      features: `p_mask` [B, S] and, in training, `start_positions` [B].
       max_seq_length: not used.
-      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head_v2.V2Options`.
+      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
       hub_module: must be None.
     """
     del max_seq_length
@@ -200,7 +199,7 @@ def v2_model_fn_builder(
 
     Args:
       max_seq_length: not used.
-      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head_v2.V2Options`.
+      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
       (the others): see `v1_model_fn_builder`.
     """
     del max_seq_length

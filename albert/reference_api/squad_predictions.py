@@ -1,4 +1,4 @@
-"""Answers as the reference's functions make them, of the spans of all questions."""
+"""The reference's functions for answers, which process the spans of all questions at a time."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def accumulate_predictions_v1(
     n_best_size: int,
     max_answer_length: int,
 ) -> None:
-    """Adds the candidate spans of some results to a dictionary; several models' may be added up.
+    """Adds the candidate spans of results to a dictionary; it can combine several models.
 
     Args:
       result_dict: example index -> unique id -> (first, last token of the window) -> list of
         (start, end) scores.
       all_examples: the examples.
       all_features: their features.
-      all_results: the model's output for each feature, start and end scores of every position.
-      n_best_size: how many positions are considered.
-      max_answer_length: in tokens.
+      all_results: the model's start and end scores of every position, for each feature.
+      n_best_size: number of positions to consider.
+      max_answer_length: maximum number of tokens.
     """
     results = {
         unique_id: BestPositions(_best(starts, n_best_size), _best(ends, n_best_size))
@@ -76,22 +76,22 @@ def write_predictions_v1(
     *,
     no_answer: str = "empty",
 ) -> dict[str, str]:
-    """Writes every question's best answer, and its `n_best_size` best, as JSON.
+    """Writes the best answer, and the `n_best_size` best answers, to every question as JSON.
 
     Args:
-      result_dict: what `accumulate_predictions_v1` has filled.
+      result_dict: the dictionary filled by `accumulate_predictions_v1`.
       all_examples: the examples.
       all_features: their features.
       all_results: not used.
-      n_best_size: how many answers are kept.
+      n_best_size: maximum number of answers.
       max_answer_length: not used.
-      output_prediction_file: question id to answer.
-      output_nbest_file: question id to a list of answers with their probability and scores.
-      no_answer: the answer of a question without any candidate; the reference's is the word
-        "empty".
+      output_prediction_file: output file for answers by question id.
+      output_nbest_file: output file for lists of answers with probability and scores by question
+        id.
+      no_answer: answer to a question without candidates; the reference uses the word "empty".
 
     Returns:
-      Question id to answer.
+      Answers by question id.
     """
     nbest = _nbest_predictions(
         result_dict, all_examples, all_features, n_best_size, {**NO_ANSWER, "text": no_answer}
@@ -114,17 +114,17 @@ def accumulate_predictions_v2(
     start_n_top: int,
     end_n_top: int,
 ) -> None:
-    """Adds results of SQuAD 2.0 to dictionaries; several models' may be added up.
+    """Adds results of SQuAD 2.0 to dictionaries, which can combine several models.
 
     Args:
       result_dict: see `accumulate_predictions_v1`.
-      cls_dict: example index -> a list of the models' least log-odds that there is no answer.
+      cls_dict: example index -> list of the models' minimum log-odds of no answer.
       all_examples: the examples.
       all_features: their features.
       all_results: the model's output for each feature.
       n_best_size: not used.
-      max_answer_length: in tokens.
-      start_n_top, end_n_top: not used; the results show them.
+      max_answer_length: maximum number of tokens.
+      start_n_top, end_n_top: not used; the results determine them.
     """
     del n_best_size, start_n_top, end_n_top
     features = list(map(_prediction_feature, all_features))
@@ -148,20 +148,20 @@ def write_predictions_v2(
     output_null_log_odds_file: str,
     null_score_diff_threshold: float | None,
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Writes every question's answer, its best ones, and the log-odds that there is none, as JSON.
+    """Writes every question's answer, best answers and log-odds of no answer as JSON.
 
     Args:
-      result_dict, cls_dict: what `accumulate_predictions_v2` has filled.
+      result_dict, cls_dict: the dictionaries filled by `accumulate_predictions_v2`.
       all_examples: the examples.
       all_features: their features.
       all_results, max_answer_length: not used.
-      n_best_size: how many answers are kept.
+      n_best_size: maximum number of answers.
       output_prediction_file, output_nbest_file: see `write_predictions_v1`.
-      output_null_log_odds_file: question id to the mean of the models' log-odds.
-      null_score_diff_threshold: log-odds from which on the answer is ""; None for never.
+      output_null_log_odds_file: output file for the models' mean log-odds by question id.
+      null_score_diff_threshold: log-odds at or above which the answer is ""; None for no limit.
 
     Returns:
-      Question id to answer, and question id to log-odds.
+      Answers by question id, and log-odds by question id.
     """
     nbest = _nbest_predictions(result_dict, all_examples, all_features, n_best_size, NO_ANSWER_V2)
     odds = {
@@ -192,18 +192,18 @@ def evaluate_v2(
     output_nbest_file: str,
     output_null_log_odds_file: str,
 ) -> dict[str, float]:
-    """Writes predictions as `write_predictions_v2` with the best threshold, and scores them.
+    """Writes predictions with the best threshold (see `write_predictions_v2`), and scores them.
 
-    The scores are the reference's, not the official script's: a question abstains whose log-odds
-    are above 1, whatever its answer is.
+    The scores are those of the reference, not of the official script: a question with log-odds
+    above 1 abstains, regardless of its answer.
 
     Args:
-      prediction_json: the articles, what a SQuAD file has under "data".
+      prediction_json: the articles, which are the content of a SQuAD file under "data".
       eval_examples, eval_features: the examples and their features.
       (the others): see `write_predictions_v2`.
 
     Returns:
-      `exact` and `f1` in percent, `total`, and `null_score_diff_threshold`, the one with the best
+      `exact` and `f1` in percent, `total`, and `null_score_diff_threshold`, which gives the best
       F1.
     """
     eval_features = list(eval_features)
@@ -233,7 +233,7 @@ def evaluate_v2(
 
 
 def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the `count` best positions with their scores; of equals the first."""
+    """Returns the `count` best positions with their scores; of equal scores, the first."""
     values = np.asarray(scores)
     best = np.argsort(-values, kind="stable")[:count]
     return best, values[best]
@@ -277,7 +277,7 @@ def _nbest_predictions(
 
 
 def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> Spans:
-    """Returns a feature's spans with the means of the models' scores."""
+    """Returns a feature's spans with the mean scores of all models."""
     places = np.array(list(of_feature), np.int64).reshape(-1, 2)
     means = [
         [sum(column) / len(scores) for column in zip(*scores, strict=True)]

@@ -1,8 +1,8 @@
-"""Looking at predictions: as a page for a browser, and on the terminal."""
+"""Display of predictions, as a page for a browser and on the terminal."""
 
-# The page that a run leaves in --output_dir.
+# Name of the page in --output_dir.
 PAGE = "predictions.html"
-# Samples of a view, see `report.page`, by what counts in them.
+# Filters of a view's samples (see `report.page`), by name.
 ONLY = {
     "all": lambda sample: True,
     "wrong": lambda sample: sample["right"] is False,

@@ -1,12 +1,12 @@
-"""Predictions as one HTML page that needs nothing else, which holds them as JSON.
+"""A self-contained HTML page of predictions, which contains them as JSON.
 
-What stands in it, a view, is a JSON object: `kind` ("answers" to questions, "labels" of texts,
-"options" of which one is right, "numbers"), `title`, `scores` by name, `labels`, `passages`, and
-`samples`. A number that is not finite is None there, which means unknown. A sample has `id`,
-`passage` (its number, or None), `right` (None where that is not known or a matter of degree),
-`score` (from 0 to 1, or None), `confidence` (likewise), `answer` and:
+The JSON object is called a view. It has `kind` ("answers" to questions, "labels" of texts,
+"options" with one right option, or "numbers"), `title`, `scores` by name, `labels`, `passages`, and
+`samples`. None replaces a number that is not finite, and means unknown. A sample has `id`,
+`passage` (its number, or None), `right` (None if unknown or a matter of degree), `score` (from 0 to
+1, or None), `confidence` (from 0 to 1, or None), `answer`, and:
 
-  answers           `question`, `place` of the answer in the passage (-1 if it is not there),
+  answers           `question`, `place` of the answer in the passage (-1 if it is not in it),
                     `truths` (pairs of place and text), `unanswerable`, `abstained`, `odds`, `nbest`
                     (pairs of text and probability)
   labels, options   `texts`, `truth` and `answer` (numbers of labels), `probabilities`
@@ -29,24 +29,24 @@ _DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', 
 
 
 def write_page(path: str, view: dict[str, Any]) -> None:
-    """Writes the page of a view.
+    """Writes the page for a view.
 
     Raises:
-      UserError: it cannot be written.
+      UserError: the page cannot be written.
     """
     with open(_TEMPLATE, encoding="utf-8") as file:
         head, tail = file.read().split("{{data}}")
-    # Nothing in a text can end the element, or begin another one.
+    # Without "<", no text can end the element or begin another one.
     data = json.dumps(view, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     with open_atomically(path) as file:
         file.writelines((head, data, tail))
 
 
 def read_page(path: str) -> dict[str, Any]:
-    """Returns the view that a page shows.
+    """Returns the view in a page.
 
     Raises:
-      UserError: it cannot be read, or is no page of predictions.
+      UserError: the file cannot be read, or is not a page of predictions.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -57,16 +57,16 @@ def read_page(path: str) -> dict[str, Any]:
         found = None
     view = parse_json(found[1], path) if found else None
     if not isinstance(view, dict) or not {"kind", "samples"} <= view.keys():
-        raise UserError(f"{path} is no page of predictions")
+        raise UserError(f"{path} is not a page of predictions")
     return view
 
 
 def finite(value: float | None) -> float | None:
-    """Returns a number that JSON can hold, or None."""
+    """Returns the number if JSON can represent it, otherwise None."""
     return None if value is None or not math.isfinite(value) else value
 
 
 def rounded(value: float | None) -> float | None:
-    """Returns a number with as many digits as a page needs, or None if it is not finite."""
+    """Returns a number rounded for display, or None if it is not finite."""
     known = finite(value)
     return None if known is None else round(float(known), 4)

@@ -1,4 +1,4 @@
-"""Predictions on the terminal: in colours, or between brackets where there are none."""
+"""Display of predictions on the terminal, in color or, without color, with brackets."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any, NamedTuple
 from albert.distributed import launcher
 from albert.report.page import read_page
 
-_AT_END = 3  # samples that a run shows when it ends
+_AT_END = 3  # samples that a run shows at its end
 _WIDEST = 100
 _INDENT = "  "
-_NAME = 11  # the column of names, such as "predicted"
+_NAME = 11  # width of the column of names, such as "predicted"
 
 
 class Style(NamedTuple):
-    """How parts of a text are set off: what comes before each kind of them, and behind."""
+    """Marks that highlight parts of a text, by kind: those before a part and those after it."""
 
     before: dict[str, str]
     after: dict[str, str]
 
     def of(self, kind: str, text: str) -> str:
-        """Returns a text of a kind."""
+        """Returns a text with the marks of its kind."""
         return f"{self.before.get(kind, '')}{text}{self.after.get(kind, '')}"
 
     def change(self, before: set[str], after: set[str]) -> str:
-        """Returns the marks between two parts of several kinds each."""
+        """Returns the marks between two neighboring parts, each of which may have several kinds."""
         ends = [self.after[kind] for kind in sorted(before - after, reverse=True)]
         return "".join(ends + [self.before[kind] for kind in sorted(after - before)])
 
@@ -57,9 +57,10 @@ PLAIN = Style({"answer": "[", "truth": "{"}, {"answer": "]", "truth": "}"})
 
 
 def style_of_output() -> Style:
-    """Returns colours if standard output is a terminal that is to have them.
+    """Returns colors if standard output is a terminal that shows colors, otherwise brackets.
 
-    See https://no-color.org. A worker's output is a terminal also where mpirun writes it to a file.
+    See https://no-color.org. A worker's output looks like a terminal even if mpirun writes it to a
+    file.
     """
     plain = (
         launcher.started.launcher or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
@@ -68,21 +69,21 @@ def style_of_output() -> Style:
 
 
 def samples_at_end(path: str) -> Iterator[str]:
-    """Yields the first samples of a page, line by line, and where the page is."""
+    """Yields the lines of a page's first samples, and a line with the page's path."""
     view = read_page(path)
     style = style_of_output()
     for sample in view["samples"][:_AT_END]:
         yield from lines_of(view, sample, style)
-    yield f"All {len(view['samples'])} of them are in {path}, a page for a browser."
+    yield f"All {len(view['samples'])} samples are in {path}; open it in a browser."
 
 
 def width_of_output() -> int:
-    """Returns the columns of a line, of the terminal or of a usual one."""
+    """Returns the number of columns to use: those of the terminal, up to a limit."""
     return min(shutil.get_terminal_size().columns, _WIDEST)
 
 
 def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iterator[str]:
-    """Yields the lines that show a sample of a view, with an empty one behind."""
+    """Yields the lines that show a sample of a view, followed by an empty line."""
     width = width_of_output()
     is_answer = view["kind"] == "answers"
     lines = _of_answer(view, sample) if is_answer else _of_label(view, sample)
@@ -107,7 +108,7 @@ def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
         yield f"log-odds of no answer {sample['odds']:.2f}"
 
 
-# The kind of a line, the name before it, its text, and places in it that are set off.
+# The kind of a line, the name before it, its text, and the marked positions in the text.
 _Line = tuple[str, str, str, Sequence[tuple[int, int, str]]]
 
 
@@ -138,25 +139,25 @@ def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
         return
     yield "", "predicted", labels[sample["answer"]], ()
     yield "", "true", labels[sample["truth"]], ()
-    yield from _table("of all", zip(labels, sample["probabilities"], strict=True))
+    yield from _table("all labels", zip(labels, sample["probabilities"], strict=True))
 
 
 def _table(name: str, rows: Iterable[tuple[str, float | None]]) -> Iterator[_Line]:
-    """Yields texts below each other, behind the probability of each."""
+    """Yields one line per text, with its probability before it."""
     for number, (text, share) in enumerate(rows):
         known = "?" if share is None else f"{share:.0%}"
         yield "faint", f"{'' if number else name:<{_NAME}}{known:>4}  ", text, ()
 
 
 def printable(text: str) -> str:
-    """Returns a text of the same length without what would act on the terminal."""
+    """Returns a text of the same length in which no character controls the terminal."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 def wrapped(
     text: str, marks: Sequence[tuple[int, int, str]], width: int, style: Style
 ) -> Iterator[str]:
-    """Yields the lines of a text, with what is marked in it set off."""
+    """Yields the lines of a text, with its marked parts highlighted."""
     kinds: list[set[str]] = [set() for _ in text]
     for start, end, kind in marks:
         for of_character in kinds[start:end]:
@@ -170,7 +171,7 @@ def wrapped(
 
 
 def _lines(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Yields where each line of a text begins and ends, broken at white space if it can be."""
+    """Yields the start and end of each line of a text, broken at white space where possible."""
     start: int | None = None
     end = 0
     for word in re.finditer(rf"\S{{1,{width}}}", text):

@@ -1,1 +1,1 @@
-"""A model as an HTTP server."""
+"""An HTTP server for a model."""

@@ -1,4 +1,4 @@
-"""Requests that wait at the same time go through the model together."""
+"""Batching of requests that wait at the same time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 
 
 class RequestRefused(Exception):
-    """Nothing more is taken: too many wait already, or it ends."""
+    """The queue accepts no request because it is full or the server is shutting down."""
 
 
 class _Cancelled(Exception):
-    """Nobody waits for a batch any more."""
+    """All requests of a batch have been cancelled."""
 
 
 class _Entry(NamedTuple):
@@ -24,17 +24,17 @@ class _Entry(NamedTuple):
 
 
 class AnswerAll(Protocol):
-    """Answers what is asked, in its order; calls `pause`, if any, often, which may raise."""
+    """A function that answers requests in their order; it often calls `pause`, which may raise."""
 
     def __call__(self, asked: Sequence[Any], pause: Callable[[], None] | None) -> Sequence[Any]:
-        """Returns as many answers."""
+        """Returns one answer per request."""
 
 
 class Batcher:
-    """A queue, and the thread that empties it.
+    """A queue of requests, and the thread that answers them in batches.
 
-    While the model computes, others come; they are the next batch. So nobody waits for company,
-    and batches grow with the load.
+    Requests that arrive while the model computes form the next batch. So no request waits for a
+    batch to fill, and batches grow with the load.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Batcher:
         """Starts the thread.
 
         Args:
-          answer_all: is called by the thread alone.
-          most_waiting: length of the queue.
-          most_together: size of a batch; what is larger by itself is one, too.
-          note_batch: is told how many are in each batch.
-          pause: is called often while a batch is answered, which can be given up then.
+          answer_all: answers a batch; only the thread calls it.
+          most_waiting: maximum length of the queue.
+          most_together: maximum size of a batch; a larger request is a batch on its own.
+          note_batch: called with the number of requests in each batch.
+          pause: called often while a batch is answered; if given, a batch can be abandoned there.
         """
         self._answer_all = answer_all
         self._note_batch, self._pause = note_batch, pause
@@ -65,23 +65,23 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Returns how many wait."""
+        """Returns the number of requests in the queue."""
         return len(self._waiting)
 
     def submit(self, asked: Any, size: int = 1) -> Future:
-        """Puts something of a size into the queue.
+        """Adds a request of a given size to the queue.
 
-        Until it is answered it can be cancelled. It leaves the queue then; a batch in which all
-        are cancelled is given up at the next pause, if there are any.
+        The future can be cancelled until the request is answered. A cancelled request leaves the
+        queue. A batch whose requests are all cancelled is abandoned at the next pause, if any.
 
         Raises:
-          Refused: the queue is full, or closed.
+          RequestRefused: the queue is full or closed.
         """
         with self._changed:
             if self._closed:
-                raise RequestRefused("the server ends")
+                raise RequestRefused("the server is shutting down")
             if len(self._waiting) >= self._most_waiting:
-                raise RequestRefused(f"{len(self._waiting)} requests wait already; try again later")
+                raise RequestRefused(f"{len(self._waiting)} requests are waiting; try again later")
             future: Future = Future()
             entry = _Entry(asked, size, future)
             self._waiting.append(entry)
@@ -90,12 +90,12 @@ class Batcher:
         return future
 
     def wait_until_idle(self, seconds: float) -> None:
-        """Waits until nothing waits or is computed, at most so long."""
+        """Waits until no request is queued or being answered, or the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._busy, seconds)
 
     def close(self) -> None:
-        """Takes nothing more, and returns when all that was taken is answered."""
+        """Accepts no more requests, and returns when all accepted ones are answered."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -104,7 +104,7 @@ class Batcher:
     def _forget(self, entry: _Entry) -> None:
         if entry.future.cancelled():
             with self._changed:
-                # Unless the thread has it already.
+                # The thread may have taken it out already.
                 self._waiting = collections.deque(e for e in self._waiting if e is not entry)
 
     def _work(self) -> None:
@@ -113,7 +113,7 @@ class Batcher:
             self._answer(batch)
 
     def _take(self) -> list[_Entry]:
-        """Waits for a batch; it is empty at the end."""
+        """Waits for a batch; returns an empty one when the queue is closed and empty."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()
@@ -143,7 +143,7 @@ class Batcher:
             return
         except Exception as e:
             if len(batch) > 1:
-                # One of them is at fault, and the others are answered.
+                # One request may be at fault; the others still get their answers.
                 for entry in batch:
                     self._answer([entry])
             elif batch[0].future.set_running_or_notify_cancel():

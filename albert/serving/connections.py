@@ -1,4 +1,4 @@
-"""Connections that give way: to time, and to newer ones where there are too many."""
+"""Connections with time limits, which make room for newer ones when there are too many."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import h11
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# For the head of a request to come, between two requests, and for an answer to be fetched.
+# Limit on waiting for the head of a request, between two requests, and for a client to read.
 IDLE_SECONDS = 15
 _CLOSE = {"Connection": "close"}
 _BUSY = JSONResponse(
@@ -18,27 +18,28 @@ _BUSY = JSONResponse(
 
 
 class Connection(H11Protocol):
-    """A connection of uvicorn's that cannot keep the server waiting for ever.
+    """A connection of uvicorn that cannot keep the server waiting forever.
 
-    It waits for its client until a request is complete, and while an answer is fetched. If that
-    takes too long it is closed; a body has a time limit of its own.
+    The connection waits for its client until a request is complete, and while the client reads the
+    answer. It is closed if that takes too long. The body of a request has a separate time limit.
     """
 
     def __init__(self, most: int, waiting: dict[Connection, None], **kwargs: Any):
         """Prepares a connection.
 
         Args:
-          most: connections that the server has at a time.
-          waiting: those that wait for their clients, the longest first; shared by all.
-          **kwargs: uvicorn's.
+          most: maximum number of connections of the server.
+          waiting: connections that wait for their clients, the longest first; all connections
+            share it.
+          **kwargs: arguments of uvicorn's protocol.
         """
         super().__init__(**kwargs)
         self._most, self._waiting = most, waiting
         self._timer: asyncio.TimerHandle | None = None
 
-    # As in uvicorn, and in asyncio's own protocols of streams.
+    # The narrower type of the argument is that of uvicorn and of asyncio's stream protocols.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Makes room for itself."""
+        """Aborts the connection that has waited longest if there are too many."""
         super().connection_made(transport)
         self._update()
         if len(self.connections) > self._most:
@@ -49,33 +50,33 @@ class Connection(H11Protocol):
                 longest.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Frees its place."""
+        """Stops the timer."""
         super().connection_lost(exc)
         self._stop_waiting()
 
     def data_received(self, data: bytes) -> None:
-        """Reads on."""
+        """Handles data from the client."""
         super().data_received(data)
         self._update()
 
     def on_response_complete(self) -> None:
-        """Begins to wait for the next request."""
+        """Starts to wait for the next request."""
         self._stop_waiting()
         super().on_response_complete()
         self._update()
 
     def pause_writing(self) -> None:
-        """Notes that the client does not fetch its answers."""
+        """Starts the timer, because the client does not read the answer."""
         super().pause_writing()
         self._update()
 
     def resume_writing(self) -> None:
-        """Notes that the client fetches its answers."""
+        """Stops the timer, because the client reads the answer."""
         super().resume_writing()
         self._update()
 
     def send_400_response(self, msg: str) -> None:
-        """Says that the request is none, unless an answer is on its way already."""
+        """Answers that the request is invalid, unless an answer has already begun."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             response = JSONResponse({"error": "the request is not valid HTTP"}, 400, _CLOSE)
             head = h11.Response(
@@ -86,13 +87,13 @@ class Connection(H11Protocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Closes it at once."""
+        """Closes the connection immediately."""
         self._stop_waiting()
         self.transport.abort()
 
     @property
     def _is_answering(self) -> bool:
-        """Tells whether a request has begun and its answer is not complete."""
+        """Returns whether a request has begun and its answer is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _update(self) -> None:

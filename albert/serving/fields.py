@@ -1,4 +1,4 @@
-"""The fields of a request: JSON schemas, and what is said of a body that does not fit them."""
+"""The fields of a request: their JSON schemas, and errors for a body that does not match."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Schema = Mapping[str, Any]
 
 
 class InvalidRequest(ValueError):
-    """A body is JSON, but not that of a request."""
+    """The body is JSON, but not a valid request."""
 
 
 def text(about: str, may_be_empty: bool = False) -> dict[str, Any]:
@@ -20,20 +20,20 @@ def text(about: str, may_be_empty: bool = False) -> dict[str, Any]:
 
 
 def texts(about: str, count: int) -> dict[str, Any]:
-    """Returns the schema of a list of a number of texts."""
+    """Returns the schema of a list of `count` texts."""
     items = {"type": "string", "pattern": r"\S"}
     sizes = {"minItems": count, "maxItems": count}
     return {"type": "array", "description": about, "items": items, **sizes}
 
 
 def number(about: str, most: int) -> dict[str, Any]:
-    """Returns the schema of a number from 1, which is its default."""
+    """Returns the schema of an integer from 1 to `most`; the default is 1."""
     bounds = {"minimum": 1, "maximum": most, "default": 1}
     return {"type": "integer", "description": about, **bounds}
 
 
 def object_schema(fields: Mapping[str, Schema]) -> dict[str, Any]:
-    """Returns the schema of an object with these fields, of which some have defaults."""
+    """Returns the schema of an object with these fields; those without a default are required."""
     required = [name for name, schema in fields.items() if "default" not in schema]
     parts = {"properties": dict(fields), "required": required, "additionalProperties": False}
     return {"type": "object", **parts}
@@ -43,13 +43,13 @@ def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
     """Returns the values of all fields.
 
     Raises:
-      Unfit: the body is no object, a field is missing, unknown, or not as its schema has it.
+      InvalidRequest: the body is not an object, or a field is missing, unknown or invalid.
     """
     if not isinstance(body, dict):
         raise InvalidRequest(f"the body must be a JSON object with {', '.join(fields)}")
     for name in body:
         if name not in fields:
-            raise InvalidRequest(f"{name!r} is no field; there are {', '.join(fields)}")
+            raise InvalidRequest(f"{name!r} is not a field; the fields are {', '.join(fields)}")
     values = {}
     for name, schema in fields.items():
         if name not in body and "default" not in schema:
@@ -69,7 +69,7 @@ def _check_text(name: str, value: Any, schema: Schema) -> None:
     if "pattern" in schema and not re.search(schema["pattern"], value):
         raise InvalidRequest(f"{name!r} is empty")
     if value != value.encode(errors="replace").decode():
-        raise InvalidRequest(f"{name!r} has half of a surrogate pair, which is no text")
+        raise InvalidRequest(f"{name!r} has half of a surrogate pair, which is not valid text")
 
 
 def _check_texts(name: str, value: Any, schema: Schema) -> None:

@@ -1,4 +1,4 @@
-"""The metrics of a server, for Prometheus."""
+"""The server's metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ from prometheus_client import (
 )
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# As nginx has it: there is no standard one for a client that is gone.
+# nginx's status for a client that disconnected; there is no standard one.
 CLIENT_GONE = 499
 _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
-# The time at which each of them began says nothing that the process does not say.
+# The creation times add nothing to the start time of the process.
 disable_created_metrics()
 
 
 class Metrics:
-    """The numbers of one server."""
+    """The metrics of one server."""
 
     def __init__(self):
-        """Begins at zero."""
+        """Starts all counters at zero."""
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "albert_requests", "Requests by status.", ["path", "status"], registry=self._registry
         )
         self._seconds = Histogram(
             "albert_answer_seconds",
-            "Time from a request to its answer, where there was one.",
+            "Time from a request to its answer, for requests with an answer.",
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._batch_size = Histogram(
             "albert_batch_size",
-            "Requests that went through the model together.",
+            "Requests per batch.",
             buckets=_SIZES,
             registry=self._registry,
         )
         self._queue_length = Gauge(
-            "albert_queue_length", "Requests that wait.", registry=self._registry
+            "albert_queue_length", "Requests in the queue.", registry=self._registry
         )
 
     def text(self) -> bytes:
-        """Returns all numbers in Prometheus' text form."""
+        """Returns all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def ask_queue_length(self, waiting: Callable[[], int]) -> None:
-        """Says whom to ask how many requests wait."""
+        """Sets the function that returns the number of waiting requests."""
         self._queue_length.set_function(waiting)
 
     def note_batch(self, size: int) -> None:
-        """Counts a batch."""
+        """Records the size of a batch."""
         self._batch_size.observe(size)
 
     def watching(self, app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
-        """Returns an application that counts its requests, those to unknown paths as one."""
+        """Returns an application that counts requests by path, with all unknown paths together."""
 
         async def watched(scope: Scope, receive: Receive, send: Send) -> None:
             start, status = time.perf_counter(), CLIENT_GONE

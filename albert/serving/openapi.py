@@ -1,4 +1,4 @@
-"""The description of a server's interface, in the form of OpenAPI 3.1."""
+"""The OpenAPI 3.1 description of a server's interface."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from albert.core.version import VERSION
 from albert.serving.fields import object_schema
 from albert.serving.services import Service
 
-# Why a request is not answered, by the status that says so.
+# Reasons for errors, by status.
 FAULTS = {
     400: "The body is not JSON in UTF-8.",
     401: "The token is missing or wrong.",
-    408: "The body did not come in time.",
+    408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body is not of the type application/json.",
-    421: "The server has no such name; --allowed_hosts gives it some.",
+    421: "The server does not have this host name; allow it with --allowed_hosts.",
     422: "The JSON lacks a field, or a field is not as described.",
-    500: "The model failed; the server's log says how.",
-    503: "Too many requests wait already, or too many connections are in use, or the server ends. "
-    "Retry-After says when to try again.",
-    504: "There was no answer in time.",
+    500: "The model failed; see the server's log.",
+    503: "Too many requests are waiting, too many connections are in use, or the server is "
+    "shutting down. Retry-After says when to try again.",
+    504: "The answer was not ready in time.",
 }
 
 
 def describe(service: Service, task: str, needs_token: bool) -> dict[str, Any]:
-    """Returns the description of what is answered with a model of a task."""
+    """Returns the description of a service with a model for a task."""
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     faults = {str(code): _response(about, error) for code, about in FAULTS.items()}
     answer = {
@@ -37,11 +37,11 @@ def describe(service: Service, task: str, needs_token: bool) -> dict[str, Any]:
         },
         "responses": {"200": _response("The answer.", service.result), **faults},
     }
-    health = _response("It answers.", {"type": "object"})
-    metrics = {"description": "Prometheus' text.", "content": {"text/plain": {}}}
+    health = _response("The server is running.", {"type": "object"})
+    metrics = {"description": "Prometheus' text format.", "content": {"text/plain": {}}}
     description: dict[str, Any] = {
         "openapi": "3.1.0",
-        "info": {"title": f"Answers of a model of {task}", "version": VERSION},
+        "info": {"title": f"Inference with a model for {task}", "version": VERSION},
         "paths": {
             "/v1/answer": {"post": answer},
             "/health": {"get": {"responses": {"200": health}, "security": []}},

@@ -1,4 +1,4 @@
-"""The page to try a server by hand."""
+"""The page for trying a server in a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert.core.version import VERSION
 from albert.serving.services import Service
 
 _FILE = pathlib.Path(__file__).with_name("page.html")
-# In a command an example is to be short; here it may show what a model can do.
+# The service's own example is short because commands quote it; this one shows more.
 _STORY = (
     "Harwick has a bridge called Ormen. The Ormen bridge was finished in 1908, is 212 metres high "
     "and weighs 900 tons. It was built of grey granite by Ida Brandt. Many owls live under its "
@@ -23,9 +23,9 @@ _QUESTIONS = ("How high is Ormen?", "Which material was used for Ormen?", "Who b
 
 
 def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
-    """Returns the page for what is answered with a model of a task, and its headers.
+    """Returns the page for a service with a model for a task, and the page's headers.
 
-    The headers let a browser run the page's own script and no other, and talk to this server alone.
+    The headers let a browser run only the page's own script and connect only to this server.
     """
     examples = [dict(service.example)]
     if "context" in service.fields:
@@ -51,7 +51,7 @@ def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
 
 
 def _name(folder: str) -> str:
-    """Returns by which part of its path people know a model, not more: anybody may see the page."""
+    """Returns the part of a path that identifies a model, and no more: anyone may see the page."""
     parts = pathlib.Path(folder).resolve().parts
     # An export is DIR/saved_model/TIMESTAMP.
     return next((p for p in reversed(parts) if p != "saved_model" and not p.isdigit()), folder)

@@ -1,4 +1,4 @@
-"""The HTTP server itself, and the socket that it listens at."""
+"""The HTTP server and the socket on which it listens."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from albert.core.errors import UserError
 from albert.serving.connections import IDLE_SECONDS, Connection
 
 _MOST_CONNECTIONS = 512
-# Connections that wait until they are accepted, and that are accepted at a time: each is a file
-# before another can be closed for it.
+# Connections that wait to be accepted, and connections accepted at a time. An accepted connection
+# uses a file before another one can be closed to make room.
 _BACKLOG, _ACCEPTED_TOGETHER = 2048, 8
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SECONDS_BETWEEN_COMPLAINTS = 60
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens; who connects waits until it is served.
+    """Returns a listening socket; clients that connect wait until the server starts.
 
     Raises:
-      UserError: the port is in use, or the address is none of this machine.
+      UserError: the port is in use, or the address does not belong to this machine.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -41,22 +41,22 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as e:
         if e.errno == errno.EADDRINUSE:
             raise UserError(
-                f"--port {port} of {host} is in use by another program; give another --port"
+                f"--port {port} of {host} is in use by another program; pass another --port"
             ) from e
         raise UserError(f"cannot listen at --host {host} --port {port}: {e.strerror}") from e
 
 
 def is_local(listener: socket.socket) -> bool:
-    """Tells whether only this machine can connect."""
+    """Returns whether only this machine can connect."""
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def hosts_of(listener: socket.socket, allowed: Sequence[str] = ()) -> Sequence[str]:
-    """Returns the names that requests may have for a server; none where they may have any.
+    """Returns the host names that requests may use; empty if they may use any.
 
     Args:
-      listener: of the server.
-      allowed: what a person allows; "*" is any.
+      listener: the server's socket.
+      allowed: names that the user allows; "*" allows any.
     """
     if not allowed and is_local(listener):
         return ("localhost", "127.0.0.1", "[::1]", _host_of(listener))
@@ -64,7 +64,7 @@ def hosts_of(listener: socket.socket, allowed: Sequence[str] = ()) -> Sequence[s
 
 
 def url_of(listener: socket.socket) -> str:
-    """Returns the address for a browser."""
+    """Returns the server's address for a browser."""
     return f"http://{_host_of(listener)}:{listener.getsockname()[1]}"
 
 
@@ -74,30 +74,30 @@ def _host_of(listener: socket.socket) -> str:
 
 
 def most_connections() -> int:
-    """Returns how many connections there may be, with files to spare for all else."""
+    """Returns the maximum number of connections, which leaves files for other purposes."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_CONNECTIONS if files < 0 else min(_MOST_CONNECTIONS, files // 2)
 
 
 class HttpServer:
-    """Serves an application in a thread of its own."""
+    """A server that runs an application in its own thread."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket, request_seconds: float):
-        """Starts to serve.
+        """Starts the server.
 
         Args:
           app: the application.
-          listener: what `listen` returns.
-          request_seconds: the longest that a request takes.
+          listener: a socket that `listen` returned.
+          request_seconds: longest time that a request takes.
         """
         config = uvicorn.Config(
             app,
-            # Uvicorn only calls it, as it would call the class.
+            # Uvicorn only calls this, in the same way as the class.
             http=functools.partial(Connection, most_connections(), {}),  # type: ignore[arg-type]
             ws="none",
             lifespan="off",
             log_config=None,
-            # Below errors are only warnings of requests that are not valid HTTP.
+            # Messages below errors are only warnings about requests that are not valid HTTP.
             log_level="error",
             access_log=False,
             proxy_headers=False,
@@ -108,14 +108,16 @@ class HttpServer:
         )
         self._server = uvicorn.Server(config)
         self._complained = -math.inf
-        # Its own handlers of signals are for a main thread: here this program's own stay.
+        # Uvicorn installs its signal handlers only in a main thread. In this thread it does not, so
+        # the program's own handlers stay.
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._serve(listener)), daemon=True
         )
         self._thread.start()
         while self._thread.is_alive() and not self._server.started:
             time.sleep(0.01)
-        # Of uvicorn's backlog asyncio makes both: how many may wait, and are accepted at a time.
+        # asyncio uses uvicorn's backlog both for connections that wait and for those accepted at a
+        # time. This sets the first to its own value.
         listener.listen(_BACKLOG)
 
     async def _serve(self, listener: socket.socket) -> None:
@@ -123,7 +125,7 @@ class HttpServer:
         await self._server.serve([listener])
 
     def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Logs a fault; that there is no room for connections, which is often said, seldom."""
+        """Logs an error; logs a lack of room for connections, which repeats often, only rarely."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
             loop.default_exception_handler(context)
@@ -134,11 +136,11 @@ class HttpServer:
             )
 
     def serves(self, seconds: float) -> bool:
-        """Waits, and tells whether it still serves."""
+        """Waits, and returns whether the server is still running."""
         self._thread.join(seconds)
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Takes nothing more, and returns when what was taken is answered."""
+        """Accepts no more requests, and returns when all accepted ones are answered."""
         self._server.should_exit = True
         self._thread.join()

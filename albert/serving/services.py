@@ -1,4 +1,4 @@
-"""The services of a server, by the model's task: fields of requests and of results."""
+"""The services of a server, by the model's task: the fields of requests and results."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from albert.serving.fields import Schema
 
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
-# Of a token, about.
+# Approximate number of bytes per token.
 _BYTES = 4
 
 
 class Service:
-    """What the server asks of a task.
+    """The interface of a server for a task.
 
     Attributes:
-      summary: what it does.
-      fields: of a request.
-      example: values of those without a default.
+      summary: description of the service.
+      fields: schemas of a request's fields.
+      example: values of the fields without a default.
       result: JSON schema of an answer.
-      folder: of the model.
+      folder: the model's folder.
     """
 
     folder = ""
@@ -36,46 +36,48 @@ class Service:
     result: Schema
 
     def __init__(self, model: Model):
-        """Answers with a model."""
+        """Uses a model to answer."""
         longest = model.folder.value("max_seq_length")
         self._lengths = longest, longest
 
     def answer_all(
         self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
     ) -> list[dict[str, Any]]:
-        """Answers requests, with values of all fields, together.
+        """Answers requests, which have values for all fields, in batches.
 
         Args:
           asked: the requests.
-          pause: is called between windows where there may be many, and may raise.
+          pause: called between windows where there may be many; it may raise.
         """
         raise NotImplementedError
 
     def windows(self, size: int) -> int:
-        """Returns about how many windows a request of a size in bytes has."""
+        """Returns the approximate number of windows of a request with a size in bytes."""
         longest, step = self._lengths
         return 1 + -(-max(size // _BYTES - longest, 0) // step)
 
     def warm_up(self) -> None:
-        """Answers the example: the first use of a model is slow."""
+        """Answers the example, because the first use of a model is slow."""
         self.answer_all([fields.read(self.example, self.fields)])
 
 
 class QuestionService(Service):
-    """Questions on texts, of a model of SQuAD."""
+    """A service that answers questions with a model trained on SQuAD."""
 
     summary = "Answers a question from a text."
     example = {"question": "Who wrote it?", "context": "Anna wrote it in a week."}
 
     def __init__(self, model: QuestionAnswerer):
-        """Answers with a model."""
+        """Uses a model to answer."""
         super().__init__(model)
         self._lengths = self._lengths[0], model.folder.value("doc_stride")
         self._model = model
         self.fields = {
-            "question": fields.text("What is asked."),
-            "context": fields.text("The text in which the answer is."),
-            "n_best": fields.number("Answers to list.", model.folder.value("n_best_size")),
+            "question": fields.text("The question."),
+            "context": fields.text("The text that has the answer."),
+            "n_best": fields.number(
+                "The number of answers to list.", model.folder.value("n_best_size")
+            ),
         }
         found: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
         place: dict[str, Schema] = {"start": _COUNT, "line": _COUNT, "character": _COUNT}
@@ -100,17 +102,17 @@ class QuestionService(Service):
 
 
 class TextService(Service):
-    """Labels of texts, of a model of GLUE or of one's own task."""
+    """A service that labels texts with a model trained on GLUE or on your own task."""
 
-    summary = "Labels a text, or a pair of texts."
+    summary = "Labels a text or a pair of texts."
     example = {"text": "It was raining.", "second_text": "The street is wet."}
     fields = {
-        "text": fields.text("The text, or the first one."),
-        "second_text": fields.text("The second one, in tasks of pairs.", may_be_empty=True),
+        "text": fields.text("The text, or the first text of a pair."),
+        "second_text": fields.text("The second text, for tasks with pairs.", may_be_empty=True),
     }
 
     def __init__(self, model: TextClassifier):
-        """Answers with a model."""
+        """Uses a model to label texts."""
         super().__init__(model)
         self._model = model
         self.result = _labelled(model.labels)
@@ -124,19 +126,19 @@ class TextService(Service):
 
 
 class ChoiceService(Service):
-    """Options of questions on passages, of a model of RACE."""
+    """A service that chooses options for questions on passages with a model trained on RACE."""
 
-    summary = "Chooses the option that answers a question on a passage, or fills its gap _."
+    summary = "Chooses the option that answers a question on a passage or fills the gap in it (_)."
 
     def __init__(self, model: OptionChooser):
-        """Answers with a model."""
+        """Uses a model to choose options."""
         super().__init__(model)
         self._model = model
         count = len(model.labels)
         self.fields = {
-            "passage": fields.text("The text."),
-            "question": fields.text("What is asked, or a sentence with a gap."),
-            "options": fields.texts("What it may be.", count),
+            "passage": fields.text("The passage."),
+            "question": fields.text("The question, or a sentence with a gap."),
+            "options": fields.texts("The possible answers.", count),
         }
         options = [f"{number} days" for number in range(2, 2 + count)]
         self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
@@ -158,7 +160,7 @@ _SERVICES = {
 
 
 def service_of(model: Model) -> Service:
-    """Returns the service that a server offers with a model."""
+    """Returns the service for a model."""
     service = _SERVICES[type(model)](model)
     service.folder = model.folder.path
     return service

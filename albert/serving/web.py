@@ -1,4 +1,4 @@
-"""The paths of a server, and what stands between a request and the model: limits and the token."""
+"""The paths of a server, its limits on requests, and the check of the token."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from albert.serving.services import Service
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
-# For which a long request gives way to short ones, between two of its windows.
+# Longest time that a long request waits for short ones between two of its windows.
 _YIELD_SECONDS = 0.1
 _log = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
-    """What a server takes.
+    """The limits on requests.
 
     Attributes:
-      body_bytes: of a request.
-      seconds: for a body to come, and for the answer.
-      waiting: requests that wait for the model, short ones and long ones apart.
-      together: windows that go through it together; a request of more is a long one.
+      body_bytes: maximum size of a body.
+      seconds: time limit for receiving the body, and for the answer.
+      waiting: maximum number of waiting requests, separately for short and long ones.
+      together: maximum number of windows in a batch; a request with more is a long one.
     """
 
     body_bytes: int = 200_000
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
 
 class Api:
-    """Answers over HTTP."""
+    """The HTTP interface of a service."""
 
     def __init__(
         self,
@@ -65,18 +65,18 @@ class Api:
         """Starts the threads that call the model.
 
         Args:
-          service: what is answered.
-          task: of the model.
-          limits: of requests.
-          token: that requests must have; empty if none.
-          hosts: names by which the server may be called; any if there are none.
+          service: the service.
+          task: task of the model.
+          limits: limits on requests.
+          token: token that requests must have; empty for no token.
+          hosts: host names that requests may use; empty for any.
         """
         self._service, self._task, self._limits = service, task, limits
         self._token, self._hosts = token, frozenset(hosts)
         self._metrics = Metrics()
         sizes, note = (limits.waiting, limits.together), self._metrics.note_batch
         self._short = Batcher(service.answer_all, *sizes, note)
-        # Beside them, so that no short request waits for a long one.
+        # Long requests have their own queue, so no short request waits for one.
         give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
         self._long = Batcher(service.answer_all, *sizes, note, give_way)
         self._metrics.ask_queue_length(lambda: self._short.waiting + self._long.waiting)
@@ -84,14 +84,14 @@ class Api:
         self._page, self._page_headers = page_of(service, task)
 
     def close(self) -> None:
-        """Returns when all that was taken is answered."""
+        """Returns when all accepted requests are answered."""
         self._short.close()
         self._long.close()
 
     def app(self) -> ASGIApp:
-        """Returns the application."""
-        # Probes have no token and any name; a browser's address has no token. Neither they nor
-        # the page say anything of texts.
+        """Returns the ASGI application."""
+        # Probes have no token and use any host name; a browser's first request has no token.
+        # Neither the probes' answers nor the page reveal texts.
         endpoints: dict[str, tuple[Endpoint, str]] = {
             "/v1/answer": (self._of_host(self._with_token(self._answer)), "POST"),
             "/openapi.json": (self._of_host(self._with_token(self._openapi)), "GET"),
@@ -102,12 +102,12 @@ class Api:
         routes = [Route(path, f, methods=[method]) for path, (f, method) in endpoints.items()]
         handlers = {HTTPException: _fault, UserError: _failed, Exception: _broken}
         app = Starlette(routes=routes, exception_handlers=handlers)
-        # It would go to whatever host the request names.
+        # A redirect would go to whichever host the request names.
         app.router.redirect_slashes = False
         return self._metrics.watching(app, frozenset(endpoints))
 
     def _of_host(self, endpoint: Endpoint) -> Endpoint:
-        """Refuses names that are not the server's: pages elsewhere may have made them its own."""
+        """Refuses host names other than the server's, against DNS rebinding by other sites."""
 
         async def checked(request: Request) -> Response:
             host = request.headers.get("host", "")
@@ -146,13 +146,13 @@ class Api:
             body = await self._body(request)
             answer = await self._answered(request, body)
         except ClientDisconnect:
-            # Nobody reads it; it is for the numbers.
+            # The client is gone, so this status only counts in the metrics.
             return Response(status_code=CLIENT_GONE)
         try:
             return JSONResponse(answer)
         except ValueError:
             raise UserError(
-                "the answer has NaN or infinity; the model's weights may be damaged"
+                "the answer contains NaN or infinity; the model's weights may be damaged"
             ) from None
 
     async def _body(self, request: Request) -> bytes:
@@ -176,14 +176,14 @@ class Api:
             return await asyncio.wait_for(collected(), self._limits.seconds)
         except asyncio.TimeoutError:
             limit = f"{self._limits.seconds:g} seconds"
-            raise HTTPException(408, f"the body did not come within {limit}") from None
+            raise HTTPException(408, f"the body did not arrive within {limit}") from None
 
     async def _answered(self, request: Request, body: bytes) -> Any:
         """Returns the answer to a body.
 
         Raises:
-          HTTPException: it is no request, there is no room, or no answer in time.
-          ClientDisconnect: nobody waits for it any more.
+          HTTPException: the request is invalid, the queue is full, or the answer takes too long.
+          ClientDisconnect: the client has disconnected.
         """
         asked, windows = _read(body, self._service), self._service.windows(len(body))
         batcher = self._short if windows <= self._limits.together else self._long
@@ -200,15 +200,15 @@ class Api:
                 return answer.result()
             if gone.done():
                 raise ClientDisconnect
-            raise HTTPException(504, f"there was no answer in {self._limits.seconds:g} seconds")
+            raise HTTPException(504, f"no answer within {self._limits.seconds:g} seconds")
         finally:
-            # What still waits leaves the queue, and what is computed is given up.
+            # A waiting request leaves the queue; one that is being computed is abandoned.
             answer.cancel()
             gone.cancel()
 
 
 async def _end_of_connection(request: Request) -> None:
-    """Waits for the client to hang up; behind the body nothing else is to come."""
+    """Waits until the client disconnects; it sends nothing else after the body."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -218,7 +218,7 @@ def _read(body: bytes, service: Service) -> Any:
         value = json.loads(body.decode())
     except UnicodeDecodeError as e:
         raise HTTPException(400, f"the body is not UTF-8: byte {e.start}") from None
-    # A number of very many digits is one error, a nesting of very many levels the other.
+    # ValueError: such as a number with very many digits. RecursionError: very deep nesting.
     except (ValueError, RecursionError) as e:
         raise HTTPException(400, f"the body is not JSON: {e}") from None
     try:
@@ -233,11 +233,11 @@ async def _fault(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    _log.error("no answer to a request: %s", error)
+    _log.error("a request failed: %s", error)
     return JSONResponse({"error": str(error)}, 500)
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    """Answers for an error that uvicorn logs, and closes the connection for."""
+    """Answers after an unexpected error; uvicorn logs it and closes the connection."""
     content = {"error": "the model failed; see the server's log"}
     return JSONResponse(content, 500, {"Connection": "close"})

@@ -1,1 +1,1 @@
-"""Flags that programs share, and their values."""
+"""Settings of the programs: definitions of their flags, and the values."""

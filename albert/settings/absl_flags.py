@@ -1,4 +1,4 @@
-"""Settings as flags of absl, which parse the command line and files of flags."""
+"""Definition of settings as absl flags, which parse the command line and files of flags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLAGS = flags.FLAGS
 def define(
     name: str, kind: str, default: Any, flag: Flag, values: flags.FlagValues | None = None
 ) -> None:
-    """Defines the flag of a field, whose type `kind` is as it is written."""
+    """Defines the flag of a field; `kind` is the field's type as in the source code."""
     kind = kind.removesuffix(" | None")
     values = FLAGS if values is None else values
     where: dict[str, Any] = {"module_name": flag.theme, "flag_values": values}
@@ -33,7 +33,7 @@ def define(
     elif kind == "bool":
         flags.DEFINE_bool(name, default, flag.help, **where)
     elif kind == "str":
-        # A text that is empty by default has no default as a flag.
+        # An empty default is no default for absl's help.
         flags.DEFINE_string(name, default or None, flag.help, **where)
     else:
         where |= {"lower_bound": flag.lower, "upper_bound": flag.upper}
@@ -45,7 +45,7 @@ def define(
 
 
 class _Parser(flags.ArgumentParser):
-    """Parses the values of a flag as a function does."""
+    """Parses the values of a flag with a function."""
 
     def __init__(self, function: Callable[[str], object]):
         super().__init__()
@@ -58,7 +58,7 @@ class _Parser(flags.ArgumentParser):
 def values_of(
     settings: type[Settings], values: flags.FlagValues | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """Returns the values of the flags of a class by name, and the names of those that are given."""
+    """Returns the values of a class's flags by name, and the names of those that were given."""
     values = FLAGS if values is None else values
     found = {}
     for field in dataclasses.fields(settings):
@@ -70,16 +70,16 @@ def values_of(
 
 
 def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.FlagValues:
-    """Returns the flags of a class as parsed with some values.
+    """Returns the flags of a class, set to the given values.
 
     Raises:
-      FlagError: there is no such flag, or a value is impossible.
+      FlagError: a flag is unknown, or a value is invalid.
     """
     values = flags.FlagValues()
     settings.define_flags(values)
     for name, value in given.items():
         if name not in values:
-            raise FlagError(f"no setting {name}{see_help(name, values, 'docs/flags.md')}")
+            raise FlagError(f"unknown setting {name}{see_help(name, values, 'docs/flags.md')}")
         try:
             if value is None:
                 values[name].value = None

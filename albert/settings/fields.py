@@ -1,8 +1,8 @@
 """Settings as frozen dataclasses, whose fields are flags on the command line.
 
-A field says where it is defined what it affects. The record of a run, the comparison of workers and
-the reuse of features follow from that. absl is imported only where flags are parsed: help needs
-none.
+The definition of a field says which results it affects. The record of a run, the comparison of
+workers and the reuse of features depend on that. absl is imported only where flags are parsed, so
+that the help is fast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from albert.core.errors import NO_UTF8, FlagError, is_utf8
 if TYPE_CHECKING:
     from absl.flags import FlagValues
 
-# Headings of the help, in this order; what counts most comes first.
+# Headings of the help, in this order: the most important ones come first.
 OWN = "flags"
 DATA = "data and results"
 MODEL = "model and tokenizer"
@@ -27,13 +27,13 @@ FEATURES = "features"
 ANSWERS = "answers and scores"
 CHECKPOINTS = "checkpoints and log"
 DEVICE = "device, workers and precision"
-WITHOUT_USE = "without use here, accepted for compatibility"
+WITHOUT_USE = "accepted for compatibility"
 THEMES = (OWN, DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
-# What --device may say.
+# Values of --device.
 DEVICES = ("auto", "hpu", "gpu", "cpu")
-# What is counted in 32 bits somewhere below.
+# Some lower layers count in 32 bits.
 TOO_LARGE = 2**31
-# Far beyond any use; the graph and its batches are made all the same, until memory runs out.
+# Far beyond any use. Up to these limits, only the memory bounds graphs and batches.
 LONGEST_SEQUENCE = 2**16
 LARGEST_BATCH = 2**20
 
@@ -42,13 +42,13 @@ AnySettings = TypeVar("AnySettings", bound="Settings")
 
 
 class Affects(enum.Flag):
-    """Which results depend on the value of a setting.
+    """The results that depend on the value of a setting.
 
     Attributes:
-      NOTHING: no result; how something is shown, where it lies, how fast it goes.
-      WEIGHTS: the trained weights. A run is resumed with the same value only.
-      SCORES: scores and answers, given the weights. They are made anew with another value.
-      FEATURES: the features, and through them weights and scores.
+      NOTHING: no result; the setting changes only the output, a path or the speed.
+      WEIGHTS: the trained weights. A run can only be resumed with the same value.
+      SCORES: scores and answers, for given weights. A new value makes the run score again.
+      FEATURES: the features, and through them the weights and scores.
       JOB: no result, but all workers of a job need the same value.
     """
 
@@ -63,16 +63,16 @@ class Flag(NamedTuple):
     """Describes a setting on the command line.
 
     Attributes:
-      help: the text that explains it.
-      theme: its heading in the help.
-      affects: which results depend on it.
-      is_basic: whether the short help has it.
-      is_path: whether it is a file or a folder. What counts is its content, so that it may be
-        moved: see `Task.contents`.
-      lower, upper: bounds of a number, both included.
-      choices: the words that it may be; empty for any.
-      aliases: its other names.
-      parser: makes its value of a text, where the type of the field is not enough to know how;
+      help: the text that explains the setting.
+      theme: the setting's heading in the help.
+      affects: the results that depend on the setting.
+      is_basic: whether the short help shows the setting.
+      is_path: whether the value is a file or a folder. Its content is compared, not its path, so
+        that it may be moved; see `Task.contents`.
+      lower, upper: bounds of a number, both inclusive.
+      choices: the allowed words; empty to allow any.
+      aliases: other names of the setting.
+      parser: makes the value from a string if the type of the field does not determine how;
         raises a `ValueError`.
     """
 
@@ -102,44 +102,44 @@ def setting(
     aliases: Sequence[str] = (),
     parser: Callable[[str], object] | None = None,
 ) -> Value:
-    """Defines a field of a `Settings` class and its flag, see `Flag`."""
+    """Defines a field of a `Settings` class and its flag; see `Flag` for the arguments."""
     flag = Flag(help, theme, affects, basic, path, lower, upper, choices, aliases, parser)
     return dataclasses.field(default=default, metadata={"flag": flag})
 
 
 def redefined(base: type[Settings], name: str, default: Value, **changed: Any) -> Value:
-    """Defines a field as a base class has it, with another default.
+    """Redefines a field of a base class with another default.
 
     Args:
-      base: the class.
-      name: the field.
-      default: its default.
-      changed: attributes of `Flag` that are others, too.
+      base: the base class.
+      name: the name of the field.
+      default: the new default.
+      changed: other attributes of `Flag` to change.
     """
     flag = base.flags()[name]._replace(**changed)
     return dataclasses.field(default=default, metadata={"flag": flag})
 
 
-# `__init__` of a generated kind and the like take longer to make than to run once.
+# Generating `__init__` and similar methods would take longer than running the ones below.
 _as_dataclass = dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 
 
 @dataclasses.dataclass(frozen=True, init=False, repr=False, eq=False)
 class Settings:
-    """Holds the values that a program runs under; its subclasses are frozen dataclasses, too.
+    """Holds the settings of a program; subclasses are frozen dataclasses, too.
 
     Attributes:
-      given: names of the fields that were set, and not left at their defaults.
+      given: names of the fields that the user set, even if to their defaults.
     """
 
     given: frozenset[str] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        """Makes fields of the annotations of a subclass."""
+        """Makes fields from the annotations of a subclass."""
         _as_dataclass(cls)
 
     def __init__(self, **values: Any):
-        """Takes values as they are, by field; `of` and `from_flags` check them."""
+        """Sets the fields without a check; `of` and `from_flags` check the values."""
         for field in dataclasses.fields(self):
             object.__setattr__(self, field.name, values.pop(field.name, field.default))
         if values:
@@ -150,18 +150,18 @@ class Settings:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def replaced(self: AnySettings, **values: Any) -> AnySettings:
-        """Returns a copy with other values, which count as given as before."""
+        """Returns a copy with some values replaced and `given` unchanged."""
         return dataclasses.replace(self, **values)
 
     @classmethod
     def flags(cls) -> dict[str, Flag]:
-        """Returns the flags of all fields that have one, by name."""
+        """Returns the flags of the fields that have one, by name."""
         fields = dataclasses.fields(cls)
         return {f.name: f.metadata["flag"] for f in fields if "flag" in f.metadata}
 
     @classmethod
     def define_flags(cls, values: FlagValues | None = None) -> None:
-        """Defines the flags; those of the command line unless others are given."""
+        """Defines the flags in `values`, by default the flags of the command line."""
         from albert.settings import absl_flags
 
         for field in dataclasses.fields(cls):
@@ -170,10 +170,10 @@ class Settings:
 
     @classmethod
     def from_flags(cls: type[AnySettings], values: FlagValues | None = None) -> AnySettings:
-        """Returns the values of the flags, which have been parsed.
+        """Returns the settings of parsed flags.
 
         Raises:
-          FlagError: a number is not finite or does not fit into 32 bits, or a text is not UTF-8.
+          FlagError: a number is not finite or does not fit in 32 bits, or a string is not UTF-8.
         """
         from albert.settings import absl_flags
 
@@ -183,17 +183,17 @@ class Settings:
 
     @classmethod
     def of(cls: type[AnySettings], **values: Any) -> AnySettings:
-        """Returns settings with some values, and defaults for the rest.
+        """Returns settings with the given values, and defaults for the rest.
 
         Raises:
-          FlagError: there is no such setting, or a value is impossible.
+          FlagError: a setting is unknown, or a value is invalid.
         """
         from albert.settings import absl_flags
 
         return cls.from_flags(absl_flags.with_values(cls, values))
 
     def affecting(self, what: Affects) -> dict[str, Any]:
-        """Returns the values that results depend on, except paths, by name."""
+        """Returns the values that affect certain results, except paths, by name."""
         named = [n for n, flag in self.flags().items() if flag.affects & what and not flag.is_path]
         return {name: _recorded(getattr(self, name)) for name in named}
 
@@ -207,11 +207,14 @@ class Settings:
         }
 
     def require(self, *names: str | tuple[str, ...]) -> None:
-        """Raises a `FlagError` that lists all without a value; of a tuple one needs to have one."""
+        """Raises a `FlagError` that lists the settings without a value.
+
+        For a tuple of names, one of the settings needs a value.
+        """
         missing = []
         for name in names:
             either = (name,) if isinstance(name, str) else name
-            # An alias has no field.
+            # `getattr` has a default because an alias has no field.
             if not any(getattr(self, one, None) for one in either):
                 missing.append(" or ".join(f"--{one}" for one in either))
         if missing:
@@ -219,19 +222,19 @@ class Settings:
 
 
 def _recorded(value: Any) -> Any:
-    """Returns a value as JSON gives it back."""
+    """Returns a value as it is after writing it to JSON and reading it back."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def _check(flags: dict[str, Flag], values: dict[str, Any], given: Iterable[str]) -> None:
-    """Raises a `FlagError` for what no value may be, whatever its own bounds."""
+    """Raises a `FlagError` for values that no setting allows, within its bounds or not."""
     for name, found in values.items():
         for value in found if isinstance(found, tuple) else [found]:
             if isinstance(value, float):
-                # A default may say by it that there is none.
+                # NaN may be the default that means "not set".
                 if not math.isfinite(value) and name in given:
                     raise FlagError(f"--{name} must be a finite number, not {value}")
-            # A size of memory is an integer too, but has a parser of its own.
+            # Memory sizes are integers, too, but may be larger. They have their own parser.
             elif isinstance(value, int) and not flags[name].parser:
                 if not -TOO_LARGE < value < TOO_LARGE:
                     raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
@@ -240,9 +243,9 @@ def _check(flags: dict[str, Flag], values: dict[str, Any], given: Iterable[str])
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:
-    """Returns ascending numbers of tokens, which commas separate; raises a `ValueError`."""
+    """Parses ascending numbers of tokens, separated by commas; raises a `ValueError`."""
     numbers = text.split(",")
     lengths = tuple(int(number) if number.isdecimal() else 0 for number in numbers)
     if list(lengths) != sorted(set(lengths)) or not lengths[0]:
-        raise ValueError("must be ascending numbers of tokens from 1 on, such as 128,256,384")
+        raise ValueError("must be ascending positive numbers of tokens, such as 128,256,384")
     return lengths

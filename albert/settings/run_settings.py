@@ -1,4 +1,4 @@
-"""The settings that all programs share which train and score."""
+"""The settings that all programs which train and score share."""
 
 from __future__ import annotations
 
@@ -18,40 +18,47 @@ from albert.settings.fields import (
     setting,
 )
 
-# As in `optimization`, which cannot be imported without TensorFlow.
+# The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "lamb", "radam")
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
+_FOR_TPU = "A flag of the reference for TPUs; ignored."
 
 
 class PathSettings(Settings):
-    """Where a run reads its model and writes its results."""
+    """The model that a run reads, and the folders that it writes."""
 
     output_dir: str = setting(
         os.path.join(os.environ.get("HOME", "."), "tmp"),
-        "Folder of checkpoints and results. The same command with the same folder resumes.",
+        "Folder for checkpoints and results. To resume a run, repeat its command with the same "
+        "folder.",
         DATA,
         basic=True,
         path=True,
     )
     overwrite_output_dir: bool = setting(
         False,
-        "Remove what an earlier run left in --output_dir (feature files stay) and start anew.",
+        "Remove the files of an earlier run from --output_dir, except feature files, and start "
+        "again.",
         DATA,
         basic=True,
     )
     download: bool = setting(
         False,
-        "Fetch the model of --init_checkpoint before the job if its folder is not there and "
-        "its name is that of a published one, as in albert_base_v2/model.ckpt-best.",
+        "Download the model of --init_checkpoint before the job if its folder does not exist. The "
+        "folder must be named like a published model, as in albert_base_v2/model.ckpt-best.",
         MODEL,
     )
     export_dir: str = setting(
-        "", "Write the best model as a SavedModel below this folder.", DATA, basic=True, path=True
+        "",
+        "Export the best model as a SavedModel to a subfolder of this folder.",
+        DATA,
+        basic=True,
+        path=True,
     )
     albert_config_file: str = setting(
         "",
-        "JSON of the model's sizes, of an ALBERT or a BERT; configs/ has the published ones. "
-        "Required.",
+        "JSON file with the sizes of an ALBERT or BERT model; configs/ has those of the published "
+        "models. Required.",
         MODEL,
         Affects.WEIGHTS | Affects.SCORES,
         basic=True,
@@ -61,7 +68,7 @@ class PathSettings(Settings):
     init_checkpoint: str = setting(
         "",
         "Checkpoint to start from, usually a pretrained one: a path with or without .index, a "
-        "folder with one checkpoint, or a folder of transformers.",
+        "folder with one checkpoint, or a folder of Hugging Face's transformers.",
         MODEL,
         Affects.WEIGHTS | Affects.SCORES,
         basic=True,
@@ -70,11 +77,11 @@ class PathSettings(Settings):
 
 
 class BatchSettings(Settings):
-    """How many examples are computed at once, and how."""
+    """Batch sizes, and ways to save memory and work."""
 
     train_batch_size: int = setting(
         32,
-        "Examples a step of each worker.",
+        "Training examples in a batch of one worker.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
@@ -83,8 +90,8 @@ class BatchSettings(Settings):
     )
     gradient_accumulation_steps: int = setting(
         1,
-        "Batches of each worker whose gradients are added up for one step: a larger batch "
-        "than fits into memory.",
+        "Batches of each worker whose gradients are accumulated in one step, to train with larger "
+        "batches than fit in memory.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
@@ -93,32 +100,38 @@ class BatchSettings(Settings):
     )
     gradient_checkpointing: bool = setting(
         False,
-        "Compute each layer again in the backward pass, instead of keeping it in memory: "
-        "larger models and batches, at some third more time. Same results but for rounding.",
+        "Recompute each layer in the backward pass instead of keeping it in memory. Larger models "
+        "and batches fit; a step takes about a third more time. The results are the same except "
+        "for rounding.",
         TRAINING,
         Affects.JOB,
     )
     remove_padding: bool = setting(
         True,
-        "Leave padding out of the layers, but for attention: less work, and the same results "
-        "but for rounding and the masks of dropout. Not on the HPU.",
+        "Remove padding from the input of all layers except attention. This is faster. The results "
+        "are the same except for rounding and the masks of dropout. Not used on the HPU.",
         TRAINING,
         Affects.WEIGHTS,
     )
     predict_batch_size: int = setting(
-        8, "Examples a batch in prediction.", TRAINING, Affects.JOB, lower=1, upper=LARGEST_BATCH
+        8,
+        "Features in a batch in prediction.",
+        TRAINING,
+        Affects.JOB,
+        lower=1,
+        upper=LARGEST_BATCH,
     )
 
 
 class ScheduleSettings(Settings):
-    """How long and how fast a run trains, and by which optimizer."""
+    """Length, learning rate and optimizer of a training."""
 
     learning_rate: float = setting(
-        5e-05, "Highest learning rate.", TRAINING, Affects.WEIGHTS, basic=True, lower=0.0
+        5e-05, "Peak learning rate.", TRAINING, Affects.WEIGHTS, basic=True, lower=0.0
     )
     num_train_epochs: float = setting(
         2.0,
-        "Passes over the training examples.",
+        "Number of passes over the training examples.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
@@ -127,14 +140,14 @@ class ScheduleSettings(Settings):
     )
     train_steps: int = setting(
         -1,
-        "Steps to train, if positive; takes the place of --num_train_epochs.",
+        "Number of training steps; if positive, it overrides --num_train_epochs.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
     )
     warmup_proportion: float = setting(
         0.1,
-        "Part of the training in which the learning rate rises linearly: 0.1 is 10%.",
+        "Fraction of the training steps in which the learning rate rises linearly; 0.1 is 10%.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0.0,
@@ -145,31 +158,31 @@ class ScheduleSettings(Settings):
     )
     seed: int = setting(
         12345,
-        "Fixes weights, dropout and the order of the data: the same seed, the same run.",
+        "Seed for the initial weights, dropout and the order of the data.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0,
     )
     deterministic_run: bool = setting(
         False,
-        "Same results to the last bit: no dropout, and only operations that are deterministic "
-        "on the device.",
+        "Make the run reproducible bit for bit: no dropout, and only operations that are "
+        "deterministic on the device.",
         TRAINING,
         Affects.WEIGHTS,
     )
     optimizer: str = setting(
-        "adamw", "What updates the weights.", TRAINING, Affects.WEIGHTS, choices=OPTIMIZERS
+        "adamw", "Optimizer of the weights.", TRAINING, Affects.WEIGHTS, choices=OPTIMIZERS
     )
     adam_epsilon: float = setting(
         EPSILON,
-        "What every optimizer adds to the root of its second moment.",
+        "Epsilon that the optimizer adds to the square root of the second moment.",
         TRAINING,
         Affects.WEIGHTS,
         lower=1e-20,
     )
     weight_decay: float = setting(
         WEIGHT_DECAY,
-        "Decay of all weights but biases and layer norms, as a part of the learning rate.",
+        "Weight decay, as a fraction of the learning rate. Biases and layer norms do not decay.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0.0,
@@ -177,119 +190,117 @@ class ScheduleSettings(Settings):
 
 
 class CheckpointSettings(Settings):
-    """When a run writes checkpoints and logs, and when it scores them."""
+    """Intervals of checkpoints and log lines, and the scoring of checkpoints."""
 
     save_checkpoints_steps: int = setting(
-        5000, "Steps between checkpoints.", CHECKPOINTS, basic=True, lower=1
+        5000, "Number of steps between checkpoints.", CHECKPOINTS, basic=True, lower=1
     )
     save_checkpoints_minutes: float = setting(
         30.0,
-        "Minutes between checkpoints at most; those that --save_checkpoints_steps does not "
-        "ask for serve resuming alone and go when there is a newer one. 0 for none.",
+        "Longest time between checkpoints, in minutes; 0 for no limit. The checkpoints that this "
+        "limit adds are only for resuming; each is removed when a newer one exists.",
         CHECKPOINTS,
         lower=0.0,
     )
     save_summary_steps: int = setting(
-        1, "Steps between points of the TensorBoard curves.", CHECKPOINTS, lower=1
+        1, "Number of steps between points of the TensorBoard curves.", CHECKPOINTS, lower=1
     )
     log_steps: int = setting(
         100,
-        "Steps between lines of the log; there is one every 30 s at least.",
+        "Number of steps between log lines. There is at least one line every 30 seconds.",
         CHECKPOINTS,
         lower=1,
     )
     evaluate_while_training: bool = setting(
         False,
-        "Score each checkpoint as soon as it is written, and not only after the training.",
+        "Score each checkpoint as soon as it is written, instead of after the training.",
         CHECKPOINTS,
     )
     patience: int = setting(
         0,
-        "Stop after so many checkpoints without a better score; 0 to train to the last step. "
-        "Means --evaluate_while_training too.",
+        "Stop after this number of checkpoints without a better score; 0 to train to the last "
+        "step. Implies --evaluate_while_training.",
         CHECKPOINTS,
         Affects.WEIGHTS,
         lower=0,
     )
-    # Of the programs that keep only some checkpoints, see `KeptCheckpoints`; 0 for all.
+    # 0 keeps all checkpoints. Programs that keep only some derive from `KeptCheckpoints`.
     keep_checkpoint_max: int = 0
 
 
 class DeviceSettings(Settings):
-    """Which device computes, and how workers share the work."""
+    """The device to compute on, and the cooperation of workers."""
 
     device: str = setting(
         "auto",
-        "What to compute on; auto takes an HPU (Gaudi) if there is one, else a GPU, else the CPU.",
+        "Device to compute on; auto picks an HPU (Gaudi) if available, then a GPU, then the CPU.",
         DEVICE,
         basic=True,
         choices=DEVICES,
     )
     use_horovod: bool = setting(
         False,
-        "Work together with the other processes that mpirun has started, for instance: mpirun "
-        "-np 8 python -m albert squad ... --use_horovod=true",
+        "Train together with the other processes that mpirun has started, as in: mpirun -np 8 "
+        "python -m albert squad ... --use_horovod=true",
         DEVICE,
         basic=True,
     )
     stall_seconds: float = setting(
         300.0,
-        "Seconds without an answer after which a worker that hangs or is stopped is named and "
-        "the job ends; 0 to wait for ever.",
+        "Seconds to wait for a worker that hangs or is stopped. After that, the job ends with an "
+        "error that names the worker; 0 to wait without a limit.",
         DEVICE,
         lower=0.0,
     )
     allreduce_dtype: str = setting(
         "float32",
-        "Type of the gradients on the way between workers; bfloat16 on the HPU only.",
+        "Data type in which workers send gradients; bfloat16 works only on the HPU.",
         DEVICE,
         Affects.WEIGHTS,
         choices=("float32", "float16", "bfloat16"),
     )
     elastic_resume: bool = setting(
         False,
-        "Go on with the run in --output_dir also with another number of workers, or another "
-        "--train_batch_size, where a step can be of as many examples as it was; "
-        "--gradient_accumulation_steps follows from that.",
+        "Allow resuming the run in --output_dir with another number of workers or another "
+        "--train_batch_size. --gradient_accumulation_steps is adjusted so that the global batch "
+        "size stays the same; if that is not possible, the run ends with an error.",
         DEVICE,
     )
     shard_optimizer: str = setting(
         "none",
-        "With --use_horovod: of N workers each keeps an N-th of the optimizer's state, or "
-        "also of the accumulated gradients, which are sent with every batch then. Same "
-        "results but for rounding.",
+        "With --use_horovod: shard the optimizer's state over the workers (state), or also the "
+        "accumulated gradients (gradients). With gradients, workers send them after every batch. "
+        "The results are the same except for rounding.",
         DEVICE,
         Affects.JOB,
         choices=("none", "state", "gradients"),
     )
     use_einsum: bool = setting(
         False,
-        "Dense layers through tf.einsum instead of tf.matmul; same results.",
+        "Compute dense layers with tf.einsum instead of tf.matmul. The results are the same.",
         DEVICE,
         Affects.WEIGHTS,
     )
     enable_scoped_allocator: bool = setting(
         False,
-        "With habana-horovod: let TensorFlow place gradients that are averaged together side "
-        "by side in memory.",
+        "With habana-horovod: let TensorFlow place the gradients of one all-reduce next to each "
+        "other in memory.",
         DEVICE,
     )
 
 
 class IgnoredSettings(Settings):
-    """Flags of the reference that have no use here, so that its commands work."""
+    """Flags of the reference that are accepted so that its commands work."""
 
-    use_tpu: bool = setting(False, "Must be false: this project does not run on TPU.", WITHOUT_USE)
-    tpu_name: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
-    tpu_zone: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
-    gcp_project: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
-    master: str | None = setting(None, "Of the reference's TPU support; ignored.", WITHOUT_USE)
-    num_tpu_cores: int = setting(8, "Of the reference's TPU support; ignored.", WITHOUT_USE)
-    iterations_per_loop: int = setting(
-        1000, "Of the reference's TPU support; ignored.", WITHOUT_USE
-    )
+    use_tpu: bool = setting(False, "Must be false; TPUs are not supported.", WITHOUT_USE)
+    tpu_name: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
+    tpu_zone: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
+    gcp_project: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
+    master: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
+    num_tpu_cores: int = setting(8, _FOR_TPU, WITHOUT_USE)
+    iterations_per_loop: int = setting(1000, _FOR_TPU, WITHOUT_USE)
     albert_hub_module_handle: str | None = setting(
-        None, "Not supported: give --init_checkpoint instead.", WITHOUT_USE
+        None, "Not supported; pass --init_checkpoint instead.", WITHOUT_USE
     )
 
 
@@ -301,16 +312,16 @@ class RunSettings(
     DeviceSettings,
     IgnoredSettings,
 ):
-    """What every run is set by; a task adds fields, and may have other defaults.
+    """The settings of every run; tasks add fields and may change defaults.
 
     Attributes:
-      max_seq_length: tokens of a feature.
-      length_buckets: see `TextSettings`; None where batches have one length.
-      from_scratch: likewise; None where a run need not start from a pretrained model.
-      spm_model_file, vocab_file: the tokenizer's file; the first that is given counts.
-      do_lower_case: whether the tokenizer makes text lower case.
-      do_train, do_predict: what is done.
-      do_eval: whether every checkpoint is scored, and so none goes before.
+      max_seq_length: length of a feature, in tokens.
+      length_buckets: see `TextSettings`; None if all batches have the same length.
+      from_scratch: see `TextSettings`; None if a run need not start from a pretrained model.
+      spm_model_file, vocab_file: the file of the tokenizer; the first one takes precedence.
+      do_lower_case: whether the tokenizer lowercases the text.
+      do_train, do_predict: whether to train and to predict.
+      do_eval: whether to score every checkpoint; none is removed before it is scored.
     """
 
     max_seq_length: int = 512
@@ -325,12 +336,12 @@ class RunSettings(
 
 
 class KeptCheckpoints(Settings):
-    """Of programs that do not keep all checkpoints, as in the reference."""
+    """The setting of programs that, like the reference, do not keep all checkpoints."""
 
     keep_checkpoint_max: int = setting(
         5,
-        "Checkpoints that stay, the last ones, besides the best one; 0 for all. With "
-        "--do_eval all are scored before any goes.",
+        "Number of the latest checkpoints to keep, in addition to the best one; 0 to keep all. "
+        "With --do_eval, checkpoints are scored before they are removed.",
         CHECKPOINTS,
         lower=0,
     )

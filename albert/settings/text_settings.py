@@ -1,4 +1,4 @@
-"""The settings that tasks have in common whose features are made of text."""
+"""The settings that all tasks whose features are made from text have in common."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from albert.settings.run_settings import RunSettings
 
 
 class TextSettings(RunSettings):
-    """How text becomes features, and batches are made of them."""
+    """The tokenizer, the features and their batches."""
 
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model of the pretrained ALBERT. Required: it or --vocab_file.",
+        "SentencePiece model of the pretrained ALBERT. Required unless you pass --vocab_file.",
         MODEL,
         Affects.FEATURES,
         basic=True,
@@ -29,8 +29,8 @@ class TextSettings(RunSettings):
     )
     vocab_file: str | None = setting(
         None,
-        "WordPiece vocabulary of the pretrained model; does not count with --spm_model_file, "
-        "and is required without it.",
+        "WordPiece vocabulary of the pretrained model; ignored with --spm_model_file. Required "
+        "unless you pass --spm_model_file.",
         MODEL,
         Affects.FEATURES,
         basic=True,
@@ -38,15 +38,15 @@ class TextSettings(RunSettings):
     )
     do_lower_case: bool = setting(
         True,
-        "Lower-case the text, and take its accents away; true for all published models but "
-        "those called cased.",
+        "Lowercase the text and remove accents; true for all published models except the cased "
+        "ones.",
         MODEL,
         Affects.FEATURES,
         basic=True,
     )
     max_seq_length: int = setting(
         384,
-        "Tokens of a feature.",
+        "Length of a feature, in tokens.",
         FEATURES,
         Affects.FEATURES,
         basic=True,
@@ -55,21 +55,24 @@ class TextSettings(RunSettings):
     )
     length_buckets: tuple[int, ...] | None = setting(
         None,
-        "Lengths that batches are cut to, such as 128,192,256,384, the last of them "
-        "--max_seq_length. A training step is of features that fit into the same one: few "
-        "shapes, each known beforehand. Other examples meet in a batch than without.",
+        "Lengths, in tokens, to which batches are padded, such as 128,192,256,384. The last one "
+        "must be --max_seq_length. All features of a training step fit in the same bucket, so that "
+        "there are few shapes, which are known in advance. This changes which examples share a "
+        "batch.",
         TRAINING,
         Affects.WEIGHTS,
         parser=parse_lengths,
     )
     preprocess_workers: int = setting(
         len(os.sched_getaffinity(0)),
-        "Processes that make features; the files are the same for any number. Default: the cores.",
+        "Number of processes that make features; does not affect the features. Default: the number "
+        "of cores.",
         FEATURES,
         lower=1,
     )
     from_scratch: bool | None = setting(
         False,
-        "Start from random weights on purpose: no warning that --init_checkpoint is not given.",
+        "Start from random weights on purpose, without a warning about a missing "
+        "--init_checkpoint.",
         MODEL,
     )

@@ -1,1 +1,1 @@
-"""Tasks: text to features, a head for the encoder, outputs to scores."""
+"""Tasks, which turn text into features, add a head to the encoder, and score its outputs."""

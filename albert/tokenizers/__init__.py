@@ -1,1 +1,1 @@
-"""SentencePiece and WordPiece, and where in a text tokens are."""
+"""SentencePiece and WordPiece tokenization, and the positions of tokens in a text."""

@@ -1,9 +1,9 @@
 """The alignment of tokens with the characters of a text.
 
-All steps between a text and its tokens work from left to right and change single characters or
-runs of white space: `preprocess_text`, and the normalizer inside the SentencePiece model, which
-reports the offsets of what it wrote; for WordPiece the `BasicTokenizer`. Carrying the positions
-along gives the map in linear time; no search is needed.
+All steps from a text to its tokens work from left to right, and change single characters or runs of
+white space. For SentencePiece, these steps are `preprocess_text` and the model's own normalizer,
+which reports the offsets of its output; for WordPiece, the step is the `BasicTokenizer`. Carrying
+the positions along gives the map in linear time without a search.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from albert.core.errors import UserError
 from albert.tokenizers.sentencepiece_text import ends_in_digit_comma, strip_character
 from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer
 
-# But for the space.
+# Printable ASCII characters except the space.
 _PRINTABLE = [chr(code) for code in range(33, 127)]
 _REMEMBERED_WORDS = 1 << 16
 
@@ -30,13 +30,14 @@ class Tokens:
     """The tokens of a text, in order.
 
     Attributes:
-      ids: int32, their ids.
-      starts: int32, first character of the text each token stands for; for the white space before
-        a word that is the white space, and its first character where there is a run.
-      ends: int32, last character; `starts - 1` where a token stands for no character, unless
-        the ends would then run backwards.
-      first_word: number of the token that the first word begins with: 1 where the white space that
-        is put before it is a token of its own, which has the word's first character too.
+      ids: int32 ids.
+      starts: int32, position of each token's first character in the text. A token that includes the
+        white space before a word starts there, at the first character of a run.
+      ends: int32, position of each token's last character. For a token without characters it is
+        `starts - 1`, unless the ends would then decrease.
+      first_word: number of the token that begins the first word. It is 1 if the white space that is
+        added before the first word is a separate token; that token starts at the word's first
+        character too.
     """
 
     ids: np.ndarray
@@ -45,9 +46,9 @@ class Tokens:
     first_word: int
 
     def span_of(self, first: int, last: int) -> tuple[int, int]:
-        """Returns the first and last token that cover characters `first` to `last`, both included.
+        """Returns the first and last token that cover characters `first` to `last`, inclusive.
 
-        A span begins at a word, not at the white space before the text, as the reference's do.
+        As in the reference, a span begins at a word and not at the white space before the text.
         """
         start = max(int(self.ends.searchsorted(first)), self.first_word)
         end = int(self.starts.searchsorted(last, side="right")) - 1
@@ -56,28 +57,28 @@ class Tokens:
 
 
 class Aligner:
-    """Tokenizes texts with one SentencePiece model and says where the tokens come from."""
+    """A tokenizer for one SentencePiece model that also returns the tokens' positions."""
 
     def __init__(self, sp_model: spm.SentencePieceProcessor):
         self._model = sp_model
-        # Facts of every piece, by its id.
+        # Pieces and their lengths, by id.
         self._pieces = sp_model.id_to_piece(list(range(sp_model.get_piece_size())))
         self._lengths = np.fromiter(map(len, self._pieces), np.int64)
-        # A character that no piece has, and pieces to which the comma rule applies.
+        # Pieces that need care: the unknown piece, and those to which the comma rule applies.
         self._special = np.fromiter(map(ends_in_digit_comma, self._pieces), bool)
         self._special[sp_model.unk_id()] = True
         self._white_space = self._pieces.index("▁") if "▁" in self._pieces else None
-        # Whether the model's normalizer leaves printable ASCII alone; only pairs are tried, as no
-        # rule in use is about more of its characters.
+        # Whether the model's normalizer keeps printable ASCII unchanged. Pairs suffice: no rule in
+        # use involves more than two such characters.
         pairs = "".join(map("".join, itertools.product(_PRINTABLE, repeat=2)))
         self._keeps_plain_text = sp_model.normalize(pairs) == f"▁{pairs}"
         self._parts_of_comma_piece = functools.cache(self._cut_comma_piece)
 
     def tokenize(self, text: str, lower: bool) -> Tokens:
-        """Returns tokens as `encode_pieces(preprocess_text(text, lower=lower))`, with their places.
+        """Returns tokens as `encode_pieces(preprocess_text(text, lower=lower))`, with positions.
 
         Raises:
-          UserError: the model's pieces do not spell its text.
+          UserError: the concatenated pieces differ from the model's normalized text.
         """
         prepared, origin = _prepare(text, lower)
         encoded = self._model.encode(prepared)
@@ -93,7 +94,7 @@ class Aligner:
         return self._tokens(ids, begins, lasts - self._lengths[ids], lasts)
 
     def _tokenize_by_pieces(self, prepared: str, origin: np.ndarray) -> Tokens:
-        """Returns the same for any text, with the rule of `encode_pieces` for "▁1995,"."""
+        """Does the same for any text, with the rule of `encode_pieces` for "▁1995,"."""
         pieces = self._model.encode(prepared, out_type=str)
         begins = self._begins(prepared, origin, "".join(pieces))
         bounds = itertools.accumulate(map(len, pieces), initial=0)
@@ -113,14 +114,14 @@ class Aligner:
     def _tokens(
         self, ids: np.ndarray, begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
     ) -> Tokens:
-        """Returns tokens that are normalized characters `firsts` to before `lasts`."""
+        """Returns tokens that consist of the normalized characters from `firsts` up to `lasts`."""
         first_word = int(len(ids) > 0 and ids[0] == self._white_space)
         return Tokens(ids, *_spans(begins, firsts, lasts), first_word)
 
     def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
-        """Returns where in the text each character of `normalized` begins and the last one ends."""
+        """Returns the start in the text of each character of `normalized`, and the text's end."""
         if normalized == "▁" + prepared.replace(" ", "▁"):
-            # Nothing was changed but for the white space before the first word.
+            # The only change is the white space before the first word.
             return _begins_of_kept_text(origin)
         spelled, offsets = self._model.normalize(prepared, with_offsets=True)
         if spelled != normalized:
@@ -131,11 +132,12 @@ class Aligner:
         return origin[np.array(offsets)]
 
     def _cut_comma_piece(self, piece: str) -> tuple[tuple[str, int, int], ...]:
-        """Returns the parts of a piece with a digit and a comma at its end, and their places."""
+        """Splits a piece that ends in a digit and a comma; returns its parts with positions."""
         kept = [i for i, char in enumerate(piece[:-1]) if char != "▁"]
         number = "".join(piece[i] for i in kept)
         _, offsets = self._model.normalize(number, with_offsets=True)
-        # The white space put before the number is the piece's own where it has one, else nothing.
+        # The white space before the number belongs to the piece if it has some; otherwise it maps
+        # to no character.
         places = [*kept, len(piece) - 1]
         parts, position = [], 0
         for part in self._model.encode(number, out_type=str):
@@ -147,10 +149,10 @@ class Aligner:
 
 
 class WordAligner:
-    """Tokenizes texts with one WordPiece vocabulary and says where the tokens come from."""
+    """A tokenizer for one WordPiece vocabulary that also returns the tokens' positions."""
 
     def __init__(self, wordpiece: WordpieceTokenizer, unk_id: int):
-        """Prepares; what no piece is known of gets the id `unk_id`."""
+        """Makes an aligner that gives words without known pieces the id `unk_id`."""
         self._pieces = _PiecesOfWords(wordpiece, unk_id)
 
     def ids(self, text: str, lower: bool) -> list[int]:
@@ -158,14 +160,14 @@ class WordAligner:
         return [i for word in BasicTokenizer(lower).tokenize(text) for i in self._pieces[word][0]]
 
     def tokenize(self, text: str, lower: bool) -> Tokens:
-        """Returns the tokens of a text with their places."""
+        """Returns the tokens of a text, with their positions."""
         words = BasicTokenizer(lower).tokenize(text)
         pieces = list(map(self._pieces.__getitem__, words))
         ids, lengths = (
             np.fromiter(itertools.chain.from_iterable(piece[k] for piece in pieces), np.int32)
             for k in range(2)
         )
-        # Where the characters of words and white space come from, and the text's end.
+        # Position in the text of each character of words and white space, and of the text's end.
         widths = _WIDTHS[lower].of(text)
         begins = np.arange(len(text)).repeat(np.abs(widths))
         of_words = np.flatnonzero(widths[begins] > 0)
@@ -175,7 +177,7 @@ class WordAligner:
 
 
 class _PiecesOfWords(dict):
-    """The ids of a word's pieces and the pieces' lengths; remembers those of many words."""
+    """A cache from words to the ids and the lengths of their pieces."""
 
     def __init__(self, wordpiece: WordpieceTokenizer, unk_id: int):
         super().__init__()
@@ -185,7 +187,7 @@ class _PiecesOfWords(dict):
     def __missing__(self, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         pieces = self._wordpiece.pieces_of(word)
         if not pieces:
-            # It may be very long, and is not remembered.
+            # Such a word may be very long, so it is not cached.
             return (self._unk_id,), (len(word),)
         if len(self) == _REMEMBERED_WORDS:
             self.clear()
@@ -195,10 +197,10 @@ class _PiecesOfWords(dict):
 
 
 class _Widths:
-    """How many characters of words the `BasicTokenizer` makes of each character, by code point.
+    """The number of characters that the `BasicTokenizer` makes of each character, by code point.
 
-    Those of a text are those of its characters, one after the other: what depends on neighbours,
-    such as the final sigma, changes no number. White space has -1.
+    Context such as the final sigma changes no number, so characters can be counted separately.
+    White space has the number -1.
     """
 
     _UNSEEN = -128
@@ -208,7 +210,7 @@ class _Widths:
         self._seen = np.full(sys.maxunicode + 1, self._UNSEEN, np.int8)
 
     def of(self, text: str) -> np.ndarray:
-        """Returns the numbers of a text, int8 [its length]."""
+        """Returns the numbers of a text's characters, int8 [length of the text]."""
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
         widths = self._seen[codes]
         if (widths == self._UNSEEN).any():
@@ -226,16 +228,16 @@ _WIDTHS = {lower: _Widths(lower) for lower in (True, False)}
 
 
 def _begins_of_kept_text(origin: np.ndarray) -> np.ndarray:
-    """Returns where characters begin if just a white space is put before the first word."""
+    """Returns the starts of characters if only a white space is added before the first word."""
     return np.concatenate([origin[:1], origin])
 
 
 def _spans(
     begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns character spans of tokens that are normalized characters `firsts` to before `lasts`.
+    """Returns spans of tokens that consist of normalized characters from `firsts` up to `lasts`.
 
-    A character ends where the next one that has another place begins.
+    A character ends where the next character with another position begins.
     """
     starts, nexts = begins[firsts], begins[lasts]
     if (nexts > begins[lasts - 1]).all() and (lasts > firsts).all():
@@ -247,25 +249,25 @@ def _spans(
 
 
 def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
-    """Returns `preprocess_text(text)`, and the places in `text` of its characters and its end."""
+    """Returns `preprocess_text(text)`, and positions in `text` of its characters and its end."""
     if _is_plain(text):
         return (text.lower() if lower else text), np.arange(len(text) + 1)
     words = " ".join(text.split())
     changed = [char for char in set(words) if _STRIPPED[char] != char]
     if len(words) == len(text) and all(len(_STRIPPED[char]) == 1 for char in changed):
-        # Every character becomes one character, that no rule changes any more.
+        # Every character becomes one character, and no further rule changes it.
         prepared, origin = words, np.arange(len(text) + 1)
         for char in changed:
             prepared = prepared.replace(char, _STRIPPED[char])
     else:
         prepared, origin = _prepare_slowly(text)
-    # Lower-casing the stripped text changes no length: the one letter that would grow, U+0130,
-    # has lost its dot. It is done at once because the final sigma depends on its neighbours.
+    # Lower-casing the stripped text changes no length: the only letter that would grow, U+0130, has
+    # lost its dot. The whole text is lower-cased at once because a final sigma depends on context.
     return (prepared.lower() if lower else prepared), origin
 
 
 def _is_plain(text: str) -> bool:
-    """Tells whether just the case of a text can change: ASCII with single spaces inside."""
+    """Returns whether only the case of a text can change: ASCII with single spaces inside."""
     return (
         text.isascii()
         and text.isprintable()
@@ -276,9 +278,9 @@ def _is_plain(text: str) -> bool:
 
 
 def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:
-    """Returns the same for any text, but for the case."""
+    """Does the same for any text, without lower-casing."""
     space = np.fromiter(map(str.isspace, text), bool, len(text))
-    # One space for a run of white space, where the run begins; none at either end of the text.
+    # A run of white space becomes one space at its start; white space at both ends is removed.
     keep = ~space
     keep[1:] |= ~space[:-1]
     words = np.flatnonzero(~space)
@@ -290,7 +292,7 @@ def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:
 
 
 class _Stripped(dict):
-    """White space to a space, other characters as `strip_character`; remembers its results."""
+    """A cache that maps white space to a space and other characters to `strip_character(char)`."""
 
     def __missing__(self, char: str) -> str:
         self[char] = stripped = " " if char.isspace() else strip_character(char)

@@ -1,4 +1,4 @@
-"""The preparation of text for ALBERT's SentencePiece models, and the digit-comma rule."""
+"""Preparation of text for ALBERT's SentencePiece models, and the digit-comma rule."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sentencepiece as spm
 
 SPIECE_UNDERLINE = "▁".encode()
 _UNDERLINE = "▁"
-# A lone surrogate cannot be encoded in UTF-8; JSON can hold one all the same.
+# A lone surrogate cannot be encoded in UTF-8, but JSON can contain one.
 _REPLACEMENT = "\ufffd"
 
 
 def preprocess_text(inputs: str, remove_space: bool = True, lower: bool = False) -> str:
-    """Returns text as the SentencePiece models were trained on it.
+    """Returns a text in the form on which the SentencePiece models were trained.
 
-    Runs of white space become one space (`remove_space`), characters their NFKD form without
-    combining marks, and letters lower case (`lower`).
+    Replaces runs of white space with one space (`remove_space`), replaces characters with their
+    NFKD form without combining marks, and lower-cases letters (`lower`).
     """
     text = " ".join(inputs.split()) if remove_space else inputs
     if not text.isascii():
@@ -27,7 +27,7 @@ def preprocess_text(inputs: str, remove_space: bool = True, lower: bool = False)
 def strip_character(char: str) -> str:
     """Returns a character's NFKD form without combining marks: "é" to "e", "½" to "1⁄2".
 
-    Without its marks, the NFKD form of a text is that of its characters one after the other.
+    Without marks, the NFKD form of a text is the concatenation of its characters' NFKD forms.
     """
     if 0xD800 <= ord(char) <= 0xDFFF:
         return _REPLACEMENT
@@ -40,13 +40,13 @@ def encode_pieces(
     return_unicode: bool = True,
     sample: bool = False,
 ) -> list[str]:
-    """Returns a text's pieces; one that ends in a digit and a comma is cut again without the comma.
+    """Returns a text's pieces; one that ends in a digit and a comma is split before the comma.
 
     Args:
       sp_model: the SentencePiece model.
-      text: what `preprocess_text` returned.
+      text: a text that `preprocess_text` returned.
       return_unicode: kept for compatibility; pieces are always strings.
-      sample: draw a segmentation (n-best 64, alpha 0.1) instead of the best one.
+      sample: whether to sample a segmentation (n-best 64, alpha 0.1) instead of using the best one.
     """
     if sample:
         pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
@@ -65,10 +65,10 @@ def encode_pieces(
 
 
 def ends_in_digit_comma(piece: str) -> bool:
-    """Tells whether the comma rule of `encode_pieces` applies to a piece, such as "▁1995,"."""
+    """Returns whether the comma rule of `encode_pieces` applies to a piece, such as "▁1995,"."""
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 
 def encode_ids(sp_model: spm.SentencePieceProcessor, text: str, sample: bool = False) -> list[int]:
-    """Returns the ids of `encode_pieces`."""
+    """Returns the ids of the pieces that `encode_pieces` returns."""
     return sp_model.piece_to_id(encode_pieces(sp_model, text, sample=sample))

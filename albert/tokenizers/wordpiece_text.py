@@ -1,4 +1,4 @@
-"""The splitting of text into words for WordPiece vocabularies, and of words into pieces."""
+"""Splitting of text into words for WordPiece vocabularies, and of words into pieces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes
 
-# Code points of the CJK Unified Ideographs blocks; Hangul and kana are words with spaces or runs
-# of their own and are not split.
+# Code points of the CJK Unified Ideographs blocks. Hangul and kana are not split: they form words
+# with spaces, or runs.
 _CJK_BLOCKS = (
     (0x4E00, 0x9FFF),
     (0x3400, 0x4DBF),
@@ -27,7 +27,7 @@ _CJK_BLOCKS = (
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-    """Returns a string from a string or from UTF-8 bytes, of which invalid ones are dropped."""
+    """Converts UTF-8 bytes to a string and drops invalid bytes; returns a string unchanged."""
     if isinstance(text, str):
         return text
     if isinstance(text, bytes):
@@ -36,13 +36,14 @@ def convert_to_unicode(text: str | bytes) -> str:
 
 
 def load_vocab(vocab_file: str) -> collections.OrderedDict:
-    """Reads a vocabulary, a token a line, with what follows white space ignored: token to id.
+    """Reads a vocabulary with one token per line into a map from token to id.
 
-    The id is the line's number. Published vocabularies have lines of nothing but U+2028 or the
-    like; lines that differ in white space alone keep it, so that each is a token.
+    The id is the line's number. Text after white space in a line is ignored. Published vocabularies
+    have lines of only U+2028 or similar. Lines that differ only in white space keep it, so each is
+    a token.
 
     Raises:
-      UserError: the file cannot be read, is not UTF-8, or two lines are the same.
+      UserError: the file cannot be read, is not UTF-8, or has two equal lines.
     """
     vocab: collections.OrderedDict[str, int] = collections.OrderedDict()
     for line in io.StringIO(_read_text(vocab_file), newline="\n"):
@@ -53,8 +54,8 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
         if token in vocab:
             raise UserError(
                 f"vocabulary {vocab_file}: lines {vocab[token] + 1} and {len(vocab) + 1} "
-                f"are both {token!r}; a line's number is the piece's id: give the file as "
-                "it came with the model"
+                f"are both {token!r}, but a line's number is the piece's id; use the file "
+                "that came with the model, unchanged"
             )
         vocab[token] = len(vocab)
     return vocab
@@ -69,7 +70,7 @@ def _read_text(vocab_file: str) -> str:
     check_readable(vocab_file, "vocabulary")
     content = read_bytes(vocab_file)
     if content.startswith(codecs.BOM_UTF8):
-        # It would be part of the first piece.
+        # The mark would be part of the first piece.
         raise UserError(
             f"vocabulary {vocab_file} begins with a byte order mark; save the file without it"
         )
@@ -83,13 +84,13 @@ def _read_text(vocab_file: str) -> str:
 
 
 class BasicTokenizer:
-    """Words and punctuation, with control characters removed and CJK characters apart."""
+    """A tokenizer that removes control characters and separates punctuation and CJK characters."""
 
     def __init__(self, do_lower_case=True):
         self.do_lower_case = do_lower_case
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the words of a text; lower case and without accents if `do_lower_case`."""
+        """Returns the words of a text, in lower case and without accents if `do_lower_case`."""
         text = convert_to_unicode(text).translate(_CLEAN)
         if self.do_lower_case:
             text = text.lower()
@@ -99,12 +100,12 @@ class BasicTokenizer:
 
     @staticmethod
     def is_space(char: str) -> bool:
-        """Tells whether a character stands between words, and does not just vanish."""
+        """Returns whether a character separates words; control characters are only removed."""
         return char.translate(_CLEAN).isspace()
 
 
 class WordpieceTokenizer:
-    """Cuts words into the longest known pieces from the left."""
+    """A tokenizer that splits words into the longest known pieces, from the left."""
 
     def __init__(
         self,
@@ -117,9 +118,9 @@ class WordpieceTokenizer:
         self.max_input_chars_per_word = max_input_chars_per_word
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns pieces of white-space separated words, "##" before those inside a word.
+        """Splits a text into words, and words into pieces, with "##" before pieces inside a word.
 
-        A word that cannot be cut into known pieces, or is longer than
+        A word that cannot be split into known pieces, or is longer than
         `max_input_chars_per_word`, becomes `unk_token`.
         """
         pieces = []
@@ -128,7 +129,7 @@ class WordpieceTokenizer:
         return pieces
 
     def pieces_of(self, word: str) -> list[str]:
-        """Returns the pieces of a word; none if there is no way to cut it."""
+        """Returns the pieces of a word, or an empty list if the word cannot be split."""
         if len(word) > self.max_input_chars_per_word:
             return []
         pieces, start = [], 0
@@ -144,7 +145,7 @@ class WordpieceTokenizer:
 
 
 class _Table(dict):
-    """A table for `str.translate`, made of single characters when they first occur."""
+    """A table for `str.translate`, filled with characters when they first occur."""
 
     def __init__(self, translated: Callable[[str], str]):
         super().__init__()
@@ -156,7 +157,7 @@ class _Table(dict):
 
 
 def _clean(char: str) -> str:
-    """Returns nothing for control characters, a space for white space, spaces around CJK."""
+    """Removes control characters, makes white space a space, and puts spaces around CJK."""
     if char in "\x00\ufffd" or _is_control(char):
         return ""
     if _is_whitespace(char):
@@ -169,17 +170,17 @@ def _is_cjk(code: int) -> bool:
 
 
 def _is_whitespace(char: str) -> bool:
-    """Tells whether a character is a space, tab, line end, or another of Unicode's spaces."""
+    """Returns whether a character is a space, tab, line end, or another of Unicode's spaces."""
     return char in " \t\n\r" or unicodedata.category(char) == "Zs"
 
 
 def _is_control(char: str) -> bool:
-    """Tells whether a character is for control or format, and does not count as white space."""
+    """Returns whether a character is a control or format character and not white space."""
     return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
 
 
 def _is_punctuation(char: str) -> bool:
-    """Tells whether a character is Unicode punctuation, or an ASCII sign such as "$" or "^"."""
+    """Returns whether a character is Unicode punctuation, or an ASCII sign such as "$" or "^"."""
     ascii_sign = "!" <= char <= "~" and not char.isalnum()
     return ascii_sign or unicodedata.category(char).startswith("P")
 

@@ -1,8 +1,8 @@
-"""The files beside weights that take them from text to answers: `assets.extra/`.
+"""The folder `assets.extra/`, with the files that inference needs in addition to the weights.
 
-The folder is that of a SavedModel, where TensorFlow Serving ignores it, or that of a run. It holds
-the model's configuration, its tokenizer, and `model.json`, which says what else the program knew
-that trained the model: the task, lengths, labels. `albert.inference` reads it.
+The folder is part of a run, or of a SavedModel, where TensorFlow Serving ignores it. It holds the
+model's configuration, its tokenizer, and `model.json` with the task, lengths and labels of the
+training. `albert.inference` reads it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from albert.core.version import VERSION
 FOLDER = "assets.extra"
 DESCRIPTION = "model.json"
 CONFIG = "config.json"
-# The first that is there is the tokenizer's.
+# The first one that exists is the tokenizer's.
 SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
 NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
 
 
 class Assets(NamedTuple):
-    """What a task says of its model.
+    """A task's description of its model.
 
     Attributes:
       description: JSON values by name; "task" is one of them.
-      files: where the other files are, by their name among `NAMES`.
+      files: the paths of the other files, by their names in `NAMES`.
     """
 
     description: Mapping[str, Any]
@@ -36,23 +36,23 @@ class Assets(NamedTuple):
 
 
 def write_assets(folder: str, assets: Assets) -> list[str]:
-    """Writes the files into a folder and returns their paths; what is the same stays.
+    """Writes the files into a folder and returns their paths; unchanged files are not rewritten.
 
     Raises:
-      UserError: one of them cannot be read or written.
+      UserError: a file cannot be read or written.
     """
     for name, source in assets.files.items():
         content = read_bytes(source)
-        # No link: whoever changes the original later does not change the model.
+        # A copy instead of a link, so that later changes of the original do not change the model.
         _write(os.path.join(folder, name), content)
-    # Last, because it is what says that there are assets.
+    # Last, because `read_assets` takes this file as the sign that the assets exist.
     description = {"program_version": VERSION, **assets.description}
     _write(os.path.join(folder, DESCRIPTION), json.dumps(description, indent=2).encode() + b"\n")
     return [os.path.join(folder, name) for name in (*assets.files, DESCRIPTION)]
 
 
 def read_assets(folder: str) -> Assets | None:
-    """Reads the assets that `write_assets` has written into a folder; None if there are none.
+    """Reads the assets that `write_assets` wrote into a folder; returns None if there are none.
 
     Raises:
       UserError: the description is damaged.

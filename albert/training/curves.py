@@ -1,7 +1,7 @@
-"""TensorBoard's curves, in files that it reads: TFRecords of `tf.Event`.
+"""Curves for TensorBoard, written as TFRecords of `tf.Event`.
 
-TensorFlow's own writer has a thread, in which a full disk ends as a traceback and the points that
-follow as another error in whatever training step is next.
+TensorFlow's own writer uses a thread. If the disk is full, that thread prints a traceback, and
+the next point raises an unrelated error in some later training step.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import time
 
 import tensorflow.compat.v1 as tf
 
-# Seconds after which what was written is there for TensorBoard.
+# Seconds until TensorBoard can see a new point.
 _BETWEEN_FLUSHES = 10.0
 
 
 class Curves:
-    """The curves of a folder, in a new file; at an error of the disk a `tf.errors.OpError`."""
+    """Writes the curves of a folder to a new file; a disk error raises `tf.errors.OpError`."""
 
     def __init__(self, folder: str, suffix: str = ""):
-        """Makes the folder and a file whose name ends in `suffix`."""
+        """Creates the folder, and in it a file whose name ends in `suffix`."""
         os.makedirs(folder, exist_ok=True)
         now = time.time()
-        # Two files of a second would else be one.
+        # The process and the suffix keep two files apart that are created in the same second.
         name = f"events.out.tfevents.{now:010.0f}.{socket.gethostname()}.{os.getpid()}{suffix}"
         self._writer = tf.io.TFRecordWriter(os.path.join(folder, name))
         self._flushed = time.monotonic()
         self._write(tf.Event(wall_time=now, file_version="brain.Event:2"))
 
     def add(self, step: int, **values: float) -> None:
-        """Adds a point to each of the curves that `values` names."""
+        """Adds a point to each curve named in `values`."""
         points = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
         self._write(tf.Event(wall_time=time.time(), step=step, summary=tf.Summary(value=points)))
 
@@ -41,5 +41,5 @@ class Curves:
             self._flushed = time.monotonic()
 
     def close(self) -> None:
-        """Writes what is not written yet."""
+        """Flushes the remaining points and closes the file."""
         self._writer.close()

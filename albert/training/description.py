@@ -1,4 +1,4 @@
-"""Reading `model.json`, which `assets.write_assets` writes: what each of its values must be."""
+"""Reads and validates `model.json`, which `assets.write_assets` writes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _TEXT = _is_text, "a text"
 _SWITCH = _is_switch, "true or false"
 _COUNT = _is_count, f"a whole number from 1 to {_LARGEST}"
 _NUMBER_OR_NONE = _is_number_or_none, "a finite number or null"
-# What a value must be; others may be anything.
+# The check of each value and its description; values with other names are not checked.
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "task": _TEXT,
     "do_lower_case": _SWITCH,
@@ -68,16 +68,16 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def read_description(folder: str) -> dict[str, Any]:
-    """Reads the description of a model in a folder of assets.
+    """Reads the description of a model from its folder of assets.
 
     Raises:
-      UserError: it cannot be read, does not say of what task the model is, or has a value that
-        cannot be.
+      UserError: the description cannot be read, does not name the model's task, or has an
+        invalid value.
     """
     path = os.path.join(folder, DESCRIPTION)
     about = read_json(path, "the description of the model")
     if not isinstance(about, dict) or "task" not in about:
-        raise UserError(f"{path} does not say of what task the model is")
+        raise UserError(f"{path} does not name the model's task")
     for name, (is_fit, allowed) in _KINDS.items():
         if name in about and not is_fit(about[name]):
             raise UserError(f"{path}: {name} must be {allowed}, not {about[name]!r:.80}")

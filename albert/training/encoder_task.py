@@ -29,18 +29,18 @@ from albert.training.recorded_model import used_model
 from albert.training.schedule import learning_rate
 from albert.training.task import TRAIN, Task
 
-# Either names the configuration, of either model.
+# Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
-# The first that is given says how text is cut into tokens.
+# The first flag that is given determines the tokenizer.
 TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
 
 
 class EncoderTask(Task):
-    """A task whose model is a head on the encoder.
+    """A task whose model is an encoder with a head.
 
     Attributes:
-      config: the encoder's sizes.
-      needs_all_states: whether the head takes the last states of all tokens.
+      config: the encoder's configuration.
+      needs_all_states: whether the head reads the last hidden states of all tokens.
     """
 
     needs_all_states: ClassVar[bool] = True
@@ -60,13 +60,13 @@ class EncoderTask(Task):
         raise NotImplementedError
 
     def has_dropout(self) -> bool:
-        """Returns whether masks of dropout are drawn in training."""
+        """Returns whether training uses dropout."""
         rates = self.config.hidden_dropout_prob, self.config.attention_probs_dropout_prob
         return any(rates)
 
     def contents(self, part: str) -> dict[str, Any]:
-        """See `Task.contents`: the configuration, the tokenizer, and the rule of dropout."""
-        # With other masks a run that was begun before would not end as one that was not stopped.
+        """See `Task.contents`: the configuration, and how dropout masks are drawn."""
+        # A resumed run matches an uninterrupted one only if it draws the same dropout masks.
         masks = {}
         if part == TRAIN and self.has_dropout():
             last = (
@@ -79,7 +79,7 @@ class EncoderTask(Task):
     def model(self) -> dict[str, Any]:
         values = self.config.forward_values()
         if self.num_groups():
-            # Several start from the weights of one.
+            # Several groups may start from the weights of one.
             del values["num_hidden_groups"], values["inner_group_num"]
         return {CONFIG_FLAGS[0]: values}
 
@@ -96,12 +96,11 @@ class EncoderTask(Task):
         return make_model_fn(self.config, self.head(), options)
 
     def _removes_padding(self) -> bool:
-        """Returns whether the layers see real tokens alone; never on the HPU, whose batches have
-        one shape."""
+        """Returns whether the layers skip padding; never on the HPU, which needs fixed shapes."""
         return self.settings.remove_padding and self.trims and not device.is_hpu()
 
     def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
-        """Returns how the model is trained under the flags."""
+        """Returns the optimizer's options under the flags."""
         settings, wire = self.settings, self.settings.allreduce_dtype
         return OptimizerOptions(
             learning_rate=learning_rate(settings),
@@ -116,11 +115,11 @@ class EncoderTask(Task):
         )
 
     def num_groups(self) -> int:
-        """Returns how many groups of layers start from the initial checkpoint's first."""
+        """Returns the number of layer groups that start from the initial checkpoint's first."""
         return 0
 
     def assets(self) -> Assets:
-        """See `Task.assets`: configuration and tokenizer, and what shapes all features."""
+        """See `Task.assets`: configuration, tokenizer, and the settings that shape all features."""
         settings = self.settings
         files = {CONFIG: settings.albert_config_file}
         for flag, name in zip(TOKENIZER_FLAGS, (SPM_MODEL, VOCABULARY), strict=True):
@@ -148,7 +147,7 @@ class TextTask(EncoderTask):
     """A task whose features are made from text.
 
     Attributes:
-      tokenizer: of the model.
+      tokenizer: the model's tokenizer.
     """
 
     settings: TextSettings
@@ -180,7 +179,7 @@ class TextTask(EncoderTask):
         return used_model(super().model()[CONFIG_FLAGS[0]], files, settings.do_lower_case)
 
     def page(self) -> str:
-        """Returns the page of the best checkpoint's predictions."""
+        """Returns the path of the HTML page with the best checkpoint's predictions."""
         return os.path.join(self.settings.output_dir, PAGE)
 
     def samples(self) -> Iterator[str]:
@@ -188,11 +187,11 @@ class TextTask(EncoderTask):
 
 
 def load_config(settings: RunSettings) -> EncoderConfig:
-    """Returns the model's sizes under the flags.
+    """Returns the model's configuration under the flags.
 
     Raises:
-      FlagError: sequences are longer than the model takes.
-      UserError: the file is no configuration.
+      FlagError: --max_seq_length is more than the model's positions.
+      UserError: the file is not a valid configuration.
     """
     config = read_config(settings.albert_config_file)
     if settings.max_seq_length > config.max_position_embeddings:
@@ -206,10 +205,10 @@ def load_config(settings: RunSettings) -> EncoderConfig:
 
 
 def check_room(settings: RunSettings, name: str, special_tokens: int) -> int:
-    """Returns how many tokens are left beside those of another flag and the special ones.
+    """Returns how many tokens remain after those of another flag and the special tokens.
 
     Raises:
-      FlagError: there are none.
+      FlagError: no token remains.
     """
     room = settings.max_seq_length - getattr(settings, name) - special_tokens
     if room <= 0:
@@ -221,7 +220,7 @@ def check_room(settings: RunSettings, name: str, special_tokens: int) -> int:
 
 
 def _check_buckets(settings: RunSettings) -> None:
-    """Raises a `FlagError` if batches cannot be cut to --length_buckets."""
+    """Raises a `FlagError` if other flags conflict with --length_buckets."""
     if not settings.length_buckets:
         return
     longest, length = settings.length_buckets[-1], settings.max_seq_length
@@ -230,16 +229,19 @@ def _check_buckets(settings: RunSettings) -> None:
             f"--length_buckets must end with --max_seq_length {length}, not with {longest}"
         )
     for name in ("trim_batches", "mask_padding_in_loss"):
-        # Those of SQuAD.
+        # Only SQuAD has these flags.
         if not getattr(settings, name, True):
-            raise FlagError(f"--length_buckets cuts batches, and --{name}=false wants them whole")
+            raise FlagError(
+                f"--length_buckets shortens batches, and --{name}=false keeps their full length; "
+                "remove one of them"
+            )
 
 
 def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullTokenizer:
-    """Returns the tokenizer of the flags; without a configuration its size is not compared.
+    """Returns the tokenizer under the flags; if `config` is None, its size is not checked.
 
     Raises:
-      UserError: a file cannot be read, or it has not the model's vocabulary.
+      UserError: a file cannot be read, or its vocabulary is not the model's.
     """
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
@@ -251,10 +253,10 @@ def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullT
 
 
 def check_vocabulary(settings: RunSettings, size: int, config: EncoderConfig) -> None:
-    """Raises a `UserError` if a vocabulary has not the size that the configuration says."""
+    """Raises a `UserError` if the size of a vocabulary differs from the configuration's."""
     if size != config.vocab_size:
         raise UserError(
-            f"{settings.spm_model_file or settings.vocab_file} has {size} pieces, "
-            f"{settings.albert_config_file} a vocab_size of {config.vocab_size}: they must be of "
-            "the same model"
+            f"{settings.spm_model_file or settings.vocab_file} has {size} pieces, but "
+            f"{settings.albert_config_file} has a vocab_size of {config.vocab_size}: both files "
+            "must belong to the same model"
         )

@@ -1,7 +1,7 @@
-"""Scoring every checkpoint of a run and keeping the best.
+"""Scores every checkpoint of a run and keeps the best.
 
-`eval_results.json` is the record: what was scored with which settings. A checkpoint that is in it
-is not scored again, so that a run that was stopped goes on where it was.
+`eval_results.json` records the scores and the settings they were computed with. Recorded
+checkpoints are not scored again, so a stopped run resumes with the next checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VERSION = 1
 
 
 class CheckpointScores(NamedTuple):
-    """A checkpoint's scores by name, and what writes its predictions if it is the best."""
+    """A checkpoint's scores by name, and a function that writes its predictions if it is best."""
 
     scores: dict[str, float]
     write_outputs: Callable[[], None]
@@ -48,13 +48,13 @@ class Evaluation:
         outputs: Sequence[str],
         init_checkpoint: str | None,
     ):
-        """Reads what was scored before with the same settings.
+        """Reads the scores of earlier evaluations with the same settings.
 
         Args:
           output_dir: folder of the checkpoints and results.
-          key: the score that tells which checkpoint is best.
-          settings: JSON object, everything that scores are a function of besides the checkpoint.
-          outputs: files in the folder that the best checkpoint's predictions are written to.
+          key: the score that decides which checkpoint is best.
+          settings: JSON object with everything that scores depend on, except the checkpoint.
+          outputs: files in the folder that receive the best checkpoint's predictions.
           init_checkpoint: scored if the folder has no checkpoint; recorded.
         """
         self._folder = output_dir
@@ -63,7 +63,7 @@ class Evaluation:
         self._init_checkpoint = init_checkpoint
         self._record_path = os.path.join(output_dir, "eval_results.json")
         self._best_path = os.path.join(output_dir, BEST)
-        # An initial checkpoint that is scored stays where it is.
+        # If the initial checkpoint is scored, it is not copied.
         self._keeps_best = bool(list_checkpoints(output_dir))
         self._outputs = list(map(os.path.basename, outputs))
         if self._keeps_best or os.path.exists(self._best_path + ".index"):
@@ -72,7 +72,7 @@ class Evaluation:
 
     @property
     def best(self) -> dict:
-        """Returns the first of the best checkpoints."""
+        """Returns the best entry; of equal ones, the first."""
         return max(self._history, key=lambda entry: entry[self._key])
 
     def since_best(self) -> int:
@@ -80,10 +80,10 @@ class Evaluation:
         return len(self._history) - 1 - self._history.index(self.best) if self._history else 0
 
     def score_all(self, score: Callable[[str], CheckpointScores]) -> dict:
-        """Scores what has no scores yet and returns the best entry.
+        """Scores the checkpoints that have no scores yet and returns the best entry.
 
         Raises:
-          UserError: there is no checkpoint at all.
+          UserError: there is no checkpoint.
         """
         if not self._history:
             self._number_the_best()
@@ -91,15 +91,15 @@ class Evaluation:
         scored = {entry["checkpoint"] for entry in self._history}
         todo = [c for c in checkpoints if os.path.basename(c) not in scored]
         if not todo:
-            tf.logging.info("All %d checkpoints are scored already", len(self._history))
+            tf.logging.info("All %d checkpoints already have scores", len(self._history))
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
         return self.best
 
     def _number_the_best(self) -> None:
-        """Gives the best checkpoint of earlier scores its number back, if that one is gone.
+        """Copies `model.ckpt-best` to its numbered name if that checkpoint no longer exists.
 
-        By other scores another may be best, and would replace the only copy.
+        With new scores, another checkpoint may be best and would overwrite the only copy.
         """
         numbered = list_checkpoints(self._folder)
         if not numbered or not os.path.exists(self._best_path + ".index"):
@@ -113,7 +113,7 @@ class Evaluation:
             copy_checkpoint(self._best_path, os.path.join(self._folder, f"model.ckpt-{step}"))
 
     def _checkpoints(self) -> list[str]:
-        """Lists the checkpoints to score: numbered ones, or the best one, or the initial one."""
+        """Returns the checkpoints to score: the numbered ones, else the best, else the initial."""
         numbered = list(list_checkpoints(self._folder).values())
         if numbered or self._history:
             return numbered
@@ -133,7 +133,8 @@ class Evaluation:
         }
         is_best = not self._history or entry[self._key] > self.best[self._key]
         if is_best and self._history:
-            # The files that it lists are replaced now: whoever is stopped meanwhile goes on here.
+            # The recorded files are about to be replaced. If the run is stopped now, the record
+            # without them lets it resume here.
             self._write_record(files=())
         self._history.append(entry)
         if is_best:
@@ -143,7 +144,7 @@ class Evaluation:
         self._write_curves(entry)
         with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
             file.writelines(line + "\n" for line in self._text())
-        # Last, because it is what says that all the above was done.
+        # Last, because the record asserts that all of the above is done.
         self._write_record(self._outputs)
         scores = "  ".join(f"{name} {value:.4g}" for name, value in scored.scores.items())
         mark = " (best so far)" if is_best else ""
@@ -161,7 +162,7 @@ class Evaluation:
         write_json(self._record_path, record)
 
     def _recorded(self) -> list[dict]:
-        """Returns the history of earlier scores; none if all must be scored anew."""
+        """Returns the history of earlier scores; an empty list if all must be computed again."""
         if not os.path.exists(self._record_path):
             return []
         try:
@@ -172,12 +173,12 @@ class Evaluation:
             if not all(self._is_entry(entry) for entry in history):
                 raise ValueError("no history of scores")
         except (ValueError, LookupError, TypeError):
-            tf.logging.warning("%s is damaged: all is scored anew", self._record_path)
+            tf.logging.warning("%s is damaged: scoring all checkpoints again", self._record_path)
             return []
         for name in self._outputs:
             if not self._is_intact(name, files.get(name)):
                 tf.logging.warning(
-                    "%s is missing or not what was written: all is scored anew",
+                    "%s is missing or was changed: scoring all checkpoints again",
                     os.path.join(self._folder, name),
                 )
                 return []
@@ -190,7 +191,7 @@ class Evaluation:
         )
 
     def _is_intact(self, name: str, sha256: str | None) -> bool:
-        """Tells whether a file is there, with the content that it was recorded with, if it was."""
+        """Returns whether a file exists and matches its recorded digest, if any."""
         path = os.path.join(self._folder, name)
         try:
             if path == self._best_path + ".index":
@@ -200,7 +201,7 @@ class Evaluation:
             return False
 
     def _text(self) -> Iterator[str]:
-        """Yields the text of the reference's `eval_results.txt`."""
+        """Yields the lines of `eval_results.txt` in the reference's format."""
         best = self._history[0]
         for entry in self._history:
             yield from self._score_lines(entry)

@@ -1,4 +1,4 @@
-"""SavedModels for serving."""
+"""Exports SavedModels for serving."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def export_saved_model(
 ) -> str:
     """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
 
-    It appears whole, with what belongs to it in `assets.extra/`.
+    The folder appears only when it is complete, with the assets in `assets.extra/`.
 
-    Its default signature takes what `specs` say, for any batch size and any length up to the
-    model's longest sequence, and gives the predictions of the `model_fn`.
+    The default signature takes the inputs in `specs`, with any batch size and any length up to the
+    model's longest sequence, and returns the predictions of the `model_fn`.
     """
 
     def inputs() -> estimators.ServingInputReceiver:
@@ -33,12 +33,12 @@ def export_saved_model(
         return estimators.ServingInputReceiver(tensors, tensors)
 
     with tf.Graph().as_default():
-        # Else a deterministic run has no random operations, initial values among them.
+        # Without a seed, a deterministic run cannot create random operations such as initializers.
         tf.set_random_seed(estimator.config.tf_random_seed)
         estimator.model_fn(inputs().features, None, estimators.ModeKeys.PREDICT, estimator.config)
         check_fits(checkpoint, tf.global_variables())
     target = os.path.join(export_dir, "saved_model")
-    # Of a folder of `transformers` they are made now.
+    # `as_files` converts a `transformers` folder here.
     with (
         restoring(checkpoint),
         as_files(checkpoint) as files,

@@ -1,4 +1,4 @@
-"""Hooks that run between training steps: the log, the curves, the checkpoints."""
+"""Hooks that run between training steps: log, curves and checkpoints."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from albert.optimization import TrainStep
 from albert.training.curves import Curves
 from albert.training.run_record import RECORD
 
-# A signal waits this long for the end of a step, in addition to the time that steps take.
+# After a signal, the program waits this long for a step to end, plus the time that steps take.
 _PATIENCE_SECONDS = 15.0
-# Nobody knows how long the first run takes.
+# The allowance for the first run of the session, whose duration is unknown.
 _FIRST_RUN_SECONDS = 60.0
 
 
 class StepMonitor:
-    """What a training's hooks need of its graph, which is built after they are made.
+    """Passes tensors of the training graph to the hooks, which are created before the graph.
 
     Attributes:
-      step: of the model.
-      waited: float64 scalar, the seconds from when a batch was asked for until it came; None where
-        nothing measures them.
+      step: the model's training step.
+      waited: float64 scalar, the seconds between the request for a batch and its arrival; None
+        if they are not measured.
     """
 
     step: TrainStep
     waited: tf.Tensor | None = None
 
     def watching(self, model_fn: Callable) -> Callable:
-        """Returns a `model_fn` for training that is the same, and leaves its step here."""
+        """Returns a wrapper of `model_fn` that stores the training step in this monitor."""
 
         def watched_model_fn(features, labels, mode, params):
             spec = model_fn(features, labels, mode, params)
@@ -50,12 +50,13 @@ class StepMonitor:
 
 
 class SaveCheckpoints(tf.train.SessionRunHook):
-    """Saves checkpoints, and ends the training after the step in which a signal has come.
+    """Saves checkpoints, and ends the training after the step in which a signal arrives.
 
-    A result is `model.ckpt-N`, written every `every_steps` steps and after the last one. A means to
-    resume is `resume.ckpt-N`, written when `every_minutes` have passed since the last checkpoint
-    of either kind, or when a signal ends the training. All workers have this hook, so that they
-    learn in the same step that rank 0's clock or any worker's signal asks for one. Rank 0 writes.
+    The hook writes `model.ckpt-N`, a result, every `every_steps` steps and after the last step. It
+    writes `resume.ckpt-N`, from which a run resumes, when `every_minutes` have passed since the
+    last checkpoint of either kind, or when a signal ends the training. Every worker needs this
+    hook, so that all workers learn in the same step that rank 0's clock or any worker's signal
+    asks for a checkpoint. Rank 0 writes it.
     """
 
     def __init__(
@@ -72,15 +73,16 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         """Saves into `folder` at every step that is a multiple of `every_steps`.
 
         Args:
-          folder: of the checkpoints.
-          last_step: of the training.
-          every_steps: steps between two of them.
-          every_minutes: longest time without one, up to the end of a step; 0 for no limit.
-          micro_batches: runs of the session in a step.
-          keep: how many `model.ckpt-N` stay, the last ones; 0 for all.
-          after_result: called on all workers when a `model.ckpt-N` is written; returns, the same on
-            all of them, whether the training is to end.
-          state: what is saved besides the session's variables.
+          folder: folder of the checkpoints.
+          last_step: last step of the training.
+          every_steps: steps between two checkpoints.
+          every_minutes: longest time without a checkpoint, up to the end of a step; 0 for no
+            limit.
+          micro_batches: runs of the session per step.
+          keep: how many `model.ckpt-N` to keep, the last ones; 0 for all.
+          after_result: called on all workers after a `model.ckpt-N` is written; returns whether to
+            end the training, and must return the same on all workers.
+          state: sharded state to save together with the session's variables.
         """
         self._folder = folder
         self._last_step = last_step
@@ -93,7 +95,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
-        # How many workers want a checkpoint, and how many to stop.
+        # The number of workers that want a checkpoint, and of those that want to stop.
         self._own_wishes = tf.placeholder(tf.float32, [2], "wishes")
         self._wishes = collectives.all_reduce_sum(self._own_wishes)
 
@@ -122,7 +124,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._step += 1
         wants_checkpoint, wants_stop = map(bool, run_values.results)
         if collectives.size() == 1:
-            # Without waiting for a step of which nobody else has to know.
+            # A single worker need not agree with others, so a signal counts at once.
             wants_stop = signals.deferred() is not None
         if wants_stop:
             signals.acknowledge()
@@ -135,7 +137,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
             self._save(run_context.session, RESUME)
 
     def _go_on_or_stop(self, run_context, after_result: Callable[[], bool]) -> None:
-        # All is saved: meanwhile a signal ends the program at once.
+        # Everything is saved, so a signal may end the program at once during `after_result`.
         signals.raise_stopped()
         if after_result():
             run_context.request_stop()
@@ -143,13 +145,16 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._saved_at = time.perf_counter()
 
     def _patience(self) -> float:
-        """Returns the seconds a signal waits for a step's end, which a lost worker may prevent."""
+        """Returns how many seconds to wait after a signal for the step's end.
+
+        The wait is limited because a step never ends if a worker is lost.
+        """
         if collectives.size() == 1:
             return math.inf
         return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
 
     def _identify_places(self) -> list[tuple[int, int] | None]:
-        """Returns identities of the folder and its run's record, which replacing them changes."""
+        """Returns the device and inode numbers of the folder and of its run's record."""
         return [_identify(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
 
     def _save(self, session, name: str) -> None:
@@ -157,8 +162,8 @@ class SaveCheckpoints(tf.train.SessionRunHook):
             if self._identify_places() != self._places:
                 raise UserError(
                     f"--output_dir {self._folder} was removed, emptied or replaced during the "
-                    f"training: step {self._step} cannot be saved as part of this run; start it "
-                    "again"
+                    f"training: step {self._step} cannot be saved as part of this run; start the "
+                    "run again"
                 )
             more = self._state.write if self._state else None
             path = save_checkpoint(session, self._folder, name, self._step, more)
@@ -178,7 +183,7 @@ def _identify(path: str) -> tuple[int, int] | None:
 
 
 class Throughput(NamedTuple):
-    """How much was done in some time; `waited` is how many of the seconds passed without input."""
+    """Counts of work done in some time; during `waited` of the `seconds` there was no input."""
 
     steps: int
     tokens: int
@@ -202,9 +207,9 @@ _NOTHING = Throughput(0, 0, 0.0, 0.0)
 
 
 class TrainingLog(tf.train.SessionRunHook):
-    """Logs progress by steps and at least half-minutely, writes curves, and logs statistics."""
+    """Logs progress every few steps and at least every 30 s, writes curves, logs statistics."""
 
-    # Seconds after which a step is logged at the latest: slow ones would say nothing for long.
+    # Seconds after which a step is logged in any case, so that slow steps show progress.
     _LONGEST_SILENCE = 30.0
 
     def __init__(
@@ -220,13 +225,13 @@ class TrainingLog(tf.train.SessionRunHook):
         """Prepares the log of a training.
 
         Args:
-          monitor: has the tensors of a step when the session begins.
-          folder: of the curves; None for none.
+          monitor: provides the tensors of a step when the session begins.
+          folder: folder of the curves; None to write none.
           total_steps: the last step.
-          batch_size: examples a step, of all workers together.
+          batch_size: examples per step, over all workers.
           every_steps: steps between log lines.
           summary_steps: steps between two points of the curves.
-          micro_batches: runs of the session in a step, the last of which gives the step's figures.
+          micro_batches: runs of the session per step; the last run gives the step's figures.
         """
         self._monitor = monitor
         self._folder = folder
@@ -235,7 +240,7 @@ class TrainingLog(tf.train.SessionRunHook):
         self._every = every_steps
         self._summary_every = summary_steps
         self._micro_batches = micro_batches
-        # Where the training fails before its first step.
+        # Needed if the training fails before its first step.
         self._first_step, self._done = 0, _NOTHING
 
     def begin(self) -> None:
@@ -253,11 +258,11 @@ class TrainingLog(tf.train.SessionRunHook):
 
     @property
     def step(self) -> int:
-        """Returns the step that is being run, or was the last."""
+        """Returns the number of the last completed step."""
         return self._first_step + self._done.steps
 
     def leave_out(self, seconds: float) -> None:
-        """Leaves a time out of what the training took."""
+        """Excludes a number of seconds from the time of the training."""
         self._started += seconds
 
     def before_run(self, run_context):
@@ -333,7 +338,7 @@ class TrainingLog(tf.train.SessionRunHook):
         self._logged = self._done
 
     def _waiting(self, done: Throughput) -> float | None:
-        """Returns the share of the time in which input was waited for; None if nothing tells it."""
+        """Returns the fraction of the time spent waiting for input; None if it is not measured."""
         if self._monitor.waited is None:
             return None
         return done.waited / max(done.seconds, 1e-9)
@@ -344,19 +349,19 @@ class TrainingLog(tf.train.SessionRunHook):
 
 
 def log_statistics(title: str, rows: Mapping[str, object]) -> None:
-    """Logs a block of names and values, which ends a part of a run."""
+    """Logs the statistics at the end of a part of a run, as a block of names and values."""
     tf.logging.info(title)
     for name, value in rows.items():
         tf.logging.info("  %-36s %s", name, value)
 
 
 def peak_memory_gb() -> float:
-    """Returns the largest resident memory this process has had, in GB."""
+    """Returns the peak resident memory of this process in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def format_seconds(seconds: float) -> str:
-    """Writes a duration for people: "0.8 s", "3 min 12 s", "2 h 05 min"."""
+    """Formats a duration such as "0.8 s", "3 min 12 s" or "2 h 05 min"."""
     if round(seconds, 1) < 60:
         return f"{seconds:.1f} s"
     minutes, seconds = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""Start-up of a worker: flags that all tasks share are checked, device and workers prepared."""
+"""Starts a worker: checks the flags that all tasks share, prepares the device, joins the job."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from albert.distributed import collectives, heartbeats
 from albert.distributed.failure import fail
 from albert.settings.run_settings import RunSettings
 
-# By these TensorFlow takes the path of a checkpoint for a pattern, and may not find its files.
+# TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
 _OF_PATTERNS = frozenset("*?[\\")
 
 
 def start(settings: RunSettings) -> None:
-    """Checks what all programs have in common, and makes this process a worker of its job.
+    """Checks the flags that all programs share, and makes this process a worker of its job.
 
     Raises:
-      FlagError: the flags ask for what the reference has and this project has not.
-      UserError: Horovod is needed and not installed, the device is not there, or the environment
-        names a bfloat16 configuration that is no good.
+      FlagError: the flags ask for a feature that this project does not support.
+      UserError: Horovod is needed but not installed, the device is missing, or the environment
+        names an invalid bfloat16 configuration.
     """
     _check(settings)
     device.choose(settings.device)
@@ -33,14 +33,14 @@ def start(settings: RunSettings) -> None:
     collectives.start(settings.use_horovod)
     tf.logging.info("Processor: %s", host.find_processor())
     host.limit_threads()
-    # A fault of it is to show before any work.
+    # Report a faulty configuration before any work.
     configuration.from_environment()
 
 
 def _check(settings: RunSettings) -> None:
     if settings.use_tpu:
         raise FlagError(
-            "--use_tpu=true: this project does not run on TPU; leave the flag out to run on HPU, "
+            "--use_tpu=true: this project does not run on TPU; remove the flag to run on HPU, "
             "GPU or CPU"
         )
     if settings.albert_hub_module_handle:
@@ -50,19 +50,19 @@ def _check(settings: RunSettings) -> None:
             "--albert_config_file and --spm_model_file"
         )
     if settings.from_scratch and settings.init_checkpoint:
-        raise FlagError("--from_scratch and --init_checkpoint contradict each other; leave one out")
+        raise FlagError("--from_scratch and --init_checkpoint contradict each other; remove one")
     for name in ("output_dir", "init_checkpoint", "export_dir"):
         path = getattr(settings, name)
         found = sorted(_OF_PATTERNS.intersection(path or ""))
         if found:
             raise FlagError(
-                f"--{name} {path}: TensorFlow takes a path with {' '.join(found)} for a pattern of "
-                "names; give one without it, such as a symbolic link to the folder"
+                f"--{name} {path}: TensorFlow takes a path with {' '.join(found)} for a pattern; "
+                "give a path without it, such as a symbolic link to the folder"
             )
 
 
 def _check_workers(settings: RunSettings) -> None:
-    """Raises a `FlagError` for what Horovod cannot do, or not on the device that is chosen."""
+    """Raises a `FlagError` for flags that Horovod does not support on the chosen device."""
     wire, shard = settings.allreduce_dtype, settings.shard_optimizer
     if wire == "bfloat16" and not device.is_hpu():
         raise FlagError(
@@ -73,25 +73,26 @@ def _check_workers(settings: RunSettings) -> None:
         return
     if not settings.use_horovod:
         raise FlagError(
-            f"--shard_optimizer={shard} shares out over several workers: start them with mpirun, "
+            f"--shard_optimizer={shard} needs several workers: start them with mpirun, "
             "and add --use_horovod=true"
         )
     if wire == "float16" and device.is_hpu():
         raise FlagError(
             f"--shard_optimizer={shard} with --allreduce_dtype=float16 does not work on the HPU: "
-            "habana-horovod's reduce-scatter has no float16 there; use bfloat16 or float32"
+            "the reduce-scatter of habana-horovod has no float16; use bfloat16 or float32"
         )
 
 
 def connect(facts: dict, stall_seconds: float) -> None:
-    """Loads the device, waits for the other workers, and checks that they are to do the same.
+    """Loads the device, waits for the other workers, and checks that all do the same run.
 
-    To be called when everything is prepared that can be without them: files are checked, feature
-    files made, and no process is forked any more.
+    Call this after everything that needs no other worker: after the files are checked, the feature
+    files are made, and the last process is forked.
 
     Args:
-      facts: what has been prepared, by name: contents of files and the flags that count.
-      stall_seconds: after which a worker that does not answer is named and the job ends; 0 never.
+      facts: the contents of files and the flags that all workers must share, by name.
+      stall_seconds: after this time without an answer from a worker the job ends with an error
+        that names it; 0 for no limit.
 
     Raises:
       UserError: the device does not load, or another worker's facts differ.
@@ -103,7 +104,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
         heartbeats.start(
             stall_seconds,
             lambda worker: fail(
-                f"{worker} (--stall_seconds); its process or host hangs or is stopped: start the "
+                f"{worker} (--stall_seconds): its process or host hangs or is stopped; start the "
                 "job again to resume",
                 1,
             ),
@@ -111,18 +112,18 @@ def connect(facts: dict, stall_seconds: float) -> None:
 
 
 def fetch_missing(settings: RunSettings) -> None:
-    """Fetches the model whose folder --init_checkpoint names, with --download, if it is not there.
+    """With --download, downloads the model of --init_checkpoint if its folder does not exist.
 
-    The folder's name is that of a published model. Of the workers of a host one fetches it, and
+    The folder has the name of a published model. One worker of each host downloads the model, and
     the others wait.
 
     Raises:
-      UserError: there is no such model, or it cannot be fetched.
+      UserError: there is no such model, or the download failed.
     """
     path = settings.init_checkpoint
     if not (settings.download and path):
         return
-    # A checkpoint lies in the folder of its model, or the folder is given.
+    # The flag names either a checkpoint in the model's folder or the folder.
     folder = os.path.dirname(path) if ".ckpt" in os.path.basename(path) else path
     if os.path.isdir(folder):
         return
@@ -130,5 +131,6 @@ def fetch_missing(settings: RunSettings) -> None:
     fetching = command("download", "model", name, f"--output_dir={parent}")
     if subprocess.run(fetching).returncode:
         raise UserError(
-            f"--download: {name} of --init_checkpoint {path} could not be fetched, as said above"
+            f"--download: could not download {name} of --init_checkpoint {path}; the error above "
+            "says why"
         )

@@ -1,4 +1,4 @@
-"""Training with an `Estimator`: what all programs have in common."""
+"""The training loop of all tasks, on an `Estimator`."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from albert.devices import device, habana
 from albert.distributed import collectives
 from albert.training.hooks import SaveCheckpoints, StepMonitor, TrainingLog
 
-# How the operating system's reasons read in TensorFlow's messages.
+# The operating system's errors, as TensorFlow's messages quote them.
 _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
 def make_estimator(
     model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
 ) -> estimators.Estimator:
-    """Returns an estimator that keeps all checkpoints, which `train` writes, in `output_dir`.
+    """Returns an estimator for the checkpoints in `output_dir`; `train` writes and removes them.
 
     Args:
       model_fn: the model.
       output_dir: folder of checkpoints and curves.
-      seed: of weights and dropout; every worker's dropout is another.
+      seed: seed of weights and dropout; each worker draws different dropout masks.
       scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
     """
-    # The other ranks restore and write nothing there, where they may have a folder of their own.
+    # A separate folder keeps the other ranks from restoring or writing rank 0's files.
     chief = collectives.is_chief()
     model_dir = output_dir if chief else os.path.join(output_dir, f"rank-{collectives.rank()}")
     config = estimators.RunConfig(
@@ -49,13 +49,13 @@ def make_estimator(
         log_step_count_steps=None,
         session_config=_scoped_allocator_config() if scoped_allocator else None,
     )
-    # An estimator warns where a model_fn takes parameters, as the reference's do, and gets none.
+    # The reference's model functions take `params`, and an estimator without any logs a warning.
     estimator = habana.estimator_class() if device.is_hpu() else estimators.Estimator
     return estimator(model_fn, config=config, params={"model_dir": model_dir})
 
 
 def _scoped_allocator_config() -> tf.ConfigProto | None:
-    """Returns the options of Habana's fork, whose own Horovod they need; None without it."""
+    """Returns the session options of Habana's fork; None without habana-horovod."""
     if not collectives.is_habana_horovod():
         tf.logging.info(
             "--enable_scoped_allocator has no effect with this Horovod, only with "
@@ -70,17 +70,17 @@ def _scoped_allocator_config() -> tf.ConfigProto | None:
 
 
 class TrainingPlan(NamedTuple):
-    """How long to train, and what to do on the way.
+    """The length of a training, and how often it saves and logs.
 
     Attributes:
       num_steps: the last step.
-      global_batch_size: examples a step, of all workers and accumulated batches together.
+      global_batch_size: examples per step, over all workers and micro-batches.
       micro_batches: batches of a worker whose gradients are summed before an update.
       save_checkpoints_steps: steps between checkpoints.
       save_summary_steps: steps between two points of the curves.
       log_steps: steps between log lines.
-      keep_checkpoints: how many to keep, the last ones; 0 for all.
-      save_checkpoints_minutes: longest time without one; 0 for no limit.
+      keep_checkpoints: how many checkpoints to keep, the last ones; 0 for all.
+      save_checkpoints_minutes: longest time without a checkpoint; 0 for no limit.
     """
 
     num_steps: int
@@ -103,20 +103,20 @@ def train(
 ) -> None:
     """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
 
-    Rank 0 alone writes; the others start from its variables.
+    Only rank 0 writes files; the other workers start from its variables.
 
     Args:
-      estimator: from `make_estimator`.
-      monitor: that watches the estimator's `model_fn`.
-      input_fn: this worker's training data from the step that training is at on.
-      plan: how long, and what to do on the way.
-      after_checkpoint: called on all workers when one is written; returns, the same on all of them,
-        whether to stop.
-      more_hooks: of the session, behind those that log and save.
+      estimator: estimator from `make_estimator`.
+      monitor: the monitor that watches the estimator's `model_fn`.
+      input_fn: this worker's training data, starting at the current step.
+      plan: the training's length, and how often to save and log.
+      after_checkpoint: called on all workers after a checkpoint is written; returns whether to
+        stop, and must return the same on all workers.
+      more_hooks: session hooks that run after those that log and save.
 
     Raises:
-      UserError: the loss is not finite any more, the disk is full, or a checkpoint is damaged.
-      signals.Stopped: a signal has ended the training; the step at which it did is saved.
+      UserError: the loss is no longer finite, the disk is full, or a checkpoint is damaged.
+      signals.Stopped: a signal ended the training; a checkpoint of the last step is saved.
     """
     folder = estimator.model_dir
     log = TrainingLog(
@@ -161,9 +161,9 @@ def train(
 
 
 def _timed(input_fn: Callable, monitor: StepMonitor) -> Callable:
-    """Returns an `input_fn` that leaves in a monitor how long a step waits for its batch.
+    """Returns an `input_fn` that passes to the monitor how long each step waits for its batch.
 
-    On the HPU, where the iterator is the device's, it is `input_fn` itself.
+    On the HPU, which has its own iterator, returns `input_fn` unchanged.
     """
     if device.is_hpu():
         return input_fn
@@ -177,7 +177,7 @@ def _timed(input_fn: Callable, monitor: StepMonitor) -> Callable:
         with tf.control_dependencies(list(batch.values())):
             came = _now()
         monitor.waited = came - asked
-        # The model begins when that time is taken: what it does is no waiting.
+        # The model starts only after the clock is read, so its time does not count as waiting.
         with tf.control_dependencies([came]):
             return {name: tf.identity(value) for name, value in batch.items()}
 
@@ -185,12 +185,16 @@ def _timed(input_fn: Callable, monitor: StepMonitor) -> Callable:
 
 
 def _now() -> tf.Tensor:
-    """Returns the clock in seconds; `tf.timestamp` refuses to work where bits are to be equal."""
+    """Returns the clock in seconds; `tf.timestamp` fails in a deterministic run."""
     return tf.numpy_function(time.perf_counter, [], tf.float64)
 
 
 def _stop_together(where: str) -> None:
-    """Ends all workers if one has got a signal; none of them before all have come here."""
+    """Ends all workers if any of them received a signal, once all of them have reached this point.
+
+    Raises:
+      signals.Stopped: a worker received a signal.
+    """
     noted = [number for number in collectives.all_gather_objects(signals.deferred()) if number]
     if noted:
         signals.acknowledge()
@@ -198,12 +202,12 @@ def _stop_together(where: str) -> None:
 
 
 def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None:
-    """Says what TensorFlow's error means for a user, and what to do; None if that is not known.
+    """Returns a message that explains TensorFlow's error to the user; None for unknown errors.
 
     Args:
-      error: in training.
-      folder: of the checkpoints.
-      step: at which it came up.
+      error: an error raised in training.
+      folder: folder of the checkpoints.
+      step: the step that failed.
     """
     message = error.message
     if NOT_FINITE in message:
@@ -211,23 +215,23 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
     for reason in _CANNOT_WRITE:
         if reason in message:
             return (
-                f"{folder}: a checkpoint or a curve cannot be written ({reason}); make room and "
+                f"{folder}: cannot write a checkpoint or a curve ({reason}); make room and "
                 "run the same command again to resume"
             )
-    # Not "OOM" alone: a hint with that word comes with every resource that is exhausted.
+    # More than "OOM", because TensorFlow adds a hint with that word whenever a resource runs out.
     if "OOM when allocating" in message:
         return "the device is out of memory; try a lower --train_batch_size"
     if isinstance(error, tf.errors.DataLossError):
         newest = newest_checkpoint(folder)
         return (
             f"{newest[1] if newest else '--init_checkpoint'} is damaged ({_cause_in(message)}); "
-            + ("remove it to resume from the one before" if newest else "fetch it again")
+            + ("remove it to resume from the previous one" if newest else "download it again")
         )
     return None
 
 
 def _cause_in(message: str) -> str:
-    """Returns the line of TensorFlow's message that says what is wrong with a file."""
+    """Returns the line of TensorFlow's message that describes the damage to a file."""
     found = re.search(r".*checksum.*", message, re.IGNORECASE)
     return found.group() if found else message.splitlines()[0]
 
@@ -236,12 +240,12 @@ def _not_finite_message(folder: str, step: int) -> str:
     newest = newest_checkpoint(folder)
     kept = f"the last good checkpoint is {newest[1]}" if newest else "no checkpoint was written yet"
     return (
-        f"the loss or its gradients are NaN or infinite at step {step}; nothing was updated with "
-        f"them, {kept}; try a lower --learning_rate or a longer warmup in another "
+        f"the loss or its gradients are NaN or infinite at step {step}; the weights were not "
+        f"updated with them, {kept}; try a lower --learning_rate or a longer warm-up in another "
         "--output_dir"
     )
 
 
 def make_deterministic() -> None:
-    """Makes TensorFlow use operations only that give the same bits every time."""
+    """Restricts TensorFlow to operations whose results are the same bit for bit every time."""
     tf2.config.experimental.enable_op_determinism()

@@ -1,4 +1,4 @@
-"""The `model_fn` of an estimator: an encoder, a head on it and, in training, an optimizer."""
+"""The `model_fn` of an estimator: an encoder, a head and, in training, an optimizer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from albert.modeling import Encoder, EncoderConfig
 from albert.optimization import OptimizerOptions, build_train_step
 from albert.settings.fields import TOO_LARGE
 
-# From `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], by name, and the `positions` of
-# the last layer that are wanted, see `modeling.Encoder`, to an encoder.
+# Builds an encoder from a mapping with `input_ids`, `input_mask` and `segment_ids`, int32 [B, S],
+# and the `positions` that the last layer must compute, see `modeling.Encoder`.
 Encode = Callable[..., Encoder]
 
 
 class HeadOutput(NamedTuple):
-    """What a head makes of the encoder's output.
+    """The loss and predictions of a head.
 
     Attributes:
-      loss: scalar, in training; else None.
+      loss: scalar in training, else None.
       predictions: tensors with B rows, by name.
-      exported: what an exported model gives instead; None for the same.
+      exported: the outputs of an exported model, by name; None if they are the predictions.
     """
 
     loss: tf.Tensor | None
@@ -35,21 +35,22 @@ class HeadOutput(NamedTuple):
     exported: dict[str, tf.Tensor] | None = None
 
 
-# From encoder, features and whether this is training to the output.
+# Builds the output from an encoder, features, and whether the model is trained.
 Head = Callable[[Encode, Mapping[str, tf.Tensor], bool], HeadOutput]
 
 
 class ModelOptions(NamedTuple):
-    """How a model is built, besides its configuration and its head.
+    """Options of a model in addition to its configuration and its head.
 
     Attributes:
-      optimizer: how it is trained; None where it is not.
-      init_checkpoint: that variables start from, or None.
-      num_groups: groups of layers that start from the checkpoint's first; 0: from their own.
+      optimizer: the optimizer's options; None without training.
+      init_checkpoint: the checkpoint that variables start from, or None.
+      num_groups: number of layer groups that start from the checkpoint's first group; 0 if each
+        group starts from its own.
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      gradient_checkpointing: likewise; in training.
-      remove_padding: likewise, of batches that are cut when they are read. Where all have one
-        length, a device may need to know every shape.
+      gradient_checkpointing: see `modeling.Encoder`; only in training.
+      remove_padding: see `modeling.Encoder`; only for batches that are shortened when they are
+        read. If all batches have one length, a device may need to know every shape.
     """
 
     optimizer: OptimizerOptions | None = None
@@ -64,7 +65,7 @@ class ModelOptions(NamedTuple):
 def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, in training, optimizer.
 
-    In training its specification carries a `TrainStep`, see `estimators.graph_parts`.
+    In training, the `EstimatorSpec` carries a `TrainStep`, see `estimators.graph_parts`.
     """
 
     def model_fn(features, labels, mode, params):
@@ -101,7 +102,7 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         if checkpoint := options.init_checkpoint:
             variables = tf.trainable_variables()
             initialize_from_checkpoint(variables, checkpoint, options.num_groups).log()
-        assert options.optimizer is not None, "a model to train has one"
+        assert options.optimizer is not None, "training needs an optimizer"
         num_tokens = tf.reduce_sum(features["input_mask"])
         step = build_train_step(output.loss, options.optimizer, num_tokens=num_tokens)
         carrier = estimators.GraphParts(step)
@@ -115,8 +116,8 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
 def _seed_by_name(getter: Callable, name: str, *args: Any, **options: Any) -> tf.Variable:
     """Gets a variable whose initial value is a function of the graph's seed and its name.
 
-    TensorFlow would take the number of operations before it instead, so that an option that
-    computes the same in another way would change the initial weights.
+    TensorFlow would derive the seed from the number of earlier operations. Then an option that
+    computes the same result with other operations would change the initial weights.
     """
     initializer = options.get("initializer")
     is_seeded = tf.get_default_graph().seed is not None

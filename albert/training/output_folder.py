@@ -1,4 +1,4 @@
-"""The folder of a run: whose it is, what shaped what lies in it, which checkpoint to use."""
+"""Checks on the folder of a run: its settings and its checkpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
     Args:
       task: the task under the flags.
-      contents: of the part to train on, see `Task.contents`.
+      contents: inputs of the training split, see `Task.contents`.
     """
     settings = task.settings
     return {
@@ -41,12 +41,15 @@ def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
 
 def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
-    """Returns the settings that scores depend on, besides the checkpoint's name, likewise."""
+    """Returns the settings that scores depend on, except the checkpoint's name.
+
+    The keys and arguments are those of `training_settings`.
+    """
     settings = task.settings
     record = os.path.join(settings.output_dir, "run.json")
     has_checkpoints = bool(list_checkpoints(settings.output_dir))
     return {
-        # Where there are others, it is not what is scored.
+        # If the folder has checkpoints, the initial one is not scored.
         "init_checkpoint": None if has_checkpoints else _checkpoint_content(settings),
         "run": content_of(record) if os.path.exists(record) else None,
         "bf16 configuration": bf16_digest(task),
@@ -56,48 +59,51 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
 
 def split_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
-    """Returns the settings that must be equal on all workers that use a part, likewise."""
+    """Returns the settings of a split that must be equal on all workers.
+
+    The keys and arguments are those of `training_settings`.
+    """
     if part == TRAIN:
         return training_settings(task, contents)
     return {**task.settings.affecting(Affects.SCORES | Affects.JOB), **contents}
 
 
 def bf16_digest(task: Task) -> str | None:
-    """Returns a digest of a task's bfloat16 configuration; None if there is none."""
+    """Returns a digest of a task's bfloat16 configuration; None for float32."""
     config = task.bf16_config()
     return config.digest() if config else None
 
 
 def _checkpoint_content(settings: RunSettings) -> str | None:
-    """Identifies the initial checkpoint by its values."""
+    """Returns a digest of the initial checkpoint's values; None without one."""
     if not settings.init_checkpoint:
         return None
     return content_of_checkpoint(resolve_checkpoint(settings.init_checkpoint))
 
 
 def check_output_dir(settings: RunSettings, shaping: dict) -> None:
-    """Checks that --output_dir is free or holds the run that is shaped by this.
+    """Checks that --output_dir is free or holds a run with these settings.
 
     Raises:
-      FlagError: it holds another run, or the initial checkpoint would be lost.
+      FlagError: the folder holds another run, or the initial checkpoint would be lost.
     """
     output_dir, initial = settings.output_dir, settings.init_checkpoint
     if initial:
         folder, name = os.path.split(os.path.realpath(resolve_checkpoint(initial)))
         if folder == os.path.realpath(output_dir) and name.startswith("model.ckpt-"):
             raise FlagError(
-                f"--init_checkpoint {initial} would be replaced or removed by this run, which has "
-                "its own checkpoints there; give another --output_dir"
+                f"--init_checkpoint {initial} would be replaced or removed by this run, which "
+                "writes its own checkpoints there; give another --output_dir"
             )
     if not settings.overwrite_output_dir:
         check_run(output_dir, shaping, settings.defaults())
 
 
 def checkpoint_to_use(settings: RunSettings) -> str:
-    """Returns the best checkpoint of the folder, or else the newest or the initial one.
+    """Returns the best checkpoint of the folder, else the newest, else the initial one.
 
     Raises:
-      UserError: there is none.
+      UserError: there is no checkpoint.
     """
     found = best_or_newest(settings.output_dir) or settings.init_checkpoint
     if not found:
@@ -108,14 +114,14 @@ def checkpoint_to_use(settings: RunSettings) -> str:
 
 
 def init_checkpoint_forgotten(settings: RunSettings) -> bool:
-    """Returns whether weights are random at the beginning though nobody has said that they be."""
+    """Returns whether training starts from random weights without --from_scratch."""
     return settings.from_scratch is False and not settings.init_checkpoint
 
 
 def warn_if_init_checkpoint_forgotten(settings: RunSettings) -> None:
-    """Logs a warning where nobody has said that weights be random at the beginning."""
+    """Logs a warning if training starts from random weights without --from_scratch."""
     if init_checkpoint_forgotten(settings):
         tf.logging.warning(
-            "--init_checkpoint is not given: this run starts from random weights, no pretrained "
-            "ones; --from_scratch says that it is to"
+            "--init_checkpoint is not given: this run starts from random weights instead of "
+            "pretrained ones; if that is intended, pass --from_scratch"
         )

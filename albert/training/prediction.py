@@ -1,4 +1,4 @@
-"""Prediction with one checkpoint after the other, shared out over the workers."""
+"""Prediction with one or more checkpoints, distributed over the workers."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Output = dict[str, np.ndarray]
 
 
 class _Model:
-    """A model's graph and its session, for the values of one checkpoint after the other.
+    """A model's graph and session, reused for several checkpoints.
 
-    `Estimator.predict` has new ones for each.
+    `Estimator.predict` would build new ones for each checkpoint.
     """
 
     def __init__(self, estimator: estimators.Estimator, input_fn: Callable):
-        """Builds the graph as `predict` does, which Habana's estimator changes."""
+        """Builds the graph as `Estimator.predict` does, including the changes of Habana's class."""
         mode, config = estimators.ModeKeys.PREDICT, estimator.config
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.tf_random_seed)
@@ -42,14 +42,14 @@ class _Model:
         self._session = tf.Session(graph=graph, config=estimator._session_config)
 
     def begin(self, checkpoint: str | None) -> None:
-        """Takes the values of a checkpoint, or initial ones, and begins with the first batch.
+        """Loads the values of a checkpoint, or initial ones, and rewinds to the first batch.
 
         Raises:
-          UserError: the checkpoint has not the model's variables.
+          UserError: the checkpoint's variables are not the model's.
         """
         with self._session.graph.as_default():
             if checkpoint and (collectives.is_chief() or os.path.exists(checkpoint + ".index")):
-                # Where another host lacks the file, its variables come from rank 0 all the same.
+                # A host without the file still gets its variables from rank 0.
                 check_fits(checkpoint, self._variables)
                 self._saver.restore(self._session, checkpoint)
             else:
@@ -62,16 +62,16 @@ class _Model:
         return self._session.run(self._outputs)
 
     def close(self) -> None:
-        """Gives back what the session holds."""
+        """Closes the session and frees its memory."""
         self._session.close()
 
 
 class Predictor:
-    """What a model gives for every example, in order, whoever of the workers computes it.
+    """Computes a model's outputs for every example on all workers, and returns them in order.
 
-    Worker r of n computes the batches r, r + n, ... of those that a single one would: the
-    results are the same to the last bit. Rank 0 says which checkpoints: it calls `outputs` for
-    each and `finish` at the end, the other workers call `follow`. The log says how fast it went.
+    Of the batches that a single worker would compute, worker r of n computes r, r + n, and so on,
+    so the results are the same bit for bit. Rank 0 calls `outputs` for each checkpoint and then
+    `finish`; the other workers call `follow`. The log shows the throughput.
     """
 
     def __init__(
@@ -82,17 +82,22 @@ class Predictor:
         num_examples: int,
         order: np.ndarray | None = None,
     ):
-        """Sets up; `input_fn` gives this worker's share of the batches of `num_examples` examples.
+        """Creates a predictor.
 
-        The last batch may be filled up; what comes after the last example is not looked at. With
-        an `order`, the numbers of the examples as they come, what the model gives for them is put
-        into their own.
+        Args:
+          estimator: estimator whose model predicts.
+          input_fn: this worker's batches. The last one may be padded; outputs after the last
+            example are ignored.
+          batch_size: examples per batch of a worker.
+          num_examples: examples over all workers.
+          order: index of each example in the order in which `input_fn` yields them; outputs are
+            returned in the order of the indices. None if they arrive in that order.
         """
         self._estimator = estimator
         self._input_fn = input_fn
         self._batch_size = batch_size
         self._num_examples = num_examples
-        # The place of each example among those that come.
+        # The position at which each example arrives.
         self._places = None if order is None else np.argsort(order)
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
@@ -103,7 +108,7 @@ class Predictor:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
 
         Raises:
-          UserError: the checkpoint does not fit the model.
+          UserError: the checkpoint does not match the model.
         """
         collectives.broadcast_object(checkpoint)
         started = time.perf_counter()
@@ -120,24 +125,24 @@ class Predictor:
         return rows
 
     def follow(self) -> None:
-        """Does this worker's share for every checkpoint that rank 0 names, until it is done."""
+        """Predicts this worker's batches for every checkpoint that rank 0 names, until `finish`."""
         while (checkpoint := collectives.broadcast_object(None)) is not None:
             self._outputs(checkpoint)
         self.close()
 
     def finish(self) -> None:
-        """Lets the other workers go."""
+        """Tells the other workers that there are no more checkpoints, and closes the model."""
         collectives.broadcast_object(None)
         self.close()
 
     def close(self) -> None:
-        """Gives back what the model holds; it is there again when it is needed."""
+        """Frees the model's memory; the next prediction builds the model again."""
         if self._model:
             self._model.close()
         self._model = None
 
     def log_statistics(self) -> None:
-        """Logs how fast it went, if there was anything to predict."""
+        """Logs the time and throughput, if anything was predicted."""
         if not self._seconds:
             return
         total = sum(self._seconds)
@@ -162,9 +167,9 @@ class Predictor:
         return rows if self._places is None else [rows[place] for place in self._places]
 
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
-        """Yields this worker's batches of outputs, with the values of a checkpoint.
+        """Yields this worker's batches of outputs, computed with a checkpoint's values.
 
-        Without one the model has its initial values.
+        If the checkpoint is None, the model has its initial values.
         """
         if self._model is None:
             self._model = _Model(self._estimator, self._input_fn)
@@ -180,7 +185,7 @@ class Predictor:
                     yield dict(zip(batch, values, strict=True))
 
     def _merged(self, rows: list[Output]) -> list[Output]:
-        """Returns all workers' rows, in the order of the examples."""
+        """Returns the rows of all workers, in the order in which a single worker predicts."""
         layout = collectives.broadcast_object(
             [(key, value.dtype.str, value.ndim) for key, value in rows[0].items()] if rows else []
         )
@@ -194,7 +199,7 @@ class Predictor:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _in_order(self, by_rank: list[list[np.ndarray]]) -> Iterator[np.ndarray]:
-        """Yields the rows of batch 0, which rank 0 has, then those of batch 1, and so on."""
+        """Yields the rows of batch 0, which rank 0 computed, then those of batch 1, and so on."""
         rows = [iter(share) for share in by_rank]
         for example in range(self._num_examples):
             yield next(rows[example // self._batch_size % len(rows)])

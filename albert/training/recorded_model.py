@@ -1,8 +1,8 @@
-"""Compares the model that weights are used as with the model that they were trained as.
+"""Checks that a model's configuration and tokenizer are those that its weights were trained with.
 
-An ALBERT shares its weights between layers, so that a checkpoint fits any number of layers and
-heads: a wrong configuration computes other answers and raises no error. What the weights were
-trained with is in `run.json` beside them, or in the `config.json` of a folder of `transformers`.
+ALBERT shares weights between layers, so a checkpoint fits any number of layers and heads: with a
+wrong configuration the model computes other answers and raises no error. The training's settings
+are in `run.json` next to the weights, or in the `config.json` of a `transformers` folder.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _TOKENIZERS = ("spm_model_file", "vocab_file")
 
 
 def check_weights(task: Task) -> None:
-    """Checks that the flags describe the model that the weights were trained as.
+    """Checks that the flags describe the model that was trained.
 
-    A prediction is checked against the run in --output_dir, a training and a prediction with
-    weights from elsewhere against what lies beside --init_checkpoint. A training may be of another
-    task than the weights that it starts from.
+    A prediction with the weights in --output_dir is checked against the run there. A training, or
+    a prediction with other weights, is checked against the record next to --init_checkpoint. A
+    training may start from the weights of another task.
 
     Raises:
-      FlagError: they describe another model.
+      FlagError: the flags describe another model.
     """
     settings, model = task.settings, task.model()
     trains = TRAIN in task.requested_splits()
@@ -49,21 +49,21 @@ def check_weights(task: Task) -> None:
 
 
 def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
-    """Checks a model against the record beside its weights; without a record, a line says so.
+    """Checks a model against the record next to its weights; logs a line if there is no record.
 
     Args:
-      path: of the weights, or the folder of their run.
-      model: what is used, see `Task.model` and `Task.identity`.
-      flag: that names the path.
+      path: path of the weights, or the folder of their run.
+      model: the model's properties, see `Task.model` and `Task.identity`.
+      flag: the flag that names the path.
 
     Raises:
-      FlagError: the weights were trained as another model.
+      FlagError: another model was trained.
     """
     recorded = recorded_model(path)
     if recorded is None:
         tf.logging.info(
-            "%s %s has no %s: nothing shows whether the configuration and the tokenizer are those "
-            "that it was trained with",
+            "%s %s has no %s: cannot check whether it was trained with this configuration and "
+            "tokenizer",
             flag,
             path,
             RECORD,
@@ -78,19 +78,20 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
 def used_model(
     config: Mapping[str, Any], tokenizer_files: Mapping[str, str | None], do_lower_case: bool
 ) -> dict[str, Any]:
-    """Returns the properties that a model is used with, as `differences` compares them.
+    """Returns the properties of a model for `differences`.
 
     Args:
-      config: the values that its forward pass depends on.
-      tokenizer_files: by flag; the first of `spm_model_file` and `vocab_file` that is given counts.
-      do_lower_case: of the tokenizer.
+      config: the configuration's values that the forward pass depends on.
+      tokenizer_files: paths by flag; of `spm_model_file` and `vocab_file` the first one given is
+        used.
+      do_lower_case: the tokenizer's setting.
     """
     flag, file = next((f, file) for f in _TOKENIZERS if (file := tokenizer_files.get(f)))
     return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
 
 
 def recorded_model(path: str) -> dict[str, Any] | None:
-    """Returns the model's properties from the record beside its weights; None without a record.
+    """Returns a model's properties from the record next to its weights; None without a record.
 
     Raises:
       UserError: there are no weights, or the record is damaged.
@@ -108,11 +109,13 @@ def recorded_model(path: str) -> dict[str, Any] | None:
 
 
 def differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
-    """Lists how a model differs from a record, for people; what one of them lacks is left out.
+    """Returns human-readable differences between a model and a record.
+
+    Properties that only one of them has are ignored.
 
     Args:
-      recorded: see `recorded_model`.
-      model: see `check_model`.
+      recorded: properties from `recorded_model`.
+      model: properties as in `check_model`.
     """
     found = [
         f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"

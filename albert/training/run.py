@@ -1,7 +1,7 @@
-"""The story of a run: prepare, connect, train, score, label, export.
+"""The stages of a run: prepare, connect, train, score, label, export.
 
-Everything that can fail without the other workers and the device comes first: worker processes are
-forked before TensorFlow and MPI have threads, and faults of the input show before any training.
+Everything that needs neither the other workers nor the device comes first. Subprocesses are thus
+forked before TensorFlow and MPI start threads, and faulty input is reported before any training.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
     """Runs a task.
 
     Raises:
-      UserError: the flags, the input or the environment do not allow it.
+      UserError: the flags, the input or the environment are not valid.
     """
     job.start(settings)
     settings.require(*task_class.required)
@@ -80,10 +80,10 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
 
 
 def requested_splits(task: Task) -> Sequence[str]:
-    """Returns the parts of the data that the flags ask for, see `Task.requested_splits`.
+    """Returns the splits that the flags ask for, see `Task.requested_splits`.
 
     Raises:
-      FlagError: checkpoints are to be scored while training, and nothing is there to score on.
+      FlagError: --evaluate_while_training or --patience is given without a development set.
     """
     wanted = task.requested_splits()
     if TRAIN in wanted and DEV not in wanted and _scores_while_training(task.settings):
@@ -92,29 +92,30 @@ def requested_splits(task: Task) -> Sequence[str]:
 
 
 class Run:
-    """A run of a task into --output_dir.
+    """A run of a task in --output_dir.
 
     Attributes:
       task: the task.
-      facts: of what has been prepared, in which all workers must agree.
+      facts: properties of the prepared data and flags, which must be equal on all workers.
     """
 
     def __init__(self, task: Task):
-        """Checks the initial checkpoint, takes the folder and removes the litter of killed runs.
+        """Checks the initial checkpoint, locks the folder and removes leftovers of killed runs.
 
-        Rank 0 alone takes the folder, so that one run at a time works in it.
+        Only rank 0 locks the folder, so that one run at a time works in it.
 
         Raises:
-          UserError: the checkpoint or the folder cannot be used, or another run still uses it.
+          UserError: the checkpoint or the folder cannot be used, or another run is still using the
+            folder.
         """
         self.task = task
         self.facts = {"bf16 configuration": bf16_digest(task)}
         self._settings = settings = task.settings
         self._bf16 = task.bf16_config()
         self._trains = TRAIN in task.requested_splits()
-        # What the training is recorded by, once its data is prepared.
+        # The settings that `run.json` records, set when the training data is prepared.
         self._recorded: dict[str, Any] = {}
-        # Files are read once for it, and not at every checkpoint that is scored.
+        # Cached, so that files are not read again for every scored checkpoint.
         self._contents = functools.cache(task.contents)
         if settings.init_checkpoint:
             resolve_checkpoint(settings.init_checkpoint)
@@ -135,16 +136,16 @@ class Run:
         clear_litter_of_runs(output_dir, self._outputs())
 
     def _outputs(self) -> list[str]:
-        """Returns names of the files that the task writes into the folder."""
+        """Returns the names of the files that the task writes into the folder."""
         labels = self.task.label_outputs
         return [*self.task.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
 
     def prepare(self, part: str) -> Data:
-        """Makes a part of the data ready to be read.
+        """Prepares a split, so that its features can be read.
 
         Raises:
-          FlagError: the folder holds another run than this training.
-          UserError: the input is no good, or a file of results is not ours to replace.
+          FlagError: the folder holds another run.
+          UserError: the input is not valid, or a file of results was not written by this program.
         """
         settings = split_settings(self.task, part, self._contents(part))
         if part == TRAIN:
@@ -163,11 +164,12 @@ class Run:
     def train(
         self, data: Data, dev: Data | None, more_hooks: Sequence[tf.train.SessionRunHook] = ()
     ) -> None:
-        """Trains up to the last step, from where an earlier run stopped.
+        """Trains up to the last step, starting where an earlier run stopped.
 
         Args:
-          data: to train on.
-          dev: to score each checkpoint on as soon as it is written, if the flags say so.
+          data: the training set.
+          dev: the development set, for scoring each checkpoint after it is written if the flags
+            ask for that.
           more_hooks: see `loop.train`.
         """
         self._use(
@@ -178,13 +180,14 @@ class Run:
         plan = training_plan(settings, steps[0])
         done = collectives.broadcast_object(self._begin() if collectives.is_chief() else None)
         if done >= plan.num_steps:
-            tf.logging.info("Training is done already: step %d of %d", done, plan.num_steps)
+            tf.logging.info("Training is already complete: step %d of %d", done, plan.num_steps)
             return
         after_checkpoint = None
         if dev and _scores_while_training(settings):
             predictor = self.predictor(dev)
             after_checkpoint = functools.partial(self._score_and_ask, dev, predictor)
-            # What was not scored before the run was stopped, and whether it was to end there.
+            # Score the checkpoints that a stopped run left without scores; the scores may end the
+            # training.
             has_results = collectives.broadcast_object(
                 collectives.is_chief() and self._has_results()
             )
@@ -208,28 +211,28 @@ class Run:
             train(estimator, monitor, input_fn, plan, after_checkpoint, more_hooks)
 
     def _use(self, settings: RunSettings) -> None:
-        """Goes on under other settings."""
+        """Replaces the settings of the run and its task."""
         self._settings, self.task = settings, self.task.with_settings(settings)
 
     def _has_results(self) -> bool:
-        """Returns whether there is more to score than a checkpoint for resuming."""
+        """Returns whether the folder has a checkpoint to score, other than `resume.ckpt-N`."""
         folder = self._settings.output_dir
         return bool(list_checkpoints(folder)) or os.path.exists(
             os.path.join(folder, f"{BEST}.index")
         )
 
     def _score_and_ask(self, data: Data, predictor: Predictor) -> bool:
-        """Scores what has no scores yet; whether the training is to end, on all workers."""
+        """Scores checkpoints without scores; returns on all workers whether to end the training."""
         patience = self._settings.patience
         evaluation = self._score_new(data, predictor)
         wants_stop = bool(evaluation and patience and evaluation.since_best() >= patience)
         wants_stop = collectives.broadcast_object(wants_stop)
         if wants_stop:
-            tf.logging.info("No better score in %d checkpoints: the training ends here", patience)
+            tf.logging.info("No better score in %d checkpoints: stopping the training", patience)
         return wants_stop
 
     def _begin(self) -> int:
-        """Records the run and returns the number of steps that are done."""
+        """Records the run and returns the number of completed steps."""
         settings = self._settings
         defaults, outputs = settings.defaults(), self._outputs()
         folder, overwrites = settings.output_dir, settings.overwrite_output_dir
@@ -238,9 +241,10 @@ class Run:
         return point_to_newest(folder)
 
     def _write_assets(self) -> None:
-        """Puts beside the weights in the folder what text needs to go through them.
+        """Writes the assets into the folder, next to the weights.
 
-        A prediction leaves what the training has written: its flags are not those of the model.
+        A prediction does not replace the assets of a training, because its flags may differ from
+        the training's.
         """
         folder = os.path.join(self._settings.output_dir, assets.FOLDER)
         is_trained_here = bool(recorded_settings(self._settings.output_dir))
@@ -250,10 +254,10 @@ class Run:
     def score(self, data: Data) -> dict | None:
         """Scores every checkpoint that has no scores yet, and logs the best.
 
-        After a training the best and the last --keep_checkpoint_max stay.
+        After a training, keeps the best checkpoint and the last --keep_checkpoint_max.
 
         Returns:
-          The best entry of `Evaluation`; None on other ranks than 0.
+          The best entry of `Evaluation`; None on ranks other than 0.
         """
         predictor = self.predictor(data)
         evaluation = self._score_new(data, predictor)
@@ -263,13 +267,14 @@ class Run:
         _report(self._settings.output_dir, evaluation.best, self.task.outputs)
         for line in self.task.samples():
             print(line, flush=True)
-        # The run's, also if it was resumed; without a training whose weights they are is not known.
+        # Repeated at the end for long and resumed runs. A prediction does not know how its weights
+        # were initialized.
         if self._trains:
             warn_if_init_checkpoint_forgotten(self._settings)
         return evaluation.best
 
     def _score_new(self, data: Data, predictor: Predictor) -> Evaluation | None:
-        """Scores every checkpoint that has no scores yet; the scores, on rank 0."""
+        """Scores every checkpoint without scores; returns the evaluation on rank 0, else None."""
         with reading_records(data.files):
             if not collectives.is_chief():
                 predictor.follow()
@@ -280,7 +285,7 @@ class Run:
             )
             predictor.finish()
         if list_checkpoints(self._settings.output_dir):
-            # Again, because scores may be among it.
+            # Written again, because the assets may contain scores.
             self._write_assets()
         if self._trains:
             folder, keep = self._settings.output_dir, self._settings.keep_checkpoint_max
@@ -290,7 +295,7 @@ class Run:
     def _evaluation(self, data: Data) -> Evaluation:
         key = self.task.score_key(data)
         if key is None:
-            tf.logging.warning("There are no answers to compare with: there will be no scores")
+            tf.logging.warning("There are no answers to compare with: computing no scores")
         settings = self._settings
         return Evaluation(
             settings.output_dir,
@@ -301,10 +306,10 @@ class Run:
         )
 
     def label(self, data: Data) -> None:
-        """Labels the test set with the best checkpoint, unless that is done already.
+        """Labels the test set with the best checkpoint, unless the labels already exist.
 
         Raises:
-          UserError: there is no checkpoint, or the features are not those of the test set.
+          UserError: there is no checkpoint, or the features do not belong to the test set.
         """
         predictor = self.predictor(data)
         if not collectives.is_chief():
@@ -324,9 +329,9 @@ class Run:
         tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))
 
     def export(self) -> str:
-        """Writes the checkpoint to use as a SavedModel below --export_dir; returns its folder."""
+        """Exports the best checkpoint as a SavedModel below --export_dir; returns its folder."""
         settings = self._settings
-        # In float32 and without a card's operations: who serves it may have another device.
+        # In float32 and without a card's operations, because the server may have another device.
         with device.as_cpu():
             estimator = self._make_estimator(self.task.model_fn(None))
             checkpoint = checkpoint_to_use(settings)
@@ -344,16 +349,16 @@ class Run:
         recorded = assets.read_assets(folder)
         if recorded is None:
             return own
-        # The flags of these have been checked against `run.json`.
+        # The flags of these values were checked against `run.json`.
         checked = {name: own.description[name] for name in ("task", "do_lower_case")}
         return own._replace(description={**own.description, **recorded.description, **checked})
 
     def predictor(self, data: Data, by_length: bool = True) -> Predictor:
-        """Returns a predictor of the model's outputs for a part, with any checkpoint.
+        """Returns a predictor of the model's outputs for a split, for any checkpoint.
 
         Args:
-          data: the part.
-          by_length: long records come first, instead of the first ones of the file.
+          data: the split.
+          by_length: predict long records first, instead of in the order of the file.
         """
         data = self._in_buckets(data)
         size, order = self._settings.predict_batch_size, data.order() if by_length else None
@@ -362,7 +367,7 @@ class Run:
         return Predictor(estimator, input_fn, size, data.num_records, order)
 
     def _in_buckets(self, data: Data) -> Data:
-        """Returns the data with the lengths that the flags say its batches are cut to."""
+        """Returns the data with the lengths of --length_buckets."""
         return data._replace(buckets=self._settings.length_buckets or ())
 
     def _model_fn(self, steps: tuple[int, int] | None) -> Callable:
@@ -380,7 +385,7 @@ class Run:
 
 
 def check_labels(task: Task) -> None:
-    """Raises a `UserError` if a file of predictions of `TEST` is not ours to replace."""
+    """Raises a `UserError` if a file of test predictions was not written by this program."""
     labels = _label_files(task, {})
     if labels.is_foreign():
         raise UserError(
@@ -390,19 +395,19 @@ def check_labels(task: Task) -> None:
 
 
 def _label_files(task: Task, made_from: dict) -> CachedFile:
-    """Returns the files of predictions of `TEST`, and what they are made from."""
+    """Returns the cached files of test predictions, for the sources in `made_from`."""
     folder = task.settings.output_dir
     first, *others = (os.path.join(folder, name) for name in task.label_outputs)
     return CachedFile(first, made_from, others)
 
 
 def _scores_while_training(settings: RunSettings) -> bool:
-    """Tells whether each checkpoint is scored as soon as it is written."""
+    """Returns whether each checkpoint is scored as soon as it is written."""
     return bool(settings.evaluate_while_training or settings.patience)
 
 
 def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:
-    """Logs the best checkpoint's scores and where everything is."""
+    """Logs the best checkpoint's scores and the names of the files."""
     tf.logging.info("Results in %s", output_dir)
     scores = {name: f"{value:.4g}" for name, value in best.items() if isinstance(value, float)}
     rows = {

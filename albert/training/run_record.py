@@ -1,4 +1,4 @@
-"""The files of a run in --output_dir, and `run.json`, by which only the same run is resumed."""
+"""The files of a run in --output_dir, and `run.json`, which keeps other runs from resuming it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from albert.training import assets
 
 RECORD = "run.json"
 _CHECKPOINT = r"\.(index|meta|data-\d{5}-of-\d{5})"
-# Files of every run whose names have numbers in them, as a record lists them.
+# Files of every run whose names contain numbers: the form in a record, and the pattern.
 _FORMS = {
     "model.ckpt-*": r"model\.ckpt-(\d+|best)" + _CHECKPOINT,
     "resume.ckpt-*": r"resume\.ckpt-\d+" + _CHECKPOINT,
     "events.out.tfevents.*": r"events\.out\.tfevents\.\d+\..+",
     "eval/events.out.tfevents.*": r"eval/events\.out\.tfevents\.\d+\..+",
 }
-# What every run writes.
+# Files that every run writes.
 OF_EVERY_RUN = (
     *_FORMS,
     "checkpoint",
@@ -35,43 +35,43 @@ OF_EVERY_RUN = (
     *(f"{assets.FOLDER}/{name}" for name in assets.NAMES),
     RECORD,
 )
-# What TensorFlow leaves of a file `{0}` if it is killed while it writes.
+# The file that TensorFlow leaves if it is killed while it writes the file `{0}`.
 _UNFINISHED = r"(?:{0})\.tmp[0-9a-f]{{32}}"
-# TensorFlow's folder for a checkpoint that it has not put together yet, and the files in it; today
-# it is below `SAVING`, which goes as a whole.
+# TensorFlow's folder for the parts of an unfinished checkpoint, and the files in it. This version
+# saves below `SAVING`, which is removed as a whole.
 _PARTS_FOLDER = r"model\.ckpt-\d+_temp"
 _PARTS = _PARTS_FOLDER + r"/part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?"
 _UNFINISHED_ASSETS = re.escape(f"{assets.FOLDER}/") + temporary_names(
     "|".join(map(re.escape, assets.NAMES))
 )
-# Those in which a run has files.
+# Folders in which a run has files.
 _FOLDERS = f"eval|{re.escape(assets.FOLDER)}|{_PARTS_FOLDER}"
 
 
 def has_checkpoints(folder: str) -> bool:
-    """Returns whether a training has left numbered checkpoints in a folder, whole or not."""
+    """Returns whether a folder has numbered checkpoints of a training, complete or not."""
     numbered = r"(model|resume)\.ckpt-\d+\.index"
     return os.path.isdir(folder) and any(re.fullmatch(numbered, name) for name in _files(folder))
 
 
 def remove_outputs(folder: str, names: Iterable[str]) -> int:
-    """Removes the files of a run and returns how many there were.
+    """Removes the files of a run and returns their number.
 
     Args:
-      folder: of the run.
-      names: what the run writes, as in `OF_EVERY_RUN`.
+      folder: folder of the run.
+      names: files that the run writes, as in `OF_EVERY_RUN`.
     """
     return _remove(folder, _pattern(names))
 
 
 def clear_litter(folder: str, names: Iterable[str]) -> int:
-    """Removes what killed processes have left of files that they wrote; returns how many.
+    """Removes unfinished files of killed processes and returns their number.
 
-    To be called by a run that has the folder for itself.
+    The caller must have locked the folder.
 
     Args:
-      folder: of the run.
-      names: what the run writes, as in `OF_EVERY_RUN`.
+      folder: folder of the run.
+      names: files that the run writes, as in `OF_EVERY_RUN`.
     """
     outputs = _pattern(names)
     forms = temporary_names(outputs), _UNFINISHED.format(outputs), _PARTS, _UNFINISHED_ASSETS
@@ -82,7 +82,7 @@ def clear_litter(folder: str, names: Iterable[str]) -> int:
         removed += 1
     for name in os.listdir(folder):
         if re.fullmatch(_PARTS_FOLDER, name):
-            # Unless it is a link, or something else is in it.
+            # Fails for a link, or if the folder has other files; both stay.
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.join(folder, name))
     return removed
@@ -94,14 +94,15 @@ def _pattern(names: Iterable[str]) -> str:
 
 def _remove(folder: str, pattern: str) -> int:
     found = [name for name in _files(folder) if re.fullmatch(pattern, name)]
-    # What says that other files are there goes before them, and what lists them all comes last.
+    # A checkpoint's index goes before its data, and the record, which lists all files, goes last,
+    # so that an interrupted removal leaves no checkpoint that looks complete.
     for name in sorted(found, key=lambda name: (name == RECORD, not name.endswith(".index"))):
         os.remove(os.path.join(folder, name))
     return len(found)
 
 
 def _files(folder: str) -> Iterator[str]:
-    """Yields the files in a folder and in those folders in it that a run makes, relative to it."""
+    """Yields relative paths of the files in a folder and in those of its folders that runs make."""
     for entry in os.scandir(folder):
         if not entry.is_dir():
             yield entry.name
@@ -109,10 +110,10 @@ def _files(folder: str) -> Iterator[str]:
             yield from (f"{entry.name}/{e.name}" for e in os.scandir(entry) if not e.is_dir())
 
 
-# Version 1 did not list what the run writes.
+# Version 1 did not list the files that the run writes.
 _VERSION = 2
 WORKERS = "number of workers"
-# What their records do not say of themselves.
+# Values that the records of earlier versions lack.
 _OF_EARLIER_VERSIONS = {"dropout masks": "by operation"}
 
 
@@ -128,14 +129,14 @@ def begin_run(
 
     Args:
       output_dir: the folder.
-      settings: JSON values by flag name, or by words for what is not a flag.
-      defaults: of flags that earlier versions do not have, and so their records either.
-      outputs: names of the files that the task writes there.
-      overwrite: remove what an earlier run left in the folder; else it must be the same run.
-      task: its name.
+      settings: JSON values by flag name, or by description if they are not flags.
+      defaults: defaults of flags, for records of earlier versions, which lack newer flags.
+      outputs: names of the files that the task writes into the folder.
+      overwrite: remove the files of an earlier run; otherwise that run must have the same settings.
+      task: name of the task.
 
     Raises:
-      FlagError: another run is in the folder.
+      FlagError: the folder holds another run.
       UserError: the record is damaged.
     """
     if overwrite:
@@ -151,19 +152,19 @@ def begin_run(
 
 
 def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
-    """Removes what killed runs have left of files that they wrote; the folder is to be locked.
+    """Removes unfinished files of killed runs; the caller must have locked the folder.
 
     Args:
       output_dir: the folder.
-      outputs: names of the files that the task writes there.
+      outputs: names of the files that the task writes into the folder.
     """
     removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
     if removed:
-        tf.logging.info("Removed what killed runs left in %s: %d", output_dir, removed)
+        tf.logging.info("Removed %d leftovers of killed runs in %s", removed, output_dir)
 
 
 def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -> None:
-    """Checks the settings against those of a run in the folder, if there is one.
+    """Checks the settings against those of a run in the folder, if any.
 
     Raises:
       FlagError, UserError: as in `begin_run`.
@@ -172,8 +173,8 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
     if recorded is None:
         if has_checkpoints(output_dir):
             raise FlagError(
-                f"--output_dir {output_dir} has checkpoints but no {RECORD}, so that nothing tells "
-                f"what they were trained on; {_WAYS_OUT}"
+                f"--output_dir {output_dir} has checkpoints but no {RECORD}, so their training "
+                f"settings are unknown; {_WAYS_OUT}"
             )
         return
     names = sorted(recorded.keys() | settings.keys())
@@ -190,21 +191,24 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
         raise FlagError(f"--output_dir {output_dir} holds a run with other flags: {listed}; {ways}")
 
 
-_WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove it and start anew"
+_WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
 
 
 def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
-    """Says what to do where the number of workers differs: mostly, one card came before all."""
+    """Returns the remedies if the number of workers differs.
+
+    The usual case is a first run with one card and a second one with all cards.
+    """
     folder = os.path.normpath(output_dir)
     return (
-        f"start {was} to resume it, or go on with {now} by --elastic_resume, or give the run with "
-        f"{now} a folder of its own, for example --output_dir={folder}-{now}, or "
-        "--overwrite_output_dir to remove what is there and start anew"
+        f"start {was} to resume it, or pass --elastic_resume to resume it with {now}, or give the "
+        f"run with {now} another folder, for example --output_dir={folder}-{now}, or pass "
+        "--overwrite_output_dir to remove that run and start over"
     )
 
 
 def recorded_settings(folder: str) -> dict | None:
-    """Returns the settings that `begin_run` recorded in a folder; None if there is no run.
+    """Returns the settings that `begin_run` recorded in a folder; None without a record.
 
     Raises:
       UserError: the record is damaged.
@@ -219,12 +223,12 @@ def recorded_settings(folder: str) -> dict | None:
 
 
 def recorded_task(folder: str) -> str | None:
-    """Returns the task of the run that `begin_run` recorded; None if the record does not say."""
+    """Returns the task that `begin_run` recorded; None if the record does not name it."""
     return read_json(os.path.join(folder, RECORD), "the record of the run").get("task")
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
-    """Lists what the run in the folder writes, by its record or else as runs like this one do."""
+    """Returns the files that the recorded run writes; without a valid record, this task's files."""
     try:
         names = read_json(os.path.join(output_dir, RECORD), "the record of the run")["outputs"]
         if isinstance(names, list) and all(isinstance(name, str) for name in names):

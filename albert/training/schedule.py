@@ -1,4 +1,4 @@
-"""The schedule of a training: batch size, steps, learning rate; the same for other workers."""
+"""The schedule of a training: batch size, steps, learning rate, for any number of workers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from albert.training.run_record import WORKERS, recorded_settings
 
 
 def global_batch_size(settings: RunSettings) -> int:
-    """Returns the examples of a step, of all workers and accumulated batches together."""
+    """Returns the examples per step, over all workers and micro-batches."""
     return settings.train_batch_size * settings.gradient_accumulation_steps * collectives.size()
 
 
 def checkpoints_to_keep(settings: RunSettings) -> int:
-    """Returns how many checkpoints stay while training goes on; 0 for all."""
+    """Returns how many checkpoints to keep during training; 0 for all."""
     return 0 if settings.do_eval else settings.keep_checkpoint_max
 
 
 def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
-    """Returns how to train `num_steps` steps."""
+    """Returns the plan of a training of `num_steps` steps."""
     return TrainingPlan(
         num_steps,
         global_batch_size(settings),
@@ -41,17 +41,17 @@ def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
 
 
 def learning_rate(settings: RunSettings) -> float:
-    """Returns the highest learning rate under the flags."""
+    """Returns the peak learning rate under the flags."""
     return settings.learning_rate * (collectives.size() if settings.scale_learning_rate else 1)
 
 
 def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -> int:
-    """Returns the steps of --num_train_epochs; they follow examples, not features.
+    """Returns the number of steps in --num_train_epochs.
 
-    So it is in the reference.
+    As in the reference, an epoch counts examples, not features.
 
     Raises:
-      UserError: there is less than one, or too many to count.
+      UserError: there is less than one step, or the number is too large.
     """
     size, epochs = global_batch_size(settings), settings.num_train_epochs
     steps = int(num_examples / size * epochs)
@@ -60,7 +60,7 @@ def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -
     if not steps:
         raise UserError(
             f"{train_file}: {num_examples} examples are less than one step of {size} in "
-            f"--num_train_epochs {epochs:g}; give more of them, or lower --train_batch_size"
+            f"--num_train_epochs {epochs:g}; add examples, or lower --train_batch_size"
         )
     return steps
 
@@ -72,14 +72,14 @@ _CUT = (WORKERS, _BATCHES, _BATCH)
 def original_batch_settings(settings: RunSettings, shaping: dict) -> dict:
     """Returns a run's settings with the batch sizes that it was started with in --output_dir.
 
-    Without --elastic_resume, or where there is no run, that is what the flags say.
+    Without --elastic_resume or a recorded run, returns `shaping` unchanged.
 
     Args:
       settings: the flags.
-      shaping: what they come to, see `training_settings`.
+      shaping: the settings from `training_settings`.
 
     Raises:
-      FlagError: these workers cannot have steps of as many examples.
+      FlagError: the recorded global batch size cannot be split over this number of workers.
       UserError: the record of the run is damaged.
     """
     if not settings.elastic_resume or settings.overwrite_output_dir:
@@ -90,11 +90,11 @@ def original_batch_settings(settings: RunSettings, shaping: dict) -> dict:
     examples = _examples(begun)
     if examples % (shaping[WORKERS] * shaping[_BATCH]):
         numbers = [n for n in range(1, examples + 1) if examples % (n * shaping[_BATCH]) == 0]
-        can = f"{', '.join(map(str, numbers))} can" if numbers else "no number of them can"
+        can = f"{', '.join(map(str, numbers))} can" if numbers else "no number of workers can"
         now = shaping[WORKERS]
         raise FlagError(
             f"--elastic_resume: the run in {settings.output_dir} has steps of {examples} examples, "
-            f"which {now} worker{'s' * (now > 1)} cannot share out in batches of --{_BATCH} "
+            f"which {now} worker{'s' * (now > 1)} cannot split into batches of --{_BATCH} "
             f"{shaping[_BATCH]}; {can}; or give another --{_BATCH}"
         )
     return {**shaping, **{name: begun[name] for name in _CUT}}
@@ -105,11 +105,11 @@ def _examples(shaping: Mapping[str, Any]) -> int:
 
 
 def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:
-    """Returns the settings by which these workers go on with a run.
+    """Returns the settings with which the current workers resume a run.
 
     Args:
       settings: the flags.
-      begun: the run's own, see `original_batch_settings`; empty if the folder has no run.
+      begun: the run's settings, see `original_batch_settings`; empty if the folder has no run.
     """
     if not begun:
         return settings
@@ -118,7 +118,7 @@ def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) 
     scale = before / now if settings.scale_learning_rate else 1.0
     if before != now:
         tf.logging.info(
-            "The run was begun by %d workers: with %d, each has %d batches a step",
+            "The run was started with %d workers: each of the %d now computes %d batches per step",
             before,
             now,
             batches,

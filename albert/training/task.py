@@ -1,4 +1,4 @@
-"""The protocol of a task: its data, model and scores, for the run and `albert check`."""
+"""The interface of a task to the run and to `albert check`: data, model and scores."""
 
 from __future__ import annotations
 
@@ -19,37 +19,40 @@ from albert.training.assets import Assets
 from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output
 
-# The parts of a task's data: to train on, to choose the best checkpoint by, to be labelled by it.
+# The splits: for training, for choosing the best checkpoint, and to be labeled with it.
 TRAIN, DEV, TEST = "train", "dev", "test"
 
 
 class Split(Protocol):
-    """A part of a task's data, before it is ready to be read."""
+    """A split of a task's data, before its features are prepared."""
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        """Yields names and values about the input and its features, for people; writes nothing.
+        """Yields human-readable names and values about the input and its features.
+
+        Writes no files.
 
         Raises:
-          UserError: the input is no good.
+          UserError: the input is not valid.
         """
 
     def num_examples(self) -> int:
-        """Returns the number of training examples, from which the number of steps follows."""
+        """Returns the number of training examples, which determines the number of steps."""
 
     def prepared(self) -> Data:
-        """Makes the data ready to be read, features included.
+        """Prepares the data, including its features, and returns it.
 
         Raises:
-          UserError: the input is no good, or a file is there that is not ours to replace.
+          UserError: the input is not valid, or a file that this program did not write is in the
+            way.
         """
 
     def sample(self, folder: str) -> tuple[Data, float]:
-        """Returns data to time a job with, and the seconds in which what lacks would be made.
+        """Returns data for timing a job, and the estimated seconds to make missing features.
 
-        The numbers are those of all data; of features that are not there some are made.
+        The data has the counts of the whole split. If features are missing, makes a sample of them.
 
         Args:
-          folder: that may be written into.
+          folder: a folder for the sample's files.
         """
 
 
@@ -60,12 +63,12 @@ class Task(abc.ABC):
     """A task under the flags: its data, its model, its scores.
 
     Attributes:
-      kind: the name of the task, as the records of its runs have it.
-      required: flags that must have a value, or tuples of which one must.
-      outputs: names of the files that come with the best checkpoint's scores.
-      label_outputs: names of the files that the labels of `TEST` are written to.
-      bf16_list: path of the operations that are in bfloat16 where the environment just says so.
-      settings: what it is set by.
+      kind: the name of the task in the records of its runs.
+      required: flags that must have a value, or tuples of flags of which one must.
+      outputs: names of the files that are written with the best checkpoint's scores.
+      label_outputs: names of the files with the labels of `TEST`.
+      bf16_list: path of the list of bfloat16 operations, used if the environment names none.
+      settings: the values of the flags.
     """
 
     kind: ClassVar[str] = ""
@@ -79,66 +82,70 @@ class Task(abc.ABC):
         """Checks the flags against each other, the model and its tokenizer.
 
         Raises:
-          UserError: something does not fit.
+          UserError: they do not match.
         """
         self.settings = settings
 
     def with_settings(self: AnyTask, settings: RunSettings) -> AnyTask:
-        """Returns the task under other settings, which must not concern its data or its model."""
+        """Returns the task with other settings, which must not affect its data or its model."""
         task = copy.copy(self)
         task.settings = settings
         return task
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        """Returns the flags whose files or folders, where any are given, have to be there."""
+        """Returns the flags whose files or folders must exist if they are given."""
         return ()
 
     @abc.abstractmethod
     def requested_splits(self) -> Sequence[str]:
-        """Returns the parts that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.
+        """Returns the splits that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.
 
         Raises:
-          FlagError: there is nothing to do, or a file is missing for what was asked for.
+          FlagError: there is nothing to do, or the file of a requested split is not given.
         """
 
     @abc.abstractmethod
     def split(self, name: str) -> Split:
-        """Returns a part of the data."""
+        """Returns a split of the data."""
 
     @abc.abstractmethod
     def contents(self, part: str) -> dict[str, Any]:
-        """Returns the inputs that a part's results depend on, other than plain values of flags.
+        """Returns the inputs that a split's results depend on, other than the values of flags.
 
-        Under the names of their flags: the contents of files, and what flags come to.
+        These are contents of files and derived values, by the names of their flags.
         """
 
     def model(self) -> dict[str, Any]:
-        """Returns the properties of a model that every use must share with its training.
+        """Returns the properties of a model that must be the same in training and later use.
 
-        Under the names of their flags: what the forward pass depends on besides the weights.
+        These are the inputs of the forward pass except the weights, by the names of their flags.
         """
         return {}
 
     def identity(self) -> dict[str, Any]:
-        """Returns further properties, by name, that a prediction must share: the task."""
+        """Returns further properties, by name, that a prediction must share with the training."""
         return {"task": self.kind}
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        """Yields names and values about the model, for people."""
+        """Yields human-readable names and values about the model."""
         return iter(())
 
     @abc.abstractmethod
     def steps(self, num_examples: int) -> tuple[int, int]:
-        """Returns the steps of the training, and those in which the learning rate rises.
+        """Returns the number of training steps and the number of warm-up steps.
 
         Raises:
-          UserError: there is less than one.
+          UserError: there is less than one step.
         """
 
     @abc.abstractmethod
     def model_fn(self, steps: tuple[int, int] | None) -> Callable:
-        """Returns the `model_fn`; `steps` are those of training and warmup, None in prediction."""
+        """Returns the `model_fn`.
+
+        Args:
+          steps: the numbers of training and warm-up steps; None for prediction.
+        """
 
     def bf16_config(self) -> configuration.Bf16Config | None:
         """Returns the bfloat16 configuration from the environment; None for float32."""
@@ -156,7 +163,7 @@ class Task(abc.ABC):
         return {key: inputs[key] for key in SEQUENCE_KEYS}
 
     def assets(self) -> Assets:
-        """Returns the files and values that make its model usable without this program's flags."""
+        """Returns the files and values with which the model works without this program's flags."""
         return Assets({}, {})
 
     @abc.abstractmethod
@@ -164,45 +171,45 @@ class Task(abc.ABC):
         """Compares the model's variables with those of --init_checkpoint.
 
         Raises:
-          UserError: they do not fit.
+          UserError: the variables do not match.
         """
 
     @abc.abstractmethod
     def score_key(self, data: Data) -> str | None:
-        """Returns the score by which the best checkpoint is chosen; None if there are no scores."""
+        """Returns the score that decides which checkpoint is best; None if there are no scores."""
 
     @abc.abstractmethod
     def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
-        """Returns the scores of what the model gave for every record of `DEV`; on rank 0."""
+        """Returns the scores of the model's outputs for all records of `DEV`; runs on rank 0."""
 
     def samples(self) -> Iterator[str]:
-        """Yields what a run shows of the best checkpoint's predictions at its end, by line."""
+        """Yields lines with samples of the best checkpoint's predictions, for the end of a run."""
         return iter(())
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
-        """Writes what the model gave for every record of `TEST`; on rank 0.
+        """Writes the model's labels for all records of `TEST`; runs on rank 0.
 
         Args:
-          data: the part.
-          outputs: of the model.
-          names: what to write, in the order of `label_outputs`.
+          data: the split.
+          outputs: the model's outputs.
+          names: paths of the files to write, in the order of `label_outputs`.
 
         Returns:
-          Facts about the files that are kept with them.
+          Facts about the files, which are recorded with them.
 
         Raises:
-          UserError: the features are not those of the examples.
+          UserError: the features do not belong to the examples.
         """
         raise NotImplementedError
 
 
 def is_wanted(settings: RunSettings, task: str, file: str) -> bool:
-    """Returns whether a task such as "do_train" is to be done: it is on, and its file is given.
+    """Returns whether a switch such as "do_train" is on and its file is given.
 
-    A task that is on by default is off, with a log line, if its file is not given.
+    A switch that is on by default is turned off, with a log line, if its file is not given.
 
     Raises:
-      FlagError: the task was asked for without its file.
+      FlagError: the switch was given without its file.
     """
     if not getattr(settings, task):
         return False

@@ -1,7 +1,7 @@
-"""What benchmarks have in common: each way is measured in processes of its own, by the same module.
+"""Runs benchmarks: each way is measured in separate processes, by the same module.
 
-The module starts itself again with a flag that says which way, and that process gives what it has
-measured as JSON.
+The module starts itself again with a flag for the way, and that process prints its measurements as
+JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def new_parser(text: str) -> argparse.ArgumentParser:
 
 
 def give(found: Any) -> None:
-    """Prints what a process has measured, for the one that has started it."""
+    """Prints the measurements of a process, for the process that started it."""
     print(_MARK + json.dumps(found), flush=True)
 
 
@@ -36,27 +36,27 @@ def run_again(
     launcher: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Any:
-    """Runs a benchmark again with the flags of this one and more, and returns what it gives.
+    """Runs a benchmark again with this one's flags and more, and returns its measurements.
 
     Args:
-      module: the benchmark, of `benchmarks`.
+      module: the benchmark, in `benchmarks`.
       flags: more flags; later ones win.
-      launcher: what starts the process, such as `mpirun` with its options.
-      environment: variables besides those of this process.
+      launcher: the command that starts the process, such as `mpirun` with its options.
+      environment: variables in addition to those of this process.
     """
     command = [*launcher, sys.executable, "-m", f"benchmarks.{module}", *sys.argv[1:], *flags]
     return json.loads(output_of(command, environment).split(_MARK, 1)[1].splitlines()[0])
 
 
 def output_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """Returns what a command prints on its standard output; it must end well."""
+    """Returns the standard output of a command, which must succeed."""
     env = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **(environment or {})}
     done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, check=True, text=True)
     return done.stdout
 
 
 def mpirun(workers: int, *placing: str) -> list[str]:
-    """Returns the launcher of so many workers, each on a core of its own unless it says where."""
+    """Returns the launcher for some workers, each on a separate core unless `placing` is given."""
     path = os.path.join(os.path.dirname(sys.executable), "mpirun")
     where = placing or ("--bind-to", "core", "--map-by", "socket:PE=1")
     return [path, "--allow-run-as-root", *where, "-np", str(workers)]

@@ -1,8 +1,8 @@
-"""The search that this project does without, for comparison: a plain alignment of tokens and text.
+"""A plain alignment of tokens and text, for comparison; this project needs no such search.
 
-The reference finds which character of the paragraph each character of its tokens is by a longest
-common subsequence, computed in Python within a band around the diagonal, for every question. This
-is that algorithm in its plainest form.
+The reference maps each character of the tokens to a character of the paragraph by a longest common
+subsequence, computed in Python within a band around the diagonal, for every question. This is that
+algorithm in its plainest form.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _UP, _LEFT, _MATCH = 0, 1, 2
 
 
 def align(text: str, token_text: str, lower: bool) -> list[int | None]:
-    """Returns for each character of `token_text` its place in `text`, or None.
+    """Returns, for each character of `token_text`, its position in `text`, or None.
 
-    The table has, for every two beginnings of the texts, the length of their longest common
+    The table has, for every pair of prefixes of the texts, the length of their longest common
     subsequence: that without the last character of one of them, or one more if both end alike.
     """
     rows, columns = len(text), len(token_text)
@@ -36,7 +36,7 @@ def align(text: str, token_text: str, lower: bool) -> list[int | None]:
             if lengths[i + 1, j] > lengths[i + 1, j + 1]:
                 lengths[i + 1, j + 1] = lengths[i + 1, j]
                 moves[i, j] = _LEFT
-            # As in the reference, the character is prepared again for every cell.
+            # As in the reference, the character is normalized again for every cell.
             alike = prepare(text[i], lower) == token_text[j]
             if alike and lengths[i, j] + 1 > lengths[i + 1, j + 1]:
                 lengths[i + 1, j + 1] = lengths[i, j] + 1
@@ -45,7 +45,7 @@ def align(text: str, token_text: str, lower: bool) -> list[int | None]:
 
 
 def prepare(char: str, lower: bool) -> str:
-    """Returns what `preprocess_text` makes of a character, step by step."""
+    """Returns the result of `preprocess_text` for a character, step by step."""
     decomposed = unicodedata.normalize("NFKD", char)
     kept = "".join([c for c in decomposed if not unicodedata.combining(c)])
     return kept.lower() if lower else kept
@@ -65,7 +65,7 @@ def _trace(moves: dict, rows: int, columns: int) -> list[int | None]:
 def convert(
     example: SquadExample, tokenizer: FullTokenizer, options: FeatureOptions
 ) -> list[bytes]:
-    """Returns a training example's features, serialized; made list by list as by the reference."""
+    """Returns a training example's serialized features, built list by list as in the reference."""
     model, text = tokenizer.sp_model, example.paragraph_text
     question = encode_ids(model, preprocess_text(example.question_text, lower=True))
     question = question[: options.max_query_length]
@@ -138,7 +138,7 @@ def _record(
 def _has_max_context(
     window: tuple[int, int], windows: list[tuple[int, int]], position: int
 ) -> bool:
-    """Tells whether no window gives the token more context; the reference asks for every token."""
+    """Returns whether no window gives the token more context; the reference checks every token."""
     best, best_score = None, None
     for start, end in windows:
         if start <= position < end:

@@ -1,7 +1,7 @@
-"""Pretraining records the plain way: the whole text in memory, a token at a time.
+"""Pretraining records the plain way: the whole text in memory, one token at a time.
 
-It does what the reference's `create_pretraining_data.py` does, in one pass over the text for each
-duplicate: the method that `make bench NAME=pretraining_data` compares with.
+Like the reference's `create_pretraining_data.py`, it makes one pass over the text for each
+duplicate; `make bench NAME=pretraining_data` compares with it.
 """
 
 from __future__ import annotations
@@ -123,12 +123,12 @@ def instance_of(
 
 
 def begins_word(piece: str) -> bool:
-    """Tells whether a piece is the first of a word."""
+    """Returns whether a piece is the first of a word."""
     return piece[0] in "▁<" or piece in SIGNS or any(c not in INSIDE_WORDS for c in piece.lower())
 
 
 def mask(tokens: Sequence[str], vocabulary: Sequence[str], rng: random.Random) -> tuple:
-    """Masks runs of words; returns tokens, masked positions, what was there, and word starts."""
+    """Masks runs of words; returns tokens, masked positions, original tokens, and word starts."""
     words, boundary = [], [0] * len(tokens)
     for place, token in enumerate(tokens):
         if token in ("[CLS]", "[SEP]"):
@@ -166,7 +166,7 @@ def mask(tokens: Sequence[str], vocabulary: Sequence[str], rng: random.Random) -
 
 
 def serialized(instance: Instance, tokenizer: FullTokenizer) -> bytes:
-    """Returns a record, padded."""
+    """Returns a padded record."""
     length = len(instance.tokens)
     padding = [0] * (MAX_SEQ_LENGTH - length)
     unused = MAX_PREDICTIONS - len(instance.positions)

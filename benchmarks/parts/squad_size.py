@@ -1,7 +1,7 @@
-"""A SQuAD file as large as wanted, of the paragraphs of a smaller one: none occurs twice.
+"""Makes a SQuAD file of any size from a smaller one, without repeating a paragraph.
 
-In every copy of the paragraphs each long word becomes another one here and there, of the same
-length, so that answers stay where they are and there are ever new words, as in real text.
+Every copy of the paragraphs replaces some long words by others of the same length. So answers stay
+at their offsets, and new words keep occurring, as in real text.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collections.abc import Iterator
 _VOWELS = "aeiou"
 _CONSONANTS = "".join(sorted(set(string.ascii_lowercase) - set(_VOWELS)))
 _LONG_WORD = re.compile(r"[A-Za-z]{5,}")
-# Of the long words, one in so many is changed.
+# One of this many long words is changed.
 _ONE_IN = 8
 
 
 def write_questions(source: str, path: str, count: int) -> None:
-    """Writes a file of at least `count` questions, and less than one copy more.
+    """Writes a file of at least `count` questions, and at most one copy more.
 
     Args:
       source: the smaller file, of SQuAD 1.1 or 2.0.
       path: the file to write.
-      count: of questions.
+      count: the number of questions.
     """
     with open(source, encoding="utf-8") as file:
         original = json.load(file)
@@ -42,7 +42,7 @@ def write_questions(source: str, path: str, count: int) -> None:
 
 
 def _different(paragraphs: list[dict]) -> list[dict]:
-    """Returns the paragraphs without questions that have occurred, and without themselves."""
+    """Returns the paragraphs without repeated questions, and without repeated paragraphs."""
     contexts = {p["context"]: p for p in paragraphs if _LONG_WORD.search(p["context"])}
     asked: set[str] = set()
     different = []
@@ -54,7 +54,7 @@ def _different(paragraphs: list[dict]) -> list[dict]:
 
 
 def _copies(paragraphs: list[dict]) -> Iterator[list[dict]]:
-    """Yields copy after copy; the first is the original."""
+    """Yields the copies; the first is the original."""
     yield paragraphs
     draw, number = random.Random(0), 0
     while True:
@@ -64,7 +64,7 @@ def _copies(paragraphs: list[dict]) -> Iterator[list[dict]]:
 
 
 def _table(draw: random.Random) -> dict[int, str]:
-    """Returns other letters for all, vowels for vowels."""
+    """Returns a replacement for every letter; vowels replace vowels."""
     old, new = _VOWELS + _CONSONANTS, ""
     for letters in (_VOWELS, _CONSONANTS):
         new += "".join(draw.sample(letters, len(letters)))

@@ -1,4 +1,4 @@
-"""A training step of SQuAD on a made batch, for the benchmarks."""
+"""A training step of SQuAD on a random batch, for the benchmarks."""
 
 from __future__ import annotations
 

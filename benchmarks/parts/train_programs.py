@@ -1,7 +1,7 @@
 """The programs that `benchmarks.train` times: this project, and `transformers` in two ways.
 
-For each line of standard input it works on all batches, in their order, and prints what it took
-as a line of JSON. `--program=make` writes the weights for all of them.
+For each line of standard input, a program works on all batches in their order and prints its
+measurements as a line of JSON. `--program=make` writes the weights for all of them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable
 import numpy as np
 
 Batch = dict[str, np.ndarray]
-# Of training; small, so that random weights do not run away.
+# Learning rate; small, so that random weights do not diverge.
 _RATE, _EPSILON, _DECAY = 1e-5, 1e-6, 0.01
-# In the folder of a model.
+# Files in the folder of a model.
 _BEST, _THEIRS = "model.ckpt-best", "transformers"
 _MASKED = -1e30
 _SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 
 
 def main() -> None:
-    """Makes the weights, or is one of the programs until its standard input ends."""
+    """Makes the weights, or runs one of the programs until its standard input ends."""
     flags = parse_flags()
     if flags.program == "make":
         make_weights(flags)
@@ -53,18 +53,18 @@ def parse_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", choices=["make", "this project", "padded", "dynamic"])
     parser.add_argument("--model", help="folder of the weights")
-    parser.add_argument("--config", help="of the model")
+    parser.add_argument("--config", help="configuration of the model")
     parser.add_argument("--data", help="train, dev or mrpc")
-    parser.add_argument("--batches", help="file of their features")
+    parser.add_argument("--batches", help="file of the features")
     parser.add_argument("--work", help="training or prediction")
-    parser.add_argument("--dtype", help="of matrix products")
+    parser.add_argument("--dtype", help="type of matrix products")
     parser.add_argument("--batch_size", type=int)
-    parser.add_argument("--matrix_size", type=int, help="of the product that is timed")
+    parser.add_argument("--matrix_size", type=int, help="size of the timed matrix product")
     return parser.parse_args()
 
 
 def batch_of(records: Batch, number: int, size: int, cuts: bool) -> Batch:
-    """Returns a batch, cut to its longest row or not."""
+    """Returns a batch, trimmed to its longest row or not."""
     rows = {name: values[number * size :][:size] for name, values in records.items()}
     if not cuts:
         return rows
@@ -75,7 +75,7 @@ def batch_of(records: Batch, number: int, size: int, cuts: bool) -> Batch:
 
 
 def fastest_product(product: Callable[[], object], size: int) -> float:
-    """Returns operations a second of a product of two matrices of that size, the best of three."""
+    """Returns the operations per second of a product of two square matrices, the best of three."""
     seconds = []
     for _ in range(3):
         began = time.perf_counter()
@@ -109,7 +109,7 @@ def make_weights(flags: argparse.Namespace) -> None:
     os.makedirs(flags.model)
     config = config_of(flags)
     write_random_weights(flags.model, config, head_of(flags))
-    # Nothing reads it, but a model without a tokenizer is not converted.
+    # It is not read, but a model without a tokenizer cannot be converted.
     tokenizer = os.path.join(flags.model, "spm.model")
     with open(tokenizer, "wb") as file:
         file.write(tokenizer_of_size(config.vocab_size))
@@ -118,7 +118,7 @@ def make_weights(flags: argparse.Namespace) -> None:
 
 
 def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], Callable[[], float]]:
-    """Returns what trains on a batch, or predicts it, and what times a matrix product."""
+    """Returns functions that train on a batch, or predict it, and that time a matrix product."""
     import tensorflow.compat.v1 as tf
 
     from albert.bf16 import configuration, conversion
@@ -164,7 +164,7 @@ def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
 
 
 def transformers(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], Callable[[], float]]:
-    """Returns the same of `transformers`."""
+    """Returns the same functions for `transformers`."""
     import torch
     from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 
@@ -212,7 +212,7 @@ def transformers(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
 
 
 def trainer(model, loss: Callable) -> Callable[[Batch], float]:
-    """Returns what makes a step of PyTorch: gradients, clipping, RAdam."""
+    """Returns a function that makes a step of PyTorch: gradients, clipping, RAdam."""
     import torch
 
     def is_decayed(name: str) -> bool:
@@ -238,7 +238,7 @@ def trainer(model, loss: Callable) -> Callable[[Batch], float]:
 
 
 def predictor(model, scores: Callable) -> Callable[[Batch], float]:
-    """Returns what predicts a batch."""
+    """Returns a function that predicts a batch."""
     import torch
 
     model.eval()

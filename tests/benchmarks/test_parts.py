@@ -1,4 +1,4 @@
-"""What benchmarks count and draw themselves. Running them takes minutes: `test_tiny_runs.py`."""
+"""Tests what benchmarks compute themselves. Full runs take minutes: see `test_tiny_runs.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.parts import squad_size
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = {
     "float32": {step: 4.0 if step <= 500 else 2.0 for step in range(1, 1001)},
-    # Logged every tenth step, and a little higher all the time.
+    # Logged every tenth step, with a small upward trend.
     "a&b.json": {step: 4.5 if step <= 500 else 2.5 for step in range(10, 1001, 10)},
 }
 SCORES = {"float32": {"f1": 88.126}, "a&b.json": {"f1": 87.0}}
@@ -39,7 +39,7 @@ def test_the_figure_has_names_scores_axes_and_the_mean_losses(tmp_path):
         assert all(0 < x < width and 0 < y < height for x, y in line)
         assert [x for x, _ in line] == [x for x, _ in lines[0]] == sorted(x for x, _ in line)
         assert len({y for _, y in line[:25]}) == len({y for _, y in line[25:]}) == 1
-    # One unit of the loss is as high wherever it is, and upward.
+    # A unit of the loss has the same height everywhere, and points up.
     (high, low), (higher, lower) = ((line[0][1], line[-1][1]) for line in lines)
     unit = (low - high) / 2
     assert unit > 0
@@ -47,7 +47,7 @@ def test_the_figure_has_names_scores_axes_and_the_mean_losses(tmp_path):
     assert low - lower == pytest.approx(unit / 2, abs=0.2)
 
 
-def test_the_largest_batch_of_a_card():
+def test_the_largest_batch_is_the_largest_that_fits():
     def needed(size: int) -> int:
         return 100 + max(9 * size, 30 * size - 300)
 
@@ -56,14 +56,14 @@ def test_the_largest_batch_of_a_card():
     assert {0, 1, 70} < set(wanted)
 
 
-def test_bytes_that_a_shared_optimizer_keeps():
-    """Weights and half of the moments, and the sums of accumulated gradients."""
+def test_kept_bytes_count_weights_and_half_of_the_moments():
+    """Accumulated gradients count as well."""
     assert zero.kept_bytes(10, 2, "gradients", 4) == 4 * 10 * (1 + 1 + 0.5)
     assert zero.kept_bytes(10, 2, "state", 1) == 4 * 10 * (1 + 1)
 
 
-def test_a_file_of_the_size_of_squad(squad_dir, tmp_path):
-    """Nothing occurs twice, and answers are in their places."""
+def test_the_file_of_squads_size_has_unique_ids_and_answers(squad_dir, tmp_path):
+    """No id or question occurs twice, and answers are at their offsets."""
     path = tmp_path / "large.json"
     squad_size.write_questions(str(squad_dir / "train-v1.1.json"), str(path), 100)
     articles = json.loads(path.read_text())["data"]

@@ -1,6 +1,6 @@
-"""Benchmarks on tiny input, as commands or in this process: what they call is there.
+"""Runs benchmarks on tiny input, as commands or in this process: everything they call exists.
 
-`.ci/run` itself runs those of features and of scaling.
+`.ci/run` itself runs `features` and `scaling`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(autouse=True)
 def usual_log():
-    """Benchmarks log errors only; this process goes on with other tests."""
+    """Restores the log level: benchmarks log only errors, and other tests run in this process."""
     level = tf.get_logger().level
     yield
     tf.get_logger().setLevel(level)
@@ -36,13 +36,13 @@ def give(monkeypatch):
 
 
 def rows_of(output: str) -> dict[str, list[float]]:
-    """The numbers behind the first column of a table, by what stands in that column."""
+    """Returns the numbers of a table's rows, by the text in the first column."""
     found = re.findall(r"^(\S.*?)  +([-+\d].*)$", output, re.MULTILINE)
     return {name: [float(n) for n in re.findall(r"\d+\.?\d*", rest)] for name, rest in found}
 
 
-def test_train(give, squad_dir, monkeypatch, capsys):
-    """Each program in a process of its own; all have the same losses."""
+def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, capsys):
+    """Each program runs in a separate process."""
     pytest.importorskip("torch")
     config = str(squad_dir / "albert.json")
     row = train.Row("training", "train", config, "float32", 2, (1.0, 1.0), 0.5)
@@ -81,12 +81,12 @@ RUNS = {
 
 @pytest.mark.usefixtures("mpirun")
 @pytest.mark.parametrize("name", RUNS)
-def test_a_command(name, squad_dir):
+def test_a_benchmark_prints_its_rows(name, squad_dir):
     flags, expected = RUNS[name]
     given = [flag.format(squad_dir) for flag in flags.split()]
     command = [sys.executable, "-m", f"benchmarks.{name}", *given]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    # What is promised of a large model need not hold for this one.
+    # What is promised for a large model need not hold for a tiny one.
     assert result.returncode in (0, 1) and "Traceback" not in result.stderr, result.stderr
     rows = rows_of(result.stdout)
     assert rows.keys() >= {*expected}, result.stdout
@@ -94,7 +94,7 @@ def test_a_command(name, squad_dir):
 
 
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
-def test_answers(give, squad_dir, tmp_path, monkeypatch, version):
+def test_answers_measures_every_way(give, squad_dir, tmp_path, monkeypatch, version):
     shutil.copy(squad_dir / "train-v1.1.json", tmp_path / f"train-v{version}.json")
     model = f"--spm_model_file={squad_dir / 'spm.model'}"
     monkeypatch.setattr(answers, "_LONGEST", 128)
@@ -107,7 +107,7 @@ def test_answers(give, squad_dir, tmp_path, monkeypatch, version):
     assert len(seconds) == 3 and min(seconds) > 0
 
 
-def test_pretraining_data(give, squad_dir, tmp_path, capsys):
+def test_pretraining_data_measures_every_way(give, squad_dir, tmp_path, capsys):
     results = {}
     for number, way in enumerate(pretraining_data.WAYS):
         folder = tmp_path / str(number)
@@ -122,8 +122,8 @@ def test_pretraining_data(give, squad_dir, tmp_path, capsys):
     assert rows_of(capsys.readouterr().out).keys() == results.keys()
 
 
-def test_precision(give, squad_dir, trained, tmp_path, monkeypatch, capsys):
-    """Of runs that have been made already, as if they were longer: the tables and the figure."""
+def test_precision_tabulates_finished_runs(give, squad_dir, trained, tmp_path, monkeypatch, capsys):
+    """The tables and the figure show short runs as if they were longer."""
     losses, commands = precision.losses, []
     monkeypatch.setattr(
         precision,

@@ -1,4 +1,4 @@
-"""The list of operations in bfloat16: what the environment may say, and files that are wrong."""
+"""The list of operations in bfloat16: values of the environment variable, and invalid files."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "M
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a configuration file, of text or of what is to become JSON."""
+    """Writes a configuration file: text, or a value to dump as JSON."""
 
     def write(content):
         path = tmp_path / "lists.json"
@@ -27,7 +27,7 @@ def write(tmp_path):
 
 
 def assert_named_nodes_are_excepted(config):
-    """By the names that Habana documents."""
+    """Checks the nodes by the names that Habana documents."""
     (kept, *_), (forced, *_) = config.non_convertible_exceptions, config.convertible_exceptions
     assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
     assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
@@ -42,18 +42,18 @@ class TestValue:
             (("basic", "Basic"), "basic"),
         ],
     )
-    def test_words(self, values, source, tmp_path, monkeypatch):
-        """The shipped list lies beside the code, not in the working folder."""
+    def test_words_select_a_list_or_none(self, values, source, tmp_path, monkeypatch):
+        """The shipped list is found next to the code, not in the working folder."""
         monkeypatch.chdir(tmp_path)
         assert {getattr(configuration.load(value), "source", None) for value in values} == {source}
 
-    def test_basic(self):
+    def test_basic_lists_only_matrix_products(self):
         config = configuration.load("basic")
         assert config.allowlist == MATRIX_PRODUCTS
         assert not config.conditional_list and not config.strict_conditional_list
         assert_named_nodes_are_excepted(config)
 
-    def test_path(self, write, log):
+    def test_a_path_is_read_as_written(self, write, log):
         lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity", "Reshape"]}
         lists |= {"strict_conditional_list": ["AddN"]}
         path = write({**lists, KEPT: [["a/.*", ""]]})
@@ -66,8 +66,8 @@ class TestValue:
         assert configuration.load(write({})).allowlist == frozenset()
         assert not log(logging.WARNING)
 
-    def test_digest_is_of_the_content(self):
-        """Of each list, in any order, wherever it lies."""
+    def test_the_digest_depends_only_on_the_content(self):
+        """Every list counts; neither order nor path does."""
 
         def digest(**content):
             return configuration.from_dict(content, str(content)).digest()
@@ -80,7 +80,7 @@ class TestValue:
 
 
 class TestEnvironment:
-    def test_names_the_configuration(self, monkeypatch, log):
+    def test_the_variable_selects_the_configuration(self, monkeypatch, log):
         monkeypatch.setenv(configuration.VARIABLE, "basic")
         assert configuration.from_environment().source == "basic"
         monkeypatch.setenv("TF_BF16_CONVERSION", "1")
@@ -91,7 +91,7 @@ class TestEnvironment:
         assert configuration.from_environment() is None
         assert not log(logging.WARNING)
 
-    def test_deprecated_variable(self, monkeypatch, log):
+    def test_the_deprecated_variable_warns_once(self, monkeypatch, log):
         monkeypatch.delenv("TF_BF16_CONVERSION", raising=False)
         monkeypatch.setenv("TF_ENABLE_BF16_CONVERSION", "bert")
         assert configuration.from_environment() is None
@@ -108,12 +108,12 @@ class TestFaults:
             ('{"allowlist": [\n"MatMul" 1]}', "is not JSON: .*: line 2 column 10"),
             ("[]", "must be a JSON object with the keys allowlist"),
             ({"allow_list": []}, "unknown key 'allow_list'; did you mean allowlist?"),
-            ('{"allowlist": [], "allowlist": ["Mul"]}', "'allowlist' is there twice"),
+            ('{"allowlist": [], "allowlist": ["Mul"]}', "duplicate key 'allowlist'"),
             ({"allowlist": "MatMul"}, "allowlist must be a list of op types"),
             ({"conditional_list": [1]}, "conditional_list must be a list of op types"),
             (
                 {"allowlist": ["Mul"], "strict_conditional_list": ["Add", "Mul"]},
-                "Mul is on allowlist and on strict_conditional_list",
+                "Mul is in allowlist and in strict_conditional_list",
             ),
             ({CONVERTIBLE: {}}, f"{CONVERTIBLE} must be a list of pairs"),
             ({KEPT: [["a", ""], ["b"]]}, rf'{KEPT}, entry 2: \["b"\] is not a pair'),
@@ -132,18 +132,18 @@ class TestFaults:
             ("[" * 99999, "nested too deeply"),
         ],
     )
-    def test_is_one_line_that_names_file_and_place(self, write, content, message):
+    def test_an_invalid_file_is_one_line_naming_file_and_place(self, write, content, message):
         path = write(content)
         with pytest.raises(UserError, match=message) as error:
             configuration.load(path)
         assert path in str(error.value) and "\n" not in str(error.value)
 
-    def test_path_that_does_not_exist(self):
+    def test_a_missing_path_is_an_error(self):
         with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read: No "):
             configuration.load("none.json")
 
-    def test_op_types_that_nobody_knows(self, write, log):
-        """Those of the bridge and of Horovod are not registered where these are not loaded."""
+    def test_unknown_op_types_warn_with_a_suggestion(self, write, log):
+        """Op types of the bridge and of Horovod count as known where neither is loaded."""
         known = ["HabanaGelu", "HorovodAllreduce", "_ScopedAllocator", "_FusedMatMul"]
         known += ["HabanaFusedBatchNormV3", "HpuCollectiveReduce"]
         wrong = {"AddV3": "AddV2", "HabanaGelo": "HabanaGelu"}
@@ -159,20 +159,20 @@ class TestFaults:
 
 class TestShippedLists:
     @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.name)
-    def test_has_what_every_list_needs_and_not_what_must_be_precise(self, path, log):
+    def test_lists_have_matrix_products_and_no_precise_ops(self, path, log):
         config = configuration.load(str(path))
         assert not log(logging.WARNING)
         assert config.allowlist >= {*MATRIX_PRODUCTS, "HabanaDropout", "HabanaLayerNormV2"}
         assert_named_nodes_are_excepted(config)
-        # Loss, moments of the layer norm, global norm, optimizer; TensorFlow's BiasAddGrad for CPU
-        # adds up in bfloat16, which stops at 256 times the addend.
+        # Loss, layer-norm moments, global norm and optimizer. TensorFlow's BiasAddGrad for CPU
+        # accumulates in bfloat16, which stops at 256 times the addend.
         precise = {"SparseSoftmaxCrossEntropyWithLogits", "LogSoftmax", "Mean", "Rsqrt", "L2Loss"}
         precise |= {"Sqrt", "Mul", "RealDiv", "HorovodBroadcast", "BiasAddGrad"}
         listed = config.allowlist | config.conditional_list | config.strict_conditional_list
         assert not listed & precise
 
-    def test_gradients_are_sent_in_bfloat16_by_bert_json_only(self):
-        """On the card; loss and norm, which are sent by themselves, never are."""
+    def test_only_bert_json_sends_gradients_in_bfloat16(self):
+        """On the card only; loss and norm, which are sent separately, always stay in float32."""
         albert, bert = (configuration.load(str(path)) for path in SHIPPED)
         sending = {"HorovodAllreduce", "_ScopedAllocator", "_ScopedAllocatorConcat"}
         assert not sending & albert.allowlist and sending < bert.allowlist
@@ -187,7 +187,7 @@ class TestShippedLists:
 
 
 def test_the_shipped_lists_are_found_from_any_folder(tmp_path, monkeypatch):
-    """As the Habana command names them, also without a clone."""
+    """Paths are written as in the Habana command, and there may be no clone."""
     monkeypatch.chdir(tmp_path)
     found = configuration.load("bf16_config/albert.json")
     assert found == configuration.load(str(ROOT / "bf16_config/albert.json"))

@@ -1,4 +1,4 @@
-"""Graphs in bfloat16 and float32: values, types, whole trainings, and checkpoints both ways."""
+"""Graphs in bfloat16 and float32: values, types, whole training runs, and checkpoints both ways."""
 
 import collections
 import functools
@@ -37,7 +37,7 @@ BATCH = make_batch(padded=32)
 
 
 def rewritten(graph, outputs=(), **lists):
-    """The graph that a configuration makes, and the names of the outputs in it."""
+    """Returns the graph that a configuration makes, and the names of the outputs in it."""
     graph_def = graph.as_graph_def()
     names = rewrite(
         graph_def, plan(graph_def, configuration.from_dict(lists, "test"), outputs=outputs)
@@ -49,8 +49,8 @@ def rewritten(graph, outputs=(), **lists):
 
 
 class TestRewrite:
-    def test_values(self):
-        """The product of the rounded factors, itself rounded, then float32 again."""
+    def test_a_product_rounds_its_factors_and_itself(self):
+        """The result is float32 again."""
         rng = np.random.RandomState(3)
         a, b = rng.standard_normal((2, 8, 8)).astype("f4")
         with tf.Graph().as_default() as graph:
@@ -61,14 +61,14 @@ class TestRewrite:
         with tf.Session(graph=converted) as session:
             difference = session.run("difference:0", {"x:0": a})
         exact = a.astype(BFLOAT16).astype("f8") @ b.astype(BFLOAT16).astype("f8")
-        # A kernel may round each of its eight sums to 8 bits, by half a unit in the last of them.
+        # A kernel may round each of its eight sums to 8 bits: half a unit in the last place.
         product = difference + a
         assert (np.abs(product - exact) <= 8 * 2**-8 * (np.abs(a) @ np.abs(b))).all()
         rounded = product.astype(BFLOAT16).astype("f4")
         np.testing.assert_allclose(product, rounded, rtol=0, atol=1e-6)
         assert np.abs(product - a @ b).max() > 1e-3
 
-    def test_function_bodies(self):
+    def test_function_bodies_are_converted(self):
         with tf.Graph().as_default() as graph:
             x, positive = tf.placeholder(tf.float32, [2, 2], "x"), tf.placeholder(tf.bool, [], "p")
             result = tf.cond(
@@ -83,8 +83,8 @@ class TestRewrite:
                 assert product.tolist() == [[sign, 0], [0, 4 * sign]]
                 np.testing.assert_allclose(other, np.exp(rough) if p else rough, rtol=1e-6)
 
-    def test_loops_of_tensorflow_1(self):
-        """Of one nothing but the body is converted, whatever is listed."""
+    def test_loops_of_tensorflow_1_convert_only_their_body(self):
+        """The loop's own operations stay in float32, even where they are listed."""
         tf.disable_control_flow_v2()
         try:
             with tf.Graph().as_default() as graph:
@@ -112,7 +112,7 @@ class TestRewrite:
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [2, 2], "x")
             product = tf.matmul(x, x, name="product")
-            # The name that a cast would have.
+            # The name that a cast would get.
             tf.exp(tf.identity(tf.add(product, x), "x/to_bfloat16"), name="exp")
         lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity"]}
         lists |= {"strict_conditional_list": ["AddV2"]}
@@ -125,7 +125,7 @@ class TestRewrite:
 
 
 def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **options):
-    """SQuAD's model, under a value of TF_BF16_CONVERSION."""
+    """Returns the model_fn of SQuAD under a value of TF_BF16_CONVERSION."""
     optimizer = OptimizerOptions(
         2e-3, 20, 2, gradient_accumulation_steps=gradient_accumulation_steps
     )
@@ -137,9 +137,9 @@ def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **op
 
 @functools.cache
 def build(value=None, mode=TRAIN, workers=1, **options):
-    """The graph of a model_fn as an estimator builds it, and its specification.
+    """Builds the graph of a model_fn as an estimator does; returns it with its specification.
 
-    It is that of one of so many workers, with a stand-in for the all-reduce that is on bert.json.
+    The graph belongs to one of `workers` workers, with a stand-in for bert.json's all-reduce.
     """
     horovod = types.SimpleNamespace(
         Average=None, allreduce=lambda vector, op, name: tf.tanh(vector, name)
@@ -165,17 +165,17 @@ class TestModel:
         [("1", {}), ("1", {"use_einsum": True}), ("basic", {}), (BERT_LIST, {})],
         ids=["1", "1, einsum", "basic", "bert.json"],
     )
-    def test_matrix_products(self, value, options):
-        """Of the encoder, and with the other lists of the head too."""
+    def test_matrix_products_are_bfloat16(self, value, options):
+        """ "1" converts those of the encoder, the other lists those of the head as well."""
         scope = IN_ENCODER if value == "1" else re.compile("")
         operations = build(value, **options)[0].get_operations()
         products = [o for o in operations if o.type in PRODUCTS and scope.match(o.name)]
         assert {o.get_attr("T") for o in products} == {tf.bfloat16}
-        # 6 dense layers and 2 of attention, before them one dense layer; forward, and two backward
-        # each.
+        # Six dense layers, two products of attention, and one dense layer before them; one product
+        # forward and two backward each.
         assert sum(bool(IN_ENCODER.match(o.name)) for o in products) == 3 * (8 + 1)
 
-    def test_what_must_be_precise_is_float32(self):
+    def test_precise_operations_stay_float32(self):
         graph, spec = build("1")
         assert spec.loss.dtype == tf.float32
         precise = [
@@ -191,8 +191,9 @@ class TestModel:
         types = {t.dtype for op in precise for t in [*op.inputs, *op.outputs]}
         assert tf.bfloat16 not in types and tf.float32 in types
 
-    def test_nodes_are_those_of_float32_and_casts(self):
-        """Also the seeds of initial values and dropout, and the tensors for hooks."""
+    def test_conversion_only_adds_casts(self):
+        """Seeds of initial values and dropout stay the same, and so do the tensors that hooks
+        read."""
         (plain, spec), (converted, other_spec) = build(), build("1")
         wanted, found = nodes(plain), nodes(converted)
         assert wanted.keys() <= found.keys()
@@ -218,9 +219,7 @@ class TestModel:
         ("value", "mode", "is_converted"),
         [("1", {"mode": PREDICT}, True), ("1", {}, False), ("basic", {"mode": PREDICT}, False)],
     )
-    def test_gelu_has_the_type_of_the_product_where_both_become_one(
-        self, value, mode, is_converted
-    ):
+    def test_gelu_has_the_type_of_the_product_it_fuses_with(self, value, mode, is_converted):
         scope = "bert/encoder/transformer/group_0/layer_0/inner_group_0/ffn_1/intermediate/"
         forward = re.compile(scope + "[^/]*")
         kinds = ("AddV2", "Mul", "Tanh")
@@ -235,12 +234,12 @@ class TestModel:
         scores = dict.fromkeys(("start_top_log_probs", "end_top_log_probs"), tf.float32)
         places = dict.fromkeys(("unique_ids", "start_top_index", "end_top_index"), tf.int32)
         assert types == {**places, **scores}
-        # There the scores themselves are bfloat16.
+        # With "basic", the scores themselves are bfloat16.
         assert graph.get_tensor_by_name("start_logits:0").dtype == tf.bfloat16
         assert {tensor.graph for tensor in spec.predictions.values()} == {graph}
 
-    def test_outputs_for_export_are_passed_on(self):
-        """With their names, in float32 and in the graph that is exported."""
+    def test_export_outputs_are_passed_on(self):
+        """They keep their names, in float32 and in the exported graph."""
 
         def model_fn(features, labels, mode, params):
             x = tf.ones([2, 2])
@@ -257,9 +256,9 @@ class TestModel:
             assert {tensor.dtype for tensor in tensors} == {tf.float32}
             assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
 
-    def test_what_the_graph_has_already(self):
-        """The model may take it, or wait for it; a new variable is one in all collections, and
-        where it is carried."""
+    def test_the_model_sees_what_the_graph_already_has(self):
+        """The model may use an operation or depend on it. A new variable is the same object in
+        every collection and where it is carried."""
 
         def model_fn(features, labels, mode, params):
             with tf.control_dependencies([tf.get_default_graph().get_operation_by_name("count")]):
@@ -283,7 +282,7 @@ class TestModel:
 
 
 def test_bert_json_converts_a_bert_as_it_converts_an_albert():
-    """Operation by operation of the encoder; the names of its parts differ."""
+    """The encoders match operation by operation, although their parts have different names."""
     config, converted = configuration.load(BERT_LIST), []
     albert = AlbertConfig(**SIZES, **DROPOUT, embedding_size=16)
     for sizes in (albert, BertConfig(**SIZES, **DROPOUT, type_vocab_size=2)):
@@ -296,8 +295,8 @@ def test_bert_json_converts_a_bert_as_it_converts_an_albert():
     assert converted[1]["Mul", rules.FORCED] == 2 + 6
 
 
-def test_scores_of_pretraining_are_float32():
-    """Those of tokens and of the sentences' order; what comes before them is as in the encoder."""
+def test_pretraining_scores_are_float32():
+    """This holds for tokens and for sentence order; what precedes them is as in the encoder."""
     options = model_fns.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
     model_fn = model_fns.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
     features = {key: BATCH[key] for key in ("input_ids", "input_mask", "segment_ids")}
@@ -313,15 +312,15 @@ def test_scores_of_pretraining_are_float32():
         for name, op in nodes(graph).items()
         if "cls/" in name and op.type in ("MatMul", "BiasAdd")
     }
-    # Of each product the gradients of its two factors.
+    # The gradients of both factors of each product.
     ends = ["MatMul", "MatMul_grad/MatMul", "MatMul_grad/MatMul_1", "BiasAdd"]
     heads = {"predictions": tf.float32, "seq_relationship": tf.float32}
     heads["predictions/transform/dense"] = tf.bfloat16
     assert found == {f"{head}/{end}": t for head, t in heads.items() for end in ends}
 
 
-def test_albert_json_converts_for_several_workers_what_it_converts_for_one():
-    """Also in the branch of a step's last batch."""
+def test_albert_json_converts_alike_for_one_and_several_workers():
+    """The branch of a step's last micro-batch is converted in the same way, too."""
     graphs = build(gradient_accumulation_steps=2), build(workers=2, gradient_accumulation_steps=2)
     one, two = (graph.as_graph_def() for graph, _ in graphs)
     for device in ("cpu", "hpu"):
@@ -331,14 +330,14 @@ def test_albert_json_converts_for_several_workers_what_it_converts_for_one():
         assert {d.rule for d in of_mean} == {rules.KEPT}
         of_model = [(d.node, d.rule) for d in of_two if d not in of_mean]
         assert of_model == [(d.node, d.rule) for d in of_one]
-    # What bert.json sends on a card, it rounds here.
+    # Here it rounds what bert.json sends on a card.
     decisions = plan(two, configuration.load(BERT_LIST)).decisions
     (vector,) = (d for d in decisions if d.node == "mean_over_workers/concat")
     assert vector.rule == rules.CONDITIONAL
 
 
 class Losses(tf.train.SessionRunHook):
-    """Keeps the loss of every run of the step that a monitor has."""
+    """Keeps the loss of every step that a monitor runs."""
 
     def __init__(self, monitor):
         self.monitor, self.values = monitor, []
@@ -351,7 +350,7 @@ class Losses(tf.train.SessionRunHook):
 
 
 def train(folder, value, **options):
-    """Trains up to step 12, without dropout; the losses on the way."""
+    """Trains up to step 12 without dropout; returns the losses of the steps."""
     config, losses = AlbertConfig(**SIZES, embedding_size=8), Losses(StepMonitor())
     session = tf.ConfigProto()
     session.graph_options.rewrite_options.disable_meta_optimizer = True  # It takes longest.
@@ -373,13 +372,13 @@ def train(folder, value, **options):
     return losses.values
 
 
-def test_training(tmp_path):
-    """Is near that in float32, of several batches a step too, and goes on from its checkpoint; with
-    layers that are recomputed it is nearly the same as without."""
+def test_training_stays_near_float32_and_resumes(tmp_path):
+    """Losses stay near those of float32 with accumulated gradients, and training resumes from its
+    checkpoint. Recomputed layers change almost nothing."""
     plain, converted, resumed = (tmp_path / name for name in ("plain", "converted", "resumed"))
     wanted, found = train(plain, None), train(converted, "1", gradient_accumulation_steps=2)
     assert wanted[-1] < wanted[0] - 0.5
-    # Twice the same batch is the same step.
+    # Two equal batches make the step of one.
     assert found[::2] == [0.0] * 12
     difference = np.abs(np.subtract(found[1::2], wanted))
     # The same initial weights and data.

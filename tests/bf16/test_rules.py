@@ -22,7 +22,7 @@ from albert.bf16.rules import (
 )
 from albert.core.errors import UserError
 
-# What a letter in the names of nodes stands for, in a chain.
+# What a letter in the names of nodes means in a chain.
 STEPS = {
     "product": lambda x, name: tf.matmul(x, x, name=name),
     "same": tf.identity,
@@ -35,9 +35,9 @@ LISTS |= {"strict_conditional_list": ["AddV2"]}
 
 
 def chain(names, **others):
-    """A graph: a placeholder, then each of the named steps applied to the one before.
+    """Returns a graph: a placeholder, then each of the named steps applied to the previous one.
 
-    The name of a step says what it does, or `others` do.
+    The name of a step, or its entry in `others`, says what it does.
     """
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [4, 4], "x")
@@ -52,7 +52,7 @@ def plan_of(graph, outputs=(), **lists):
 
 
 def rules(graph, **lists):
-    """The rule for every node of a graph under a configuration."""
+    """Returns the rule for every node of a graph under a configuration."""
     return {d.node: d.rule for d in plan_of(graph, **lists).decisions}
 
 
@@ -72,13 +72,13 @@ def borders(graph, **options):
         ("twice", (NO_NEIGHBOR,)),
     ],
 )
-def test_reasons(names, expected):
-    """What is converted on larger graphs: `test_oracle_on_random_graphs`."""
+def test_every_decision_has_its_reason(names, expected):
+    """Larger graphs are in `test_oracle_on_random_graphs`."""
     assert rules(chain(names)) == dict(zip(names.split(), expected, strict=True))
 
 
-def test_strict_looks_at_neighbors_that_could_be_converted_only():
-    """A placeholder, a constant, a variable and integers could not."""
+def test_strict_considers_only_convertible_neighbors():
+    """A placeholder, a constant, a variable and integers are not convertible."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [4], "x")
         product = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="product")
@@ -97,18 +97,18 @@ class TestExceptions:
         [
             ([["prod.*", ""]], [], (KEPT, NOT_LISTED, NO_NEIGHBOR)),
             ([], [["exp", "Exp"]], (ALLOWED, FORCED, CONDITIONAL)),
-            # What is kept wins.
+            # Kept wins.
             ([["exp", "Exp"]], [["exp", ""]], (ALLOWED, KEPT, NO_NEIGHBOR)),
-            # They are about the whole name and the type.
+            # Patterns must match the whole name and the type.
             ([], [["exp", "Log"], ["ex", "Exp"], ["xp", ""]], (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
         ],
     )
-    def test_names_and_types(self, kept, forced, expected):
+    def test_exceptions_match_whole_names_and_types(self, kept, forced, expected):
         lists = {"non_convertible_exceptions": kept, "convertible_exceptions": forced}
         assert tuple(rules(chain("product exp same"), **lists).values()) == expected
 
     @pytest.mark.parametrize("pattern", ["(a+)+b", ".*.*.*.*.*.*.*.*.*b"])
-    def test_a_pattern_that_takes_for_ever(self, monkeypatch, pattern):
+    def test_a_pattern_that_takes_too_long_is_an_error(self, monkeypatch, pattern):
         monkeypatch.setattr(configuration, "_LONGEST_MATCHING", 0.2)
         name, before = "a" * 200, signal.getsignal(signal.SIGVTALRM)
         with pytest.raises(UserError) as caught:
@@ -122,7 +122,7 @@ class TestExceptions:
 
 
 class TestCandidates:
-    def test_op_without_a_kernel_stays_and_is_reported(self):
+    def test_an_op_without_a_kernel_stays_and_is_reported(self):
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [4, 4])
             tf.raw_ops.Erfinv(x=x, name="no_cpu_kernel")
@@ -145,8 +145,8 @@ class TestCandidates:
         found = plan(graph.as_graph_def(), configuration.from_dict(config, "test"))
         assert not found.decisions
 
-    def test_kernels_are_looked_for_only_where_one_is_needed(self, monkeypatch):
-        """To make a kernel can have effects, or end the process."""
+    def test_kernels_are_probed_only_where_one_is_needed(self, monkeypatch):
+        """Making a kernel can have side effects, or end the process."""
         probed = []
         monkeypatch.setattr(
             kernel_support,
@@ -160,7 +160,7 @@ class TestCandidates:
         assert found["twice"] == A_NEIGHBOR_STAYS
 
     def test_legacy_variables_are_refused(self):
-        """TensorFlow's own rewriting of casts can give values from before an assignment."""
+        """TensorFlow's own rewriting of casts can return values from before an assignment."""
         with tf.Graph().as_default() as graph:
             tf.get_variable("resource", [2, 2])
             tf.get_variable("old", [2, 2], use_resource=False)
@@ -169,15 +169,15 @@ class TestCandidates:
 
 
 class TestBorders:
-    def test_one_cast_for_all_that_need_it(self):
+    def test_all_consumers_share_one_cast(self):
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [4, 4], "x")
             products = [tf.matmul(x, x, name=f"product_{i}") for i in range(2)]
             tf.exp(products[0]), tf.sqrt(products[0])
         assert borders(graph) == [("x", tf.bfloat16), ("product_0", tf.float32)]
 
-    def test_one_cast_for_all_layers_that_share_a_weight(self):
-        """But none for reads that wait for something, such as an update."""
+    def test_layers_that_share_a_weight_share_one_cast(self):
+        """Reads that wait for something, such as an update, get a separate cast."""
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [4, 4])
             weight = tf.get_variable("weight", [4, 4], use_resource=True)
@@ -186,11 +186,11 @@ class TestBorders:
             with tf.control_dependencies([weight.assign_add(x)]):
                 tf.matmul(x, weight.read_value())
         casts = [name for name, _ in borders(graph, conditional_list=[])]
-        # The second is of the value after the update.
+        # The second cast is of the value after the update.
         expected = ["weight/Read/ReadVariableOp", "Identity"]
         assert [name for name in casts if name not in ("Placeholder", "MatMul_2")] == expected
 
-    def test_outputs_of_several_tensors(self):
+    def test_outputs_are_cast_one_by_one(self):
         graph = chain("product")
         with graph.as_default():
             parts = tf.split(graph.get_tensor_by_name("product:0"), 2)
@@ -201,7 +201,7 @@ class TestBorders:
 
 
 class TestFunctions:
-    def test_body_is_decided_by_itself(self):
+    def test_a_function_body_is_decided_on_its_own(self):
         with tf.Graph().as_default() as graph:
             x = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="outer")
             tf.cond(
@@ -211,15 +211,15 @@ class TestFunctions:
             )
         found = plan_of(graph)
         inside = {d.node: d.rule for d in found.decisions if d.function}
-        # In a function a node gives way to a result of the same name.
+        # In a function, a node is renamed if a result has the same name.
         assert inside["inner_0"] == ALLOWED
         assert inside["Exp"] == NOT_LISTED
-        # The branch takes float32 whatever the product outside gives.
+        # The branch takes float32, whichever type the product outside returns.
         assert inside["Identity"] == NO_NEIGHBOR
         casts = {c.tensor.split(":")[0]: c.dtype for c in found.casts if c.function}
         assert casts == {"Exp": tf.bfloat16, "exp_outer": tf.bfloat16, "inner_0": tf.float32}
 
-    def test_exceptions_hold_for_what_a_matching_node_calls(self):
+    def test_exceptions_hold_inside_what_a_matching_node_calls(self):
         def inner(x):
             return tf.cond(x[0, 0] > 0, lambda: tf.matmul(x, x, name="deep"), lambda: tf.exp(x))
 
@@ -239,8 +239,8 @@ class TestFunctions:
         expected = {("MatMul", KEPT): 2, ("MatMul", ALLOWED): 4}
         assert counts == {**expected, ("Exp", FORCED): 1, ("Exp", NOT_LISTED): 2}
 
-    def test_function_with_several_callers(self):
-        """What one of them must keep in float32 stays so for all."""
+    def test_what_one_caller_keeps_is_kept_for_all_callers(self):
+        """A function with several callers has one body."""
         square = tf.function(lambda x: tf.matmul(x, x, name="product"))
         with tf.Graph().as_default() as graph:
             x = tf.placeholder(tf.float32, [4, 4], "x")
@@ -257,7 +257,7 @@ class TestFunctions:
         assert [rule(name) for name in ("a/.*product", "b/.*product", "product")] == [KEPT] * 3
 
 
-def test_report():
+def test_the_report_counts_operations_and_casts():
     graph_def = chain("product same exp").as_graph_def()
     found = plan(graph_def, configuration.from_dict(LISTS, "lists.json"))
     expected = [(ALLOWED, "MatMul"), (CONDITIONAL, "Identity"), (NOT_LISTED, "Exp")]
@@ -272,8 +272,8 @@ def test_report():
     assert len({len(line) for line in found.table()}) == 1
 
 
-def test_oracle_on_random_graphs():
-    """The rules by brute force: of all sets that obey them, taken one by one."""
+def test_the_rules_match_brute_force_on_random_graphs():
+    """Tries all sets that obey the rules, one at a time."""
     rng = np.random.RandomState(7)
     for _ in range(30):
         with tf.Graph().as_default() as graph:
@@ -285,8 +285,8 @@ def test_oracle_on_random_graphs():
 
 
 def brute_force(graph):
-    """The union over sets of strict nodes that the rules bear out, each with the least set of
-    conditional nodes that goes with it."""
+    """Returns the union of the sets of strict nodes that the rules allow, each with the least set
+    of conditional nodes that it needs."""
     nodes = {op.name: op.type for op in graph.get_operations() if op.type != "Placeholder"}
     neighbors = {name: set() for name in nodes}
     for op in graph.get_operations():

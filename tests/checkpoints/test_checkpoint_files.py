@@ -1,4 +1,4 @@
-"""Checkpoints on disk: every test writes real ones and reads them with TensorFlow alone."""
+"""Checkpoints on disk: every test writes real ones and reads them with TensorFlow only."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def folder(written, tmp_path):
-    """A folder of the test's own with `model.ckpt-7`."""
+    """Returns a copy of the folder with `model.ckpt-7`, for one test."""
     return shutil.copytree(written, tmp_path / "output")
 
 
@@ -52,12 +52,12 @@ def copy_as(name, folder, suffixes=SUFFIXES):
 
 class TestResolve:
     @pytest.mark.parametrize("path", ["", "/", *(f"/model.ckpt-7{end}" for end in ("", *SUFFIXES))])
-    def test_a_folder_a_prefix_or_any_of_its_files(self, written, path):
+    def test_a_folder_a_prefix_and_any_file_name_it(self, written, path):
         resolved = checkpoint_files.resolve_checkpoint(str(written) + path)
         assert resolved == str(written / "model.ckpt-7")
 
-    def test_strange_names(self, folder):
-        """`out*` is that folder, and not the one beside it that the pattern matches too."""
+    def test_folder_names_are_not_patterns(self, folder):
+        """`out*` is that folder, not its neighbor `out`, which the pattern also matches."""
         strange = shutil.copytree(folder, folder.parent / "out*")
         copy_as("model.ckpt-8", folder)
         expected = str(strange / "model.ckpt-7")
@@ -66,11 +66,11 @@ class TestResolve:
         copy_as("v1.2.model", folder)
         assert checkpoint_files.resolve_checkpoint(f"{folder}/v1.2.model.index").endswith(".model")
 
-    def test_what_is_not_there_or_not_the_only_one(self, folder):
+    def test_a_missing_or_ambiguous_checkpoint_is_an_error(self, folder):
         copy_as(checkpoint_files.BEST, folder)
         for path, message in (
-            *((f"{folder}/{n}", f"{n}: no checkpoint there") for n in ("no/such", "model")),
-            (f"{folder}/model.ckpt-8.index", "8.index: no checkpoint there"),
+            *((f"{folder}/{n}", f"{n}: no such checkpoint") for n in ("no/such", "model")),
+            (f"{folder}/model.ckpt-8.index", "8.index: no such checkpoint"),
             (str(folder.parent), f"{folder.parent.name}.*none"),
             (str(folder), r"model\.ckpt-7, model\.ckpt-best"),
         ):
@@ -80,14 +80,14 @@ class TestResolve:
     @pytest.mark.parametrize(
         ("suffix", "damage", "message"),
         [
-            (".index", None, "output.*(no checkpoint there|found: none)"),
+            (".index", None, "output.*(no such checkpoint|found: none)"),
             *((".index", damage, BROKEN) for damage in DAMAGES.values()),
             *((DATA, damage, BROKEN) for damage in (None, DAMAGES["empty"], DAMAGES["cut"])),
             (".index", "pipe", "index is not a regular file"),
         ],
     )
-    def test_damage(self, folder, suffix, damage, message):
-        """Whether by its folder or by its prefix, the checkpoint is refused by name."""
+    def test_a_damaged_checkpoint_is_refused_by_name(self, folder, suffix, damage, message):
+        """Both by its folder and by its prefix."""
         file = folder / f"model.ckpt-7{suffix}"
         content = file.read_bytes()
         file.unlink()
@@ -101,7 +101,7 @@ class TestResolve:
 
 
 class TestList:
-    def test_in_order_of_steps_without_what_is_not_numbered_or_not_whole(self, folder):
+    def test_only_whole_numbered_checkpoints_in_order_of_steps(self, folder):
         for name in ("100", "20", "0", "best"):
             copy_as(f"model.ckpt-{name}", folder)
         for name in ("6", "8", "30"):
@@ -120,11 +120,11 @@ class TestList:
             *(("model.ckpt-best", None, 0), ("v2", None, 0), ("ckpt-3-x", None, 0)),
         ],
     )
-    def test_the_step_is_the_stored_one_or_that_of_the_name(self, tmp_path, name, stored, step):
+    def test_the_step_is_the_stored_one_or_the_names(self, tmp_path, name, stored, step):
         prefix = write(tmp_path / name, value=1, global_step=stored)
         assert checkpoint_files.checkpoint_step(prefix) == step
 
-    def test_keep_last(self, folder):
+    def test_keep_last_keeps_the_newest_and_the_best(self, folder):
         for name in ("model.ckpt-9", "model.ckpt-20", "model.ckpt-best"):
             copy_as(name, folder)
         for count, kept in ((0, [7, 9, 20]), (5, [7, 9, 20]), (2, [9, 20]), (1, [20])):
@@ -145,7 +145,7 @@ class TestCopy:
         checkpoint_files.copy_checkpoint(str(folder / "model.ckpt-7"), str(copy))
         return copy
 
-    def test_it_outlives_its_source_and_replaces_an_older_one(self, folder, copy):
+    def test_a_copy_outlives_its_source_and_replaces_an_older_one(self, folder, copy):
         source = folder / "model.ckpt-7"
         for prefix in (source, copy):
             assert_holds(prefix, 1.5, 9)
@@ -156,8 +156,8 @@ class TestCopy:
         assert_holds(copy, -1, 10)
         assert not (folder / "model.ckpt-best.meta").exists()
 
-    def test_one_that_breaks_off_leaves_no_index(self, folder, copy, monkeypatch):
-        """With one in place the target would look whole."""
+    def test_a_copy_that_fails_leaves_no_index(self, folder, copy, monkeypatch):
+        """With an index, the target would look whole."""
         calls = iter([shutil.copyfile, shutil.copyfile])
         monkeypatch.setattr(checkpoint_files, "copy_atomically", lambda *paths: next(calls)(*paths))
         with pytest.raises(StopIteration):
@@ -165,13 +165,13 @@ class TestCopy:
         assert not (folder / "model.ckpt-best.index").exists()
 
 
-def test_remove(folder, monkeypatch):
+def test_removing_takes_only_that_checkpoint_index_first(folder, monkeypatch):
     """All files of one checkpoint and no others, the index first."""
     copy_as("model.ckpt-70", folder)
     (folder / "model.ckpt").touch()
     removed, remove = [], os.remove
     monkeypatch.setattr(os, "remove", lambda path: removed.append(path) or remove(path))
-    for _ in range(2):  # what is not there is no error
+    for _ in range(2):  # a missing checkpoint is no error
         checkpoint_files.remove_checkpoint(str(folder / "model.ckpt-7"))
         others = [f"model.ckpt-70{suffix}" for suffix in SUFFIXES]
         assert {*os.listdir(folder)} == {"model.ckpt", *others}
@@ -186,8 +186,8 @@ def restore(prefix, variable):
             saver.restore(session, str(prefix))
 
 
-def test_restoring(folder):
-    """What is missing is named, and all is said in one line."""
+def test_restore_errors_are_one_line(folder):
+    """The line names a missing variable."""
     restore(folder / "model.ckpt-7", "w")
     with pytest.raises(UserError, match=r"model\.ckpt-7 .*no variable cls/head"):
         restore(folder / "model.ckpt-7", "cls/head")
@@ -200,31 +200,31 @@ def test_restoring(folder):
 
 
 class TestNewest:
-    def test_one_that_is_not_whole_counts_as_absent(self, folder, log):
-        """What a crash has left of a checkpoint whose data is there."""
+    def test_an_incomplete_checkpoint_counts_as_absent(self, folder, log):
+        """A crash may leave a checkpoint that has only its data."""
         copy_as("model.ckpt-9", folder, [DATA])
         (folder / "model.ckpt-9.index").touch()
         for _ in range(2):
             newest = checkpoint_files.newest_checkpoint(str(folder))
             assert newest == (7, str(folder / "model.ckpt-7"))
         (warning,) = log(logging.WARNING)
-        assert "model.ckpt-9" in warning and "left out of account" in warning
+        assert "model.ckpt-9" in warning and "ignoring this checkpoint" in warning
 
-    def test_of_both_kinds_and_of_the_same_step_the_result(self, folder):
+    def test_at_equal_steps_the_result_is_newer_than_the_resume(self, folder):
         for step, newest in ((6, "model.ckpt-7"), (7, "model.ckpt-7"), (8, "resume.ckpt-8")):
             copy_as(f"resume.ckpt-{step}", folder)
             found = checkpoint_files.newest_checkpoint(str(folder))
             assert found == (max(step, 7), str(folder / newest))
         assert list(checkpoint_files.list_checkpoints(str(folder))) == [7], "no results"
 
-    def test_whatever_the_file_checkpoint_says(self, folder):
+    def test_the_file_checkpoint_is_ignored(self, folder):
         for content in (None, b"\x80\x81\0", b'model_checkpoint_path: "/a/b-9"'):
             if content is not None:
                 (folder / "checkpoint").write_bytes(content)
             assert checkpoint_files.point_to_newest(str(folder)) == 7
             assert tf.train.latest_checkpoint(str(folder)) == str(folder / "model.ckpt-7")
 
-    def test_without_a_checkpoint_there_is_nothing_to_follow(self, tmp_path):
+    def test_without_a_checkpoint_the_newest_step_is_0(self, tmp_path):
         (tmp_path / "checkpoint").write_text('model_checkpoint_path: "/other/run-9"')
         assert checkpoint_files.point_to_newest(str(tmp_path)) == 0
         assert tf.train.latest_checkpoint(str(tmp_path)) is None
@@ -233,8 +233,8 @@ class TestNewest:
             checkpoint_files.point_to_newest(str(tmp_path))
 
 
-def test_what_is_written_besides_becomes_part_of_the_checkpoint(tmp_path):
-    """Under its name there is one checkpoint, with a data file for each that was written."""
+def test_extra_data_files_become_part_of_the_checkpoint(tmp_path):
+    """One checkpoint results, with a data file for each one that was written."""
     given = {f"w_{slot}": np.full([3], number, "f4") for number, slot in enumerate("ab")}
 
     def write_more(session, folder):

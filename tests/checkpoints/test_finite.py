@@ -1,4 +1,4 @@
-"""Weights that are NaN or infinite are refused wherever a model takes its weights."""
+"""Weights that are NaN or infinite are refused wherever a model reads weights."""
 
 import pathlib
 
@@ -31,7 +31,7 @@ def fails(folder, expected: str = MESSAGE):
     return pytest.raises(UserError, match=f"^{folder}[^ ]* has .* not finite .*: {expected}")
 
 
-def test_a_model_does_not_take_them(tmp_path):
+def test_a_model_refuses_weights_that_are_not_finite(tmp_path):
     spoilt = tmp_path / "spoilt"
     make_checkpoint(spoilt, "albert", "")
     prefix = str(spoilt / "model.ckpt")
@@ -40,7 +40,7 @@ def test_a_model_does_not_take_them(tmp_path):
     write_checkpoint(prefix, arrays)
     with tf.Graph().as_default():
         variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
-        # What is not taken does no harm.
+        # Variables that the model does not take do no harm.
         others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
         for check in (check_fits, lambda first, second: compare_with_checkpoint(second, first)):
             check(prefix, others)
@@ -51,7 +51,7 @@ def test_a_model_does_not_take_them(tmp_path):
     assert list(tmp_path.iterdir()) == [spoilt]
 
 
-def test_nor_of_a_folder_of_transformers(tmp_path):
+def test_a_transformers_folder_with_such_weights_is_refused(tmp_path):
     make_checkpoint(tmp_path / "from", "albert", "")
     there = tmp_path / "there"
     to_transformers(str(tmp_path / "from"), str(there), ConversionOptions())
@@ -61,13 +61,13 @@ def test_nor_of_a_folder_of_transformers(tmp_path):
     with fails(there):
         from_transformers(str(there), str(tmp_path / "to"))
     assert not (tmp_path / "to").exists()
-    # As prediction with --init_checkpoint and an export read it.
+    # Prediction with --init_checkpoint and an export read it this way.
     with fails(there), as_files(str(there)):
         pass
 
 
-def test_answers_are_not_made_with_them(random_model):
-    """Nor with finite ones of which the outputs are not."""
+def test_no_answers_from_outputs_that_are_not_finite(random_model):
+    """Finite weights can make such outputs, too."""
     limits = {"doc_stride": 16, "max_query_length": 9, "n_best_size": 3, "max_answer_length": 5}
     head = make_v1_head(mask_padding_in_loss=True)
     folder = pathlib.Path(random_model(head, task="squad-1.1", mask_padding_in_loss=True, **limits))
@@ -83,7 +83,7 @@ def test_answers_are_not_made_with_them(random_model):
         model.answer("Where?", ["Rivers run to the sea."])
 
 
-def test_damaged_values_are_found_as_they_are_read(tmp_path):
+def test_damaged_values_are_detected_when_read(tmp_path):
     make_checkpoint(tmp_path, "albert", "")
     data = tmp_path / "model.ckpt.data-00000-of-00001"
     content = bytearray(data.read_bytes())

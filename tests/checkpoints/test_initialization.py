@@ -1,4 +1,4 @@
-"""Which variables start from a checkpoint, and what fits no model."""
+"""Variables that start from a checkpoint, and checkpoints that fit no model."""
 
 import re
 
@@ -14,7 +14,7 @@ BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
 
 def make_variables(shapes):
-    """Variables of the current graph, all ones."""
+    """Makes variables in the current graph, all ones."""
     return [
         tf.get_variable(name, shape, initializer=tf.ones_initializer())
         for name, shape in shapes.items()
@@ -22,7 +22,7 @@ def make_variables(shapes):
 
 
 def filled(shapes):
-    """Different arrays of the given shapes."""
+    """Returns different arrays of the given shapes."""
     rng = np.random.default_rng(1)
     return {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
 
@@ -45,10 +45,10 @@ def blocks(part, *numbers):
         *((blocks(p, 1), blocks(p, 1, 2), (f"{p}_2", f"{p}_1")) for p in ("ffn", "attention")),
         (group_shapes(0, 1), group_shapes(0, 1), ("", "")),
     ],
-    ids=["3 groups", "ffn", "attention", "groups of their own"],
+    ids=["3 groups", "ffn", "attention", "one per group"],
 )
-def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, first):
-    """Groups, or blocks inside of one, that have no values of their own."""
+def test_the_first_group_initializes_groups_without_values(tmp_path, stored, shapes, first):
+    """The same holds for blocks inside a group."""
     stored = filled({**stored, "bert/pooler/dense/bias": [2]})
     prefix = write_checkpoint(tmp_path / "ckpt", stored)
     shapes = {**shapes, "bert/pooler/dense/bias": [2]}
@@ -67,7 +67,7 @@ def test_first_group_of_a_checkpoint_serves_others(tmp_path, stored, shapes, fir
 
 
 @pytest.mark.parametrize("num_of_group", [0, 1])
-def test_up_to_one_group_means_equal_names_only(num_of_group, tmp_path):
+def test_up_to_one_group_only_equal_names_match(num_of_group, tmp_path):
     prefix = write_checkpoint(tmp_path / "ckpt", filled({**group_shapes(0), "b": [3]}))
     with tf.Graph().as_default():
         variables = make_variables(group_shapes(0, 1))
@@ -81,10 +81,10 @@ def test_up_to_one_group_means_equal_names_only(num_of_group, tmp_path):
 MODEL = {"bert/w": [2, 3], "bert/b": [3], "head": [2]}
 
 
-def test_initialize_takes_values_and_says_which(tmp_path, log):
+def test_initialize_takes_values_and_reports_them(tmp_path, log):
     stored = filled({"bert/w": [2, 3], "bert/b": [3], "cls/z": [1], "cls/a": [1]})
     slots = filled({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
-    # Another optimizer's, and one of a variable that the model does not have.
+    # Slots of another optimizer, and of a variable that the model does not have.
     more = filled({"bert/b/momentum": [3], "cls/z/adam_m": [1]})
     write_checkpoint(tmp_path / "model.ckpt-7", {**stored, **slots, **more})
     with tf.Graph().as_default(), tf.Session() as session:
@@ -106,7 +106,7 @@ def test_initialize_takes_values_and_says_which(tmp_path, log):
 
 
 WORDS = "bert/embeddings/word_embeddings"
-# They share a variable of the same shape.
+# Both have a variable of the same shape.
 ALBERT = {WORDS: [3, 2], f"{BLOCK.format(0)}/ffn_1/w": [2]}
 BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
 
@@ -116,14 +116,14 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
     [
         ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
         ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
-        (BERT, ALBERT, ["ckpt is a checkpoint of BERT, --albert_config_file is of ALBERT"]),
-        (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, --albert_config_file is of BERT"]),
+        (BERT, ALBERT, ["ckpt is a checkpoint of BERT, but --albert_config_file is for ALBERT"]),
+        (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, but --albert_config_file is for BERT"]),
         (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
-        (None, MODEL, ["no checkpoint there"]),
+        (None, MODEL, ["no such checkpoint"]),
     ],
     ids=["stranger", "other shapes", "BERT", "ALBERT", "another vocabulary", "missing"],
 )
-def test_initialize_from_what_does_not_fit(tmp_path, stored, wanted, parts):
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, stored, wanted, parts):
     prefix = str(tmp_path / "ckpt")
     if stored:
         write_checkpoint(prefix, filled(stored))

@@ -1,4 +1,4 @@
-"""Folders of `transformers` as they are found: old names, several files, and what is wrong."""
+"""Folders of `transformers` as they occur: old names, several files, and faults."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ WORDS = "bert.embeddings.word_embeddings.weight"
 
 
 def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
-    """Different arrays of the parts of a model, by their names there."""
+    """Returns different arrays for the parts of a model, by their names in `transformers`."""
     rng = np.random.default_rng(0)
     pairs = names.pairs_of(config["model_type"], config)
     found = {}
@@ -35,8 +35,8 @@ def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a folder and returns its path; `changes` are made to its configuration, of which
-    None takes something out."""
+    """Writes a folder and returns its path; `changes` update its configuration, and None removes a
+    key."""
 
     def write(tensors=None, metadata=None, **changes) -> str:
         config = {name: value for name, value in {**CONFIG, **changes}.items() if value is not None}
@@ -54,11 +54,11 @@ def write(tmp_path):
         *(("bert", name, "gelu_erf") for name in ("gelu", "gelu_python")),
         *(("albert", name, name) for name in ("relu", "tanh", "linear")),
         *(("bert", name, "gelu") for name in ("gelu_new", "gelu_pytorch_tanh", "gelu_fast")),
-        # What `transformers` takes where a configuration says nothing.
+        # The default of `transformers` where a configuration has none.
         *(("bert", None, "gelu_erf"), ("albert", None, "gelu")),
     ],
 )
-def test_activations(family, theirs, ours):
+def test_activations_map_both_ways(family, theirs, ours):
     config = {"model_type": family, **SIZES, **({"hidden_act": theirs} if theirs else {})}
     found = config_from_theirs(config)
     assert found["hidden_act"] == ours
@@ -66,7 +66,7 @@ def test_activations(family, theirs, ours):
     assert config_from_theirs({**config, "hidden_act": back})["hidden_act"] == ours
 
 
-def test_names_of_old_files_and_copies(write):
+def test_old_names_and_tied_copies_are_read(write):
     tensors = tensors_of(CONFIG, names.MASKED_TOKENS)
     changes = ("Norm.weight", "Norm.gamma"), ("Norm.bias", "Norm.beta")
     old = {n.replace(*changes[0]).replace(*changes[1]): v for n, v in tensors.items()}
@@ -77,11 +77,11 @@ def test_names_of_old_files_and_copies(write):
     gamma = folder.get_tensor("bert/embeddings/LayerNorm/gamma")
     np.testing.assert_array_equal(gamma, tensors["bert.embeddings.LayerNorm.weight"])
     old["cls.predictions.decoder.weight"] = tensors[WORDS] + 1
-    with pytest.raises(UserError, match=r"decoder\.weight is not the same as bert\.embeddings"):
+    with pytest.raises(UserError, match=r"decoder\.weight differs from bert\.embeddings"):
         TransformersFolder(write(old))
 
 
-def test_several_files(tmp_path, write):
+def test_several_files_read_as_one(tmp_path, write):
     tensors = tensors_of(CONFIG, names.SQUAD_V1)
     whole = TransformersFolder(write(tensors))
     expected = {name: whole.get_tensor(name) for name in whole.get_variable_to_shape_map()}
@@ -104,11 +104,13 @@ def test_several_files(tmp_path, write):
     folder = TransformersFolder(str(tmp_path))
     found = {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
     np.testing.assert_equal(found, expected)
-    # SQuAD's model here has a pooler, which it does not use.
+    # SQuAD's model in `transformers` has no pooler; here it has one, which it does not use.
     assert not folder.get_tensor("bert/pooler/dense/kernel").any()
 
     (tmp_path / "model-1.safetensors").unlink()
-    with pytest.raises(UserError, match=r"model-1\.safetensors is missing, which model\.safete"):
+    with pytest.raises(
+        UserError, match=r"model-1\.safetensors is missing, but listed in model\.safete"
+    ):
         TransformersFolder(str(tmp_path))
     index.write_text("{}")
     with pytest.raises(UserError, match=r"index\.json is damaged"):
@@ -118,50 +120,56 @@ def test_several_files(tmp_path, write):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"model_type": "roberta"}, "config.json: model_type 'roberta' is another family than"),
-        ({"model_type": None}, "is no configuration of transformers"),
+        (
+            {"model_type": "roberta"},
+            "config.json: unsupported model_type 'roberta'; supported: albert, bert",
+        ),
+        ({"model_type": None}, "is not a configuration of transformers"),
         ({"hidden_size": None}, r"config\.json has no hidden_size"),
-        ({"hidden_act": "mish"}, "hidden_act 'mish' is not there here; known: gelu_new, gelu,"),
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05; here it is always 1e-12"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
-        ({"num_hidden_layers": 2}, "bert.encoder.layer.1.* and 13 more are missing, which its"),
-        ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], by its .* is \[9, 4\]"),
+        ({"hidden_act": "mish"}, "unsupported hidden_act 'mish'; supported: gelu_new, gelu,"),
+        ({"layer_norm_eps": 1e-5}, "unsupported layer_norm_eps 1e-05; supported: 1e-12"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "unsupported position_embedding_type 'relative_key'",
+        ),
+        ({"num_hidden_layers": 2}, "bert.encoder.layer.1.* and 13 more are missing, but req"),
+        ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], but .* requires \[9, 4\]"),
         ({"num_hidden_layers": "2"}, "num_hidden_layers must be a positive integer, not '2'"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers must be 1000 at most"),
         (ALBERT | {"num_hidden_groups": 10**9}, "num_hidden_groups must be 1000 at most"),
         (ALBERT | {"inner_group_num": 1000}, "num_hidden_layers 2 times inner_group_num 1000"),
         (ALBERT | {"num_hidden_groups": 3}, "num_hidden_groups 3 is more than"),
-        ({"hidden_act": ["gelu"]}, r"hidden_act \['gelu'\] is not there here"),
+        ({"hidden_act": ["gelu"]}, r"unsupported hidden_act \['gelu'\]"),
     ],
 )
-def test_configurations_of_other_models(write, changes, message):
+def test_configurations_of_other_models_are_refused(write, changes, message):
     with pytest.raises(UserError, match=message):
         TransformersFolder(write(**changes))
 
 
-def test_a_layer_behind_the_embeddings_of_another_size(write):
-    """Of what the configuration says nothing is made before the file is known to fit it."""
+def test_a_mapping_layer_is_checked_against_the_file(write):
+    """Nothing is allocated from the configuration before the file is known to fit it."""
     name, small = "albert.encoder.embedding_hidden_mapping_in.weight", CONFIG | ALBERT
     tensors = {**tensors_of(small), name: np.eye(4, dtype="f4")}
     assert TransformersFolder(write(tensors, **small)).parts == [names.ENCODER]
     wide = small | {"embedding_size": 10**6, "hidden_size": 10**6}
-    with pytest.raises(UserError, match=rf"{name} has shape \[4, 4\], by its configuration"):
+    with pytest.raises(UserError, match=rf"{name} has shape \[4, 4\], but its configuration"):
         TransformersFolder(write(tensors, **wide))
 
 
-def test_tensors_that_are_missing_or_of_another_model_or_type(write):
+def test_missing_or_foreign_tensors_are_refused(write):
     tensors = tensors_of(CONFIG, names.NEXT_SENTENCE)
-    with pytest.raises(UserError, match=r": lm_head\.weight is not of a model that is there here"):
+    with pytest.raises(UserError, match=r": lm_head\.weight is not part of a supported model"):
         TransformersFolder(write({**tensors, "lm_head.weight": np.zeros(3, "f4")}))
     with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
         TransformersFolder(write({name: value.astype("f2") for name, value in tensors.items()}))
     del tensors["cls.seq_relationship.bias"]
-    with pytest.raises(UserError, match=r": cls\.seq_relationship\.bias is missing, which"):
+    with pytest.raises(UserError, match=r": cls\.seq_relationship\.bias is missing, but"):
         TransformersFolder(write(tensors))
 
 
 @pytest.mark.parametrize("step", ["abc", "1.5", "", "-5", "9" * 30, "\u0663"])
-def test_a_step_that_is_no_number(write, step):
+def test_a_step_that_is_no_number_is_refused(write, step):
     with pytest.raises(UserError, match=r"model\.safetensors: global_step .* must be a whole num"):
         TransformersFolder(write(metadata={"global_step": step}))
 
@@ -180,8 +188,8 @@ def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
         TransformersFolder(str(inside))
 
 
-def test_a_file_that_is_damaged_missing_or_a_pickle(tmp_path, write):
-    """A pickle, which can run anything, is not read."""
+def test_damaged_missing_and_pickled_files_are_refused(tmp_path, write):
+    """A pickle, which can run any code, is not read."""
     path, file = write(), tmp_path / "model.safetensors"
     assert is_transformers_folder(path) and not is_transformers_folder(f"{path}/none")
     file.write_bytes(file.read_bytes()[:-1])
@@ -191,8 +199,8 @@ def test_a_file_that_is_damaged_missing_or_a_pickle(tmp_path, write):
     with pytest.raises(UserError, match=r"has no model\.safetensors"):
         resolve_checkpoint(path)
     (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
-    with pytest.raises(UserError, match=r"is a pickle, which can run any .*safe_serialization"):
+    with pytest.raises(UserError, match=r"refusing to load the pickle .*safe_serialization"):
         resolve_checkpoint(path)
-    # Checkpoints beside it come first.
+    # Checkpoints next to it take precedence.
     (tmp_path / "model.ckpt.index").touch()
     assert not is_transformers_folder(path)

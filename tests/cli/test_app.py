@@ -1,4 +1,4 @@
-"""What all programs have in common as commands."""
+"""Behavior that all programs share as commands."""
 
 import math
 import os
@@ -18,18 +18,18 @@ from tests.helpers.running import albert, assert_fails, run, under_mpirun
 
 
 def test_help_explains_every_flag():
-    """Those of a job too, and none of those that TensorFlow and absl bring along."""
+    """The flags of a job are included, and none of those that TensorFlow and absl define."""
     result = run(albert("check", "classify", "--helpfull"))
     assert result.returncode == 0
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
     assert {"output_dir", "task_name", "bf16", "json", "tpu_name"} <= set(shown), result.stderr
     assert not set(shown) & {"verbosity", "logtostderr", "runs_per_test"}
     assert "albert check COMMAND" in result.stdout
-    # An example's lines go on with a backslash.
+    # The lines of an example continue after a backslash.
     assert not re.search(r"\S {3,}--", result.stdout)
 
 
-# Runs commands, each in a process of its own; prints for each its exit code, its modules and the
+# Runs commands, each in a separate process; prints for each its exit code, its modules and the
 # lines that it has printed.
 EACH_BY_ITSELF = """
 import atexit, contextlib, io, os, sys
@@ -49,8 +49,9 @@ for words in sys.argv[1:]:
 """
 
 
-def test_help_and_mistakes_need_no_tensorflow_and_help_is_short():
-    """Its import takes many times as long as all else."""
+def test_help_and_flag_errors_need_no_tensorflow():
+    """TensorFlow's import takes many times as long as everything else. Help has at most 60
+    lines."""
     names = [*COMMANDS, "squad 2.0", "check race"]
     commands = [f"{name} {flag}" for name in names for flag in ("--help", "--version", "--onyl")]
     result = run([sys.executable, "-c", EACH_BY_ITSELF, *commands], cwd=ROOT)
@@ -67,7 +68,8 @@ IMPORT = ("-c", "import absl.flags")
 
 
 def test_help_takes_little_more_than_the_import_of_absl():
-    """1.5 times its processor time, of the least of some in turns: more where others compute."""
+    """At most 1.5 times its processor time, comparing the least of several alternating runs; there
+    are more runs on a busy machine."""
     helps = [("-m", "albert", name, "--help") for name in ("squad", "check", "ask", "show")]
     least = dict.fromkeys([IMPORT, *helps], math.inf)
     for turn, arguments in enumerate([*least] * 30):
@@ -81,8 +83,8 @@ def test_help_takes_little_more_than_the_import_of_absl():
     raise AssertionError(longer)
 
 
-def test_a_mistyped_command_and_a_mistyped_flag():
-    """Of a flag's names those of this command alone are near."""
+def test_a_mistyped_command_or_flag_gets_a_suggestion():
+    """Only flags of the same command are suggested."""
     assert_fails(run(albert("sqad")), 2, "'sqad' is not a command; did you mean squad?")
     assert_fails(run(albert("race", "--max_qa_lenght=9")), 2, "did you mean --max_qa_length")
     assert "max_qa_length" not in run(albert("squad", "--max_qa_lenght=9")).stderr
@@ -96,7 +98,7 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
         "albert squad ''": "1.1 2.0",
         "albert squad 2.0 --null": "--null_score_diff_threshold",
         "albert check race --max_q": "--max_qa_length",
-        # Of the help of another flag that is no flag.
+        # The name is in another flag's help, where it is not a flag.
         "albert pretrain --do_": "--do_eval --do_train",
         "albert ask --cont": "--context --context_file",
         # Files, which the shell completes.
@@ -114,8 +116,8 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
     assert dict(zip(expected, found.stdout.splitlines(), strict=True)) == expected, found.stderr
 
 
-def test_help_that_nobody_reads_ends_quietly():
-    """As under `| head -1`."""
+def test_help_into_a_closed_pipe_ends_quietly():
+    """As in `| head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, str(ROOT / "run_squad_v1.py"), "--help"]
@@ -127,7 +129,7 @@ def test_help_that_nobody_reads_ends_quietly():
 @pytest.mark.usefixtures("mpirun")
 @pytest.mark.parametrize("program", ["run_squad_v1.py", "-m albert squad"])
 def test_a_signal_ends_a_job_that_still_imports_tensorflow(tmp_path, program):
-    """Which takes seconds, on workers for whom nobody else would end them."""
+    """The import takes seconds, in which nothing else would end the workers."""
     (tmp_path / "tensorflow").mkdir()
     text = "import time; print('importing', flush=True); time.sleep(600)"
     (tmp_path / "tensorflow/__init__.py").write_text(text)
@@ -136,7 +138,7 @@ def test_a_signal_ends_a_job_that_still_imports_tensorflow(tmp_path, program):
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as job:
         assert [job.stdout.readline() for _ in range(2)] == ["importing\n"] * 2
-        # What mpirun passes on to all workers.
+        # mpirun passes this signal on to all workers.
         job.send_signal(signal.SIGUSR1)
         _, errors = job.communicate(timeout=60)
     assert job.returncode == 143
@@ -144,8 +146,8 @@ def test_a_signal_ends_a_job_that_still_imports_tensorflow(tmp_path, program):
 
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_empty_ones(tmp_path, closed):
-    """A file that is opened later does not get the number of one."""
+def test_output_to_closed_streams_is_lost(tmp_path, closed):
+    """A file that is opened later does not get a stream's number."""
     program = (
         "from albert import cli; import os, sys; print('lost'); print('lost', file=sys.stderr); "
         "os.write(2, b'lost'); open(sys.argv[1], 'w').write('kept')"
@@ -155,8 +157,8 @@ def test_closed_streams_are_empty_ones(tmp_path, closed):
     assert (result.returncode, (tmp_path / "file").read_text()) == (0, "kept")
 
 
-def test_a_name_that_the_locale_cannot_express(tmp_path):
-    """Python then does not know what it is."""
+def test_a_name_outside_the_locale_is_one_line(tmp_path):
+    """Python then cannot decode it."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
     command = [sys.executable, str(ROOT / "run_squad_v1.py"), f"--output_dir={tmp_path}/é"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -165,16 +167,16 @@ def test_a_name_that_the_locale_cannot_express(tmp_path):
     assert "error: --output_dir=" in result.stderr and "PYTHONUTF8=1" in result.stderr
 
 
-def test_names_that_no_flag_has_given():
-    """Those of a folder, for example, in which a glob has found them."""
+def test_an_undecodable_name_from_a_folder_is_one_line():
+    """No flag gave it; a glob, for example, found it."""
     message, code = lifecycle._failure_of(
         lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"]
     )
     assert code == 1 and message.startswith(r"'text/\udcff' is not UTF-8 text")
 
 
-def test_version_of_what_downloads():
-    """Of the other programs: `tests/test_flags.py`."""
+def test_download_scripts_print_their_version():
+    """`tests/test_flags.py` tests the other programs."""
     for path in (ROOT / "download").glob("download_*.py"):
         result = run([sys.executable, str(path), "--version"])
         assert (result.returncode, result.stdout) == (0, f"{path.name} {VERSION}\n"), result.stderr

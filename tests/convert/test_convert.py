@@ -1,4 +1,4 @@
-"""Weights to `transformers` and back: its outputs, and the same names and bits again."""
+"""Weights to `transformers` and back: equal outputs there, and equal names and bits here."""
 
 import json
 
@@ -26,8 +26,9 @@ def compare(found: dict, expected: dict) -> None:
 
 @pytest.mark.parametrize("head, act", models.HEADS.items())
 @pytest.mark.parametrize("family", models.CONFIGS)
-def test_there_and_back(family, head, act, tmp_path):
-    """From the folder that is made here, and from that which `transformers` makes of it."""
+def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path):
+    """Both from the folder written here and from the one that `transformers` saves after reading
+    it."""
     original, there, saved = (tmp_path / name for name in ("from", "there", "saved"))
     expected = models.make_checkpoint(original, family, head, hidden_act=act)
     is_choice = head == "ForMultipleChoice"
@@ -53,7 +54,7 @@ def test_there_and_back(family, head, act, tmp_path):
     models.same_arrays(
         *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))
     )
-    # Without a conversion.
+    # The same without a conversion.
     np.testing.assert_equal(models.compute(saved / "config.json", saved, head), expected)
 
 
@@ -63,7 +64,7 @@ def assert_comes_back(folder):
     models.same_arrays(found, expected)
 
 
-def test_the_head_of_squad_v2_stays(tmp_path):
+def test_the_head_of_squad_v2_is_kept(tmp_path):
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
     assert to_transformers(str(tmp_path / "from"), str(there), ConversionOptions()) == "AlbertModel"
@@ -76,8 +77,8 @@ def test_the_head_of_squad_v2_stays(tmp_path):
     assert_comes_back(tmp_path)
 
 
-def test_embeddings_as_wide_as_the_encoder(tmp_path):
-    """There is a layer between them there, which then does nothing."""
+def test_embeddings_as_wide_as_the_encoder_convert(tmp_path):
+    """`transformers` has a layer between them, which then is the identity."""
     changes = {"embedding_size": 24, "inner_group_num": 2, "num_hidden_layers": 4}
     expected = models.make_checkpoint(tmp_path / "from", "albert", "", **changes)
     to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), ConversionOptions())
@@ -86,7 +87,7 @@ def test_embeddings_as_wide_as_the_encoder(tmp_path):
     assert_comes_back(tmp_path)
 
 
-def test_the_tokenizer_gives_the_same_pieces_there(trained, tmp_path, transformers):
+def test_the_tokenizer_gives_the_same_pieces_in_transformers(trained, tmp_path, transformers):
     there = tmp_path / "there"
     to_transformers(str(trained), str(there), ConversionOptions())
     theirs = transformers.AlbertTokenizer.from_pretrained(there)

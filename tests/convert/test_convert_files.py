@@ -1,4 +1,4 @@
-"""The tokenizer and the card of a converted model, and what is left where the disk is full."""
+"""The tokenizer and the model card of a converted model, and the effect of a full disk."""
 
 import json
 import resource
@@ -15,7 +15,7 @@ from tests.helpers.models import make_checkpoint
 
 @pytest.fixture
 def run(tmp_path):
-    """A folder as a run leaves it."""
+    """Makes a folder such as a run leaves."""
     folder = tmp_path / "run"
     make_checkpoint(folder, "albert", "")
     (folder / "assets.extra/spm.model").write_bytes(b"pieces")
@@ -34,7 +34,7 @@ def convert(run, **options) -> tuple[dict, dict]:
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
 
 
-def test_a_vocabulary_of_the_run(run):
+def test_the_runs_vocabulary_becomes_the_tokenizer(run):
     for path in ("run.json", "assets.extra/spm.model"):
         (run / path).unlink()
     files, config = convert(run, do_lower_case=True, config_file=str(run / "albert_config.json"))
@@ -42,7 +42,7 @@ def test_a_vocabulary_of_the_run(run):
     assert (config["tokenizer_class"], config["do_lower_case"]) == ("BertTokenizer", True)
 
 
-def test_the_tokenizer_is_the_runs_whether_it_is_given_or_not(run, tmp_path):
+def test_only_the_runs_tokenizer_is_accepted(run, tmp_path):
     files, config = convert(run)
     assert files == {"spiece.model": b"pieces"}
     assert (config["tokenizer_class"], config["do_lower_case"]) == ("AlbertTokenizer", False)
@@ -55,22 +55,22 @@ def test_the_tokenizer_is_the_runs_whether_it_is_given_or_not(run, tmp_path):
     assert convert(run, spm_model_file=str(other))[0] == {"spiece.model": b"pieces"}
 
 
-def test_without_one_nothing_is_written(run):
+def test_without_a_tokenizer_nothing_is_written(run):
     for path in (run / "assets.extra").iterdir():
         path.unlink()
     message = "--spm_model_file or --vocab_file is required: .*run/model"
     with pytest.raises(FlagError, match=message):
         convert(run)
     assert list(run.parent.iterdir()) == [run]
-    # What is wrong with the target comes first.
+    # Faults of the target are reported first.
     (run.parent / "there").write_text("mine")
-    with pytest.raises(UserError, match="there is there already"):
+    with pytest.raises(UserError, match="there already exists"):
         convert(run)
 
 
 @pytest.mark.parametrize(("name", "is_shown"), [("", True), ("/model.ckpt-5", False)])
-def test_the_card_shows_the_scores_of_its_checkpoint_alone(run, tmp_path, name, is_shown):
-    """Of the folder that is the best one."""
+def test_the_card_shows_only_its_checkpoints_scores(run, tmp_path, name, is_shown):
+    """For a folder, that is the best checkpoint."""
     files = list(run.glob("model.ckpt.*"))
     for checkpoint in ("model.ckpt-5", "model.ckpt-10", "model.ckpt-best"):
         for file in files:

@@ -1,4 +1,4 @@
-"""Estimators of any TensorFlow."""
+"""Estimators with any version of TensorFlow."""
 
 import importlib.util
 import sys
@@ -11,8 +11,8 @@ from albert.core.errors import UserError
 
 
 @pytest.mark.each_python
-def test_names():
-    """They are TensorFlow's own, so that a script's and this project's fit each other."""
+def test_names_are_tensorflows_own():
+    """So objects of a script and of this project work together."""
     for name in estimators._MODULES:
         found = getattr(estimators, name)
         assert found.__name__.removeprefix("Estimator") == name.removeprefix("Estimator")
@@ -24,7 +24,7 @@ def test_names():
         estimators.DNNClassifier  # noqa: B018
 
 
-def test_without_the_package(monkeypatch):
+def test_a_missing_package_names_the_pip_command(monkeypatch):
     monkeypatch.delattr(tf, "estimator", raising=False)
     monkeypatch.delitem(vars(estimators), "RunConfig", raising=False)
     monkeypatch.delitem(sys.modules, "tensorflow_estimator", raising=False)

@@ -16,7 +16,7 @@ from albert.core.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with one file, `file`."""
+    """Returns a folder with one file, `file`."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("old")
     return tmp_path / "folder"
@@ -40,8 +40,8 @@ class TestWriting:
                 raise error
         assert contents(folder) == {"file": b"old"}
 
-    def test_disk_full(self, folder, monkeypatch):
-        """Where the content is written, or copied, or where it is flushed."""
+    def test_a_full_disk_is_one_line_and_changes_nothing(self, folder, monkeypatch):
+        """Writing, copying or flushing fails."""
         full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
         new = str(folder / "new")
         message = f"^{new} cannot be written: No space left on device$"
@@ -56,13 +56,13 @@ class TestWriting:
             write(new, "x")
         assert contents(folder) == {"file": b"old"}
 
-    def test_names_that_cannot_be(self, folder):
+    def test_an_impossible_name_is_one_line(self, folder):
         for name, reason in (("file/below", ""), ("n" * 300, "File name too long")):
             with pytest.raises(UserError, match=f"^{folder / name} cannot be written: {reason}"):
                 write(folder / name, "x")
         assert contents(folder) == {"file": b"old"}
 
-    def test_errors_about_other_files(self, folder):
+    def test_errors_about_other_files_pass_through(self, folder):
         with pytest.raises(FileNotFoundError), files.open_atomically(str(folder / "new")):
             (folder / "none").read_text()
         with pytest.raises(KeyError), files.temporary_name(str(folder / "file")) as name:
@@ -70,21 +70,22 @@ class TestWriting:
             raise KeyError
         assert contents(folder) == {"file": b"old"}
 
-    def test_old_content_stays_until_the_end(self, folder):
-        """Writers do not meet: the first to begin is the last to end."""
+    def test_the_old_content_stays_until_the_end(self, folder):
+        """Concurrent writers do not mix: the first to begin is the last to end."""
         path = folder / "file"
         with files.open_atomically(str(path)) as one, files.open_atomically(str(path)) as other:
             for file, text in ((one, "one"), (other, "other")):
                 file.write(text)
                 file.flush()
             assert path.read_text() == "old"
-            # Beside, so that renaming never copies, and where no pattern for results finds them.
+            # In the same folder, so that renaming never copies, under names that no pattern for
+            # results matches.
             others = set(os.listdir(folder)) - {"file"}
             assert len(others) == 2 and all(name.startswith(".") for name in others)
         assert contents(folder) == {"file": b"one"}
 
     @pytest.mark.parametrize("mask", [0o022, 0o077, 0o000])
-    def test_mode_follows_the_umask(self, folder, mask):
+    def test_the_mode_follows_the_umask(self, folder, mask):
         before = os.umask(mask)
         try:
             write(folder / "new", "x")
@@ -126,15 +127,15 @@ class TestWriting:
 class TestCopy:
     @pytest.fixture(params=[True, False], ids=["link", "no links"])
     def links(self, request, monkeypatch):
-        """With and without a file system that has hard links."""
+        """Copies with and without a file system that has hard links."""
         if not request.param:
             refuse = mock.Mock(side_effect=OSError(errno.EPERM, "no links here"))
             monkeypatch.setattr(os, "link", refuse)
         return request.param
 
     @pytest.mark.parametrize("target", ["new", "other"])
-    def test_content(self, folder, links, target):
-        """The source, perhaps a pretrained checkpoint that is protected, keeps its mode."""
+    def test_a_copy_has_the_content_and_its_source_stays(self, folder, links, target):
+        """The source, perhaps a protected pretrained checkpoint, keeps its mode."""
         (folder / "other").write_text("in the way")
         (folder / "file").chmod(0o400)
         files.copy_atomically(str(folder / "file"), str(folder / target))
@@ -144,8 +145,8 @@ class TestCopy:
         write(folder / "file", "newer")
         assert contents(folder)["file"] == b"newer" and contents(folder)[target] == b"old"
 
-    def test_a_relative_symbolic_link(self, folder, links, tmp_path_factory):
-        """As in the caches of model hubs; it is what it points to that is copied."""
+    def test_a_relative_symbolic_link_copies_its_target(self, folder, links, tmp_path_factory):
+        """As in the caches of model hubs."""
         (folder / "link").symlink_to("file")
         target = tmp_path_factory.mktemp("elsewhere") / "copy"
         files.copy_atomically(str(folder / "link"), str(target))
@@ -155,15 +156,15 @@ class TestCopy:
         assert target.read_bytes() == b"old"
 
 
-def test_sha256(tmp_path):
+def test_sha256_matches_hashlib_at_any_size(tmp_path):
     for size in (0, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000):
         content = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
         (tmp_path / "f").write_bytes(content)
         assert files.sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
 
 
-def test_what_can_be_read(folder):
-    """A pipe or a device is not waited for."""
+def test_only_regular_files_are_readable(folder):
+    """Checking a pipe or a device does not block."""
     files.check_readable(str(folder / "file"), "--some_flag")
     os.mkfifo(folder / "pipe")
     for name, message in (
@@ -178,14 +179,14 @@ def test_what_can_be_read(folder):
         for read in (files.content_of, files.read_bytes) if "regular" in message else ():
             with pytest.raises(UserError, match=f"^{path} {message}$"):
                 read(path)
-    # Nor replaced.
+    # And they are not replaced.
     with pytest.raises(UserError, match="pipe is not a regular file"):
         files.write_json(str(folder / "pipe"), {})
     assert (folder / "pipe").is_fifo() and sorted(os.listdir(folder)) == ["file", "pipe"]
 
 
-def test_folders_that_can_be_written(folder):
-    """They are made and stay as they are."""
+def test_output_folders_are_made_and_must_be_writable(folder):
+    """Checking leaves them as they are."""
     for name in ("", "new", "new/deep/er"):
         files.make_writable_folder(str(folder / name), "--output_dir")
         assert (folder / name).is_dir()
@@ -196,7 +197,7 @@ def test_folders_that_can_be_written(folder):
     assert os.listdir(folder / "new") == ["deep"] and not os.listdir(folder / "new/deep/er")
 
 
-def test_a_folder_is_there_when_it_is_whole(folder):
+def test_a_folder_appears_when_it_is_whole(folder):
     with files.temporary_folder(str(folder / "new")) as name:
         with open(os.path.join(name, "file"), "w") as file:
             file.write("whole")
@@ -205,7 +206,7 @@ def test_a_folder_is_there_when_it_is_whole(folder):
     assert os.stat(folder / "new").st_mode == os.stat(folder).st_mode
     with pytest.raises(KeyError), files.temporary_folder(str(folder / "other")):
         raise KeyError
-    for name, fault in (("new", "is there already"), ("file/below", "cannot be written")):
+    for name, fault in (("new", "already exists"), ("file/below", "cannot be written")):
         with pytest.raises(UserError, match=fault), files.temporary_folder(str(folder / name)):
             pass
     assert sorted(path.name for path in folder.iterdir()) == ["file", "new"]

@@ -1,4 +1,4 @@
-"""JSON that people have made, with its faults, and JSON that every parser takes."""
+"""Reads JSON that may have faults, and prints JSON that every parser reads."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def write(folder, content):
         ("[1,\n2 3]", "is not JSON: Expecting ',' delimiter: line 2 column 3"),
         (b'["\xff"]', "is not UTF-8: byte 2"),
         ("9" * 9999, "is not JSON: Exceeds the limit"),
-        *((mark * 100_000, "is not JSON that can be read: nested too") for mark in ("[", '{"a":')),
+        *((mark * 100_000, "cannot be parsed: its JSON is nested too") for mark in ("[", '{"a":')),
     ],
 )
 def test_a_fault_is_one_line_that_names_the_file(tmp_path, content, message):
@@ -36,16 +36,16 @@ def test_a_fault_is_one_line_that_names_the_file(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(tmp_path):
-    """A pipe is not waited for."""
+def test_an_unreadable_file_is_one_line(tmp_path):
+    """A pipe does not block."""
     os.mkfifo(tmp_path / "pipe")
     for name, reason in (("none", "cannot be read: No such file"), ("pipe", "is not a regular fi")):
         with pytest.raises(UserError, match=f"the file .*{name} {reason}"):
             read_json(str(tmp_path / name), "the file")
 
 
-def test_what_is_read(tmp_path):
-    """A byte order mark does not count; objects may be of another kind."""
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    """Objects may become another type."""
     for encoding in ("utf-8", "utf-8-sig"):
         assert read_json(write(tmp_path, '{"ä": [1]}'.encode(encoding)), "file") == {"ä": [1]}
     path = write(tmp_path, '{"a": 1, "a": 2}')
@@ -62,7 +62,7 @@ VALUE = {"é\udceb": [math.nan, -math.inf, 0.5, 3, True, None, ("half \ud83d", "
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_what_json_has_not_is_replaced_where_it_is_printed(monkeypatch, encoding):
+def test_printed_json_replaces_values_that_json_lacks(monkeypatch, encoding):
     output = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding))
     print_json(VALUE)

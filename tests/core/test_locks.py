@@ -14,7 +14,7 @@ from tests.helpers.running import exit_code_of_child
 
 
 class Holder:
-    """A process that has a lock when this is made, until it is told to end."""
+    """A process that takes a lock at its construction and keeps it until told to end."""
 
     def __init__(self, take: Callable[[], object]):
         is_held, self._end = os.pipe(), os.pipe()
@@ -40,7 +40,7 @@ class Holder:
         self.exit_code()
 
     def exit_code(self) -> int:
-        """When it has ended; negative for a signal."""
+        """Returns its exit code once it has ended; negative for a signal."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
@@ -58,26 +58,26 @@ def hold(path):
 
 @pytest.fixture
 def enter(path):
-    """Takes the lock as in a block that goes on while the result is there."""
+    """Takes the lock as in a block that ends when the result exists."""
     return lambda: [block := locks.exclusive(path), block.__enter__()]
 
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Processes are taken for dead after a second."""
+    """Processes count as dead after one second."""
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0)
     monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
 
 
 @pytest.fixture
 def never(monkeypatch):
-    """Processes are not taken for dead, however long they do nothing."""
+    """Processes never count as dead, however long they do nothing."""
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
 
 
-def test_waits_for_the_holder(path, enter, never, monkeypatch):
+def test_a_waiting_process_gets_the_lock_after_its_holder(path, enter, never, monkeypatch):
     holder = Holder(enter)
-    # In place of a line of the log, when this process begins to wait.
+    # Runs instead of the log line when this process begins to wait.
     monkeypatch.setattr(locks.LOG, "info", holder.tell_to_end)
     with locks.exclusive(path) as waited:
         assert waited
@@ -85,8 +85,8 @@ def test_waits_for_the_holder(path, enter, never, monkeypatch):
     assert not os.path.exists(path + ".lock")
 
 
-def test_the_lock_of_a_killed_holder(path, enter, never):
-    """At once, on the same host: its process is no more."""
+def test_the_lock_of_a_killed_holder_is_free_at_once(path, enter, never):
+    """On the same host, its process can be checked."""
 
     def take_and_release(path):
         with locks.exclusive(path):
@@ -102,7 +102,7 @@ def test_the_lock_of_a_killed_holder(path, enter, never):
 
 
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
-    """Its process cannot be looked for."""
+    """Its process cannot be checked."""
     with monkeypatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: "another-host")
         Holder(enter).kill()
@@ -110,8 +110,8 @@ def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, 
         assert waited
 
 
-def test_of_a_block(path):
-    """Others go by what is in the file: it expires in half a minute. An error releases it."""
+def test_a_lock_expires_in_half_a_minute(path):
+    """Other processes read the duration in the file. An error releases the lock."""
     with pytest.raises(KeyError), locks.exclusive(path):
         with open(path + ".lock", encoding="utf-8") as file:
             (seconds,) = (line for line in file if line.startswith("duration="))
@@ -127,16 +127,16 @@ def test_of_a_block(path):
 
 
 class TestHold:
-    def test_waits_for_the_holder_and_names_it(self, path, hold, never, monkeypatch):
-        """Not for ever."""
+    def test_waits_a_limited_time_and_names_the_holder(self, path, hold, never, monkeypatch):
+        """After the limit, the process ends with an error."""
         holder, lines = Holder(hold), []
         where = f"in use by process {holder.pid} on {socket.gethostname()}; "
         with monkeypatch.context() as patch, pytest.raises(UserError) as caught:
             patch.setattr(locks, "_WAIT_SECONDS", 0.1)
             hold()
         assert str(caught.value) == (
-            f"--output_dir out is still {where}run the same command again when that has ended, or "
-            "give another folder"
+            f"--output_dir out is still {where}run the same command again when that process "
+            "has ended, or give another folder"
         )
         assert caught.value.exit_code == 1 and os.path.exists(path + ".lock")
 
@@ -147,16 +147,16 @@ class TestHold:
         monkeypatch.setattr(locks.LOG, "info", waiting)
         hold()
         assert holder.exit_code() == 0
-        assert lines == [f"--output_dir out is {where}waiting up to 300 s for its end"]
+        assert lines == [f"--output_dir out is {where}waiting up to 300 s until it ends"]
         locks.release_held()
         assert not os.path.exists(path + ".lock")
 
-    def test_that_of_a_killed_holder_is_taken_without_a_word(self, hold, never, monkeypatch):
+    def test_a_killed_holders_lock_is_taken_silently(self, hold, never, monkeypatch):
         Holder(hold).kill()
         monkeypatch.setattr(locks.LOG, "info", pytest.fail)
         hold()
 
-    def test_processes_that_are_forked_do_not_change_it(self, path, hold, soon):
+    def test_forked_processes_do_not_change_it(self, path, hold, soon):
         hold()
         before = os.stat(path + ".lock").st_mtime_ns
         assert exit_code_of_child(locks.release_held) == 0
@@ -165,8 +165,8 @@ class TestHold:
             assert time.monotonic() < deadline, "it is not refreshed any more"
             time.sleep(0.01)
 
-    def test_a_holder_that_was_paused_ends_if_another_has_it_now(self, path, hold, soon):
-        """So that it does not write beside the other."""
+    def test_a_paused_holder_ends_if_another_took_the_lock(self, path, hold, soon):
+        """So two processes never write to one folder."""
         holder = Holder(hold)
         os.kill(holder.pid, signal.SIGSTOP)
         hold()

@@ -1,4 +1,4 @@
-"""Which lines of the log a person sees."""
+"""The lines of the log that are shown."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from albert.core.log import make_handler
         ("/env/lib/python3.11/site-packages/tensorflow/a.py", "INFO", "Using config", False),
         ("/env/lib/python3.11/site-packages/tensorflow/a.py", "WARNING", "a is deprecated", False),
         ("/env/lib/python3.11/site-packages/tensorflow/a.py", "WARNING", "no memory", True),
-        # Of a system's own packages, which an environment may use too.
+        # A system's own packages, which an environment may use as well.
         ("/usr/lib/python3/dist-packages/tensorflow/a.py", "INFO", "Using config", False),
     ],
 )
-def test_what_is_of_interest(path, level, message, shown):
+def test_the_log_shows_project_lines_and_useful_warnings(path, level, message, shown):
     record = logging.LogRecord("tensorflow", getattr(logging, level), path, 1, message, (), None)
     assert bool(make_handler().filter(record)) == shown

@@ -1,4 +1,4 @@
-"""How signals end a process: a small one of its own, without TensorFlow."""
+"""The end of a process by a signal, with small programs without TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from tests.helpers.forking import LONGEST, ROOT
 
-# What each program begins with; it says how far it is, and waits for the test's word or a signal.
+# The beginning of each program: it prints its progress, and waits for a line from the test or a
+# signal.
 BEGINNING = """
 import ctypes, math, os, signal, sys, threading, time
 from albert.core import signals
@@ -60,7 +61,7 @@ wait(signals.deferred)
 say("noted")
 sys.stdin.readline()
 wait(lambda: signals._SAME_SECONDS)
-say("went on", signals.deferred())
+say("continued", signals.deferred())
 """
 FORKING = """
 child = os.fork()
@@ -77,7 +78,7 @@ def stopped_by(number: signal.Signals, code: int) -> tuple[int, str, str]:
 
 
 CAUGHT = 0, "stopped by SIGTERM; the same command resumes 143\ncleaned up\n", ""
-# What a program does, the signals it gets, its exit code and what it prints.
+# A program, the signals it gets, its exit code and its output.
 CASES = {
     **{
         f"{number.name} before it can clean up": ("say('ready'); wait()", [number], expected)
@@ -120,15 +121,15 @@ CASES = {
     "the second one is the first, passed on once more": (
         TWO.format(1000),
         [SIGTERM, SIGINT],
-        (0, "went on 15\n", ""),
+        (0, "continued 15\n", ""),
     ),
     "forked processes end as by default": (FORKING, [], (0, "-15 None\n", "")),
 }
 
 
 def end(program: str, numbers: list[int], **options) -> tuple[int, str, str]:
-    """Runs a program that gets signals, each once the one before has arrived, and at last the
-    test's word; returns the exit code and what was printed."""
+    """Runs a program and sends it signals, each after the previous one has arrived, and finally the
+    test's line; returns the exit code and the output."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", BEGINNING + program],
         cwd=ROOT,
@@ -145,18 +146,18 @@ def end(program: str, numbers: list[int], **options) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_program(case):
+def test_a_signal_ends_a_program_as_expected(case):
     program, numbers, expected = CASES[case]
     assert end(program, numbers) == expected
 
 
-def test_a_hang_up_that_is_to_be_survived():
-    program = "say('ready'); sys.stdin.readline(); say('went on')"
+def test_an_ignored_hang_up_stays_ignored():
+    program = "say('ready'); sys.stdin.readline(); say('continued')"
     found = end(program, [SIGHUP], preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_IGN))
-    assert found == (0, "went on\n", "")
+    assert found == (0, "continued\n", "")
 
 
-def test_what_only_imports_the_package_deals_with_signals_itself(tmp_path):
+def test_importing_the_package_installs_no_signal_handlers(tmp_path):
     script = tmp_path / "run_mine.py"
     script.write_text(
         "import signal, albert.cli; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"

@@ -1,4 +1,4 @@
-"""Batches of record files: their order, shares of workers, shapes, and padding that is cut off."""
+"""Batches of record files: order, distribution to workers, shapes, and trimmed padding."""
 
 import contextlib
 
@@ -23,7 +23,7 @@ NUMBERS = ("unique_ids", "start_positions", "end_positions")
 
 
 def make_record(number, used=10, mask=None, length=LENGTH):
-    """A feature of `used` tokens, whose unique id is its number."""
+    """Returns a feature of `used` tokens with its number as unique id."""
     mask = mask or [1] * used + [0] * (length - used)
     return serialize(
         {
@@ -45,12 +45,12 @@ def write(tmp_path):
 def data_of(paths, length=LENGTH, **options):
     spec = {key: tf.io.FixedLenFeature([length], tf.int64) for key in SEQUENCES}
     spec |= {key: tf.io.FixedLenFeature([], tf.int64) for key in NUMBERS}
-    # The numbers are not what batches are made by.
+    # Batches do not depend on the counts.
     return Data([paths] if isinstance(paths, str) else paths, spec, 0, 0, **options)
 
 
 def read(data, count, bsz, seed=None, start=0, graph_seed=None, **orders):
-    """The first `count` batches."""
+    """Returns the first `count` batches."""
     result = []
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(graph_seed)
@@ -100,7 +100,7 @@ def same(a, b):
 class TestTrainingOrder:
     @pytest.mark.parametrize(("count", "bsz"), [(12, 4), (10, 4), (3, 8), (1, 2)])
     def test_every_epoch_has_every_record_once(self, write, count, bsz):
-        """Batches straddle epochs and are full; all fields are of one record."""
+        """Batches are full and cross epochs; all fields come from one record."""
         path = write(map(make_record, range(count)))
         got = trained_on(path, -(-4 * count // bsz), bsz, seed=7)
         assert ids(got)[1] == shuffled_numbers(count, bsz, 7, 1).tolist()
@@ -113,8 +113,8 @@ class TestTrainingOrder:
         epochs = np.array(flat(got)[: 4 * count]).reshape(4, count)
         assert (np.sort(epochs) == np.arange(count)).all()
 
-    def test_a_function_of_the_seed(self, write):
-        """Not of the graph's; epochs differ, and mix the whole file."""
+    def test_the_order_is_a_function_of_the_seed(self, write):
+        """The graph's seed does not matter; epochs differ, and each shuffles the whole file."""
         path = write(map(make_record, range(100)))
         first, again = (trained_on(path, 30, 10, seed=7, graph_seed=seed) for seed in (1, 2))
         assert same(first, again)
@@ -125,7 +125,7 @@ class TestTrainingOrder:
         assert (np.abs(epochs - np.arange(100)).mean(axis=1) > 20).all()
 
     @pytest.mark.parametrize("workers", [1, 3])
-    def test_workers_and_a_resumed_run_share_the_batches_of_one(self, write, be_worker, workers):
+    def test_workers_and_resumed_runs_get_the_same_batches(self, write, be_worker, workers):
         path = write(map(make_record, range(11)))
         whole, to_predict = trained_on(path, 30, 4, trims=True), predicted(path, 2)
         for rank in range(workers):
@@ -135,17 +135,17 @@ class TestTrainingOrder:
             assert same(predicted(path, 2), to_predict[rank::workers])
 
 
-def test_prediction_is_in_file_order_and_once(write):
+def test_prediction_reads_each_record_once_in_file_order(write):
     paths = [write(map(make_record, part), str(part[0])) for part in (range(3), range(3, 11))]
     assert ids(predicted(paths, 4)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
-    # What bounds the batches is for a pass only.
+    # The bound on the number of batches is for one pass only.
     assert ids(predicted(paths, 2, max_batches=3)) == [[0, 1], [4, 5], [8, 9]]
     assert len(trained_on(paths, 7, 2, max_batches=3)) == 7
 
 
 @pytest.mark.parametrize("seed", [1, None])
 def test_on_the_hpu_every_shape_is_static(write, hpu, seed):
-    """The last batch is filled up, and nothing is cut."""
+    """The last batch is filled up, and nothing is trimmed."""
     data = data_of(write(map(make_record, range(5))), trims=True)
     got = read(data, 2, 4, seed)
     assert seed is not None or ids(got) == [[0, 1, 2, 3], [4, 4, 4, 4]]
@@ -157,7 +157,7 @@ def test_on_the_hpu_every_shape_is_static(write, hpu, seed):
 
 
 class TestTrimming:
-    def test_a_batch_is_cut_to_its_longest_rounded_up(self, write):
+    def test_a_batch_is_trimmed_to_its_longest_rounded_up(self, write):
         lengths = {1: 16, 15: 16, 16: 16, 17: 32, 32: 32, 48: 48, 49: 64, 64: 64}
         used = [number for longest in lengths for number in (1, longest, 1)]
         path = write(make_record(i, used=u) for i, u in enumerate(used))
@@ -169,7 +169,7 @@ class TestTrimming:
             assert cut["input_mask"].sum() == whole["input_mask"].sum() == longest + 2
 
     @pytest.mark.parametrize(("trims", "length"), [(True, None), (False, LENGTH)])
-    def test_what_is_said_of_batches_in_training(self, write, trims, length):
+    def test_the_spec_describes_training_batches(self, write, trims, length):
         data = data_of(write(map(make_record, range(5))), trims=trims)
         with tf.Graph().as_default():
             specs = data.input_fn(4, 1)().element_spec
@@ -178,8 +178,8 @@ class TestTrimming:
         label = {"label": tf.io.FixedLenFeature([], tf.float32)}
         assert batch_spec(data.spec | label, 4, trims) == specs
 
-    def test_where_it_ends(self, write):
-        """Not inside of a mask with holes, and not behind the features."""
+    def test_trimming_ends_behind_the_last_token(self, write):
+        """Holes in a mask stay, and batches are never longer than the features."""
         mask = [1, 0, 0, 1] + [0] * 30 + [1] + [0] * 29
         (batch,) = predicted(write([make_record(0, mask=mask)]), 1, trims=True)
         assert batch["input_mask"].tolist() == [mask[:48]]
@@ -187,8 +187,8 @@ class TestTrimming:
         (batch,) = predicted(path, 1, length=20, trims=True)
         assert batch["input_ids"].shape == (1, 20)
 
-    def test_several_sequences_in_a_feature(self, write):
-        """They are cut alike, on the last axis, to the longest of all; what is [4] stays."""
+    def test_several_sequences_are_trimmed_to_the_longest(self, write):
+        """Trimming affects the last axis only; a field of shape [4] stays."""
         mask = np.arange(LENGTH) < np.array([[3, 20, 5, 1], [2, 2, 17, 2]])[..., None]
 
         def record(mask):
@@ -207,7 +207,7 @@ class TestTrimming:
 
 
 class TestBuckets:
-    """32 records of 1 to 64 tokens in buckets of 16, 40 and 64, 12 of them a step."""
+    """Puts 32 records of 1 to 64 tokens into buckets of 16, 40 and 64, 12 of them a step."""
 
     BUCKETS = (16, 40, 64)
     STEPS = 8
@@ -224,11 +224,11 @@ class TestBuckets:
     def widths(self, got):
         return [batch["input_ids"].shape[1] for batch in got]
 
-    def test_a_step_is_of_one_length(self, data):
+    def test_a_step_has_one_length(self, data):
         got = self.trained(data)
         assert {*self.widths(got)} == {*self.BUCKETS}
         for batch, width in zip(got, self.widths(got), strict=True):
-            # The smallest bucket for every record.
+            # The smallest bucket that fits each record.
             fitting = np.array(self.BUCKETS).searchsorted(batch["input_mask"].sum(axis=1))
             assert {self.BUCKETS[number] for number in fitting} == {width}
         assert same(self.trained(data, start=5), got[5:]), "as of a run that is resumed"
@@ -237,7 +237,7 @@ class TestBuckets:
         assert self.widths(cut) == [width for width in self.widths(got) for _ in range(3)]
 
     def test_all_workers_are_in_the_same_bucket(self, data, be_worker):
-        """Each has its share of the step, which is the same whoever takes part."""
+        """Each worker has its part of the step, which does not depend on the number of workers."""
         whole, order = self.trained(data), data.bucket_order(12, 7)
         for rank in range(3):
             be_worker(rank, 3)
@@ -245,14 +245,14 @@ class TestBuckets:
             expected = [{key: value[own] for key, value in step.items()} for step in whole]
             assert same(read(data, self.STEPS, 4, 7, bucket_order=order), expected)
 
-    def test_prediction_is_cut_to_the_same_lengths(self, data):
+    def test_prediction_uses_the_same_lengths(self, data):
         got = read(data, 99, 5, order=data.order())
         assert self.widths(got) == [64, 64, 64, 40, 40, 16, 16]
         assert flat(got) == list(range(31, -1, -1))
 
     @pytest.mark.parametrize("buckets", [BUCKETS, (64,)])
-    def test_on_the_hpu(self, data, hpu, buckets):
-        """Lengths are those of the list too; of one alone the graph knows it."""
+    def test_the_hpu_gets_only_listed_lengths(self, data, hpu, buckets):
+        """With one length, the graph knows it."""
         data = data._replace(buckets=buckets)
         order = data.order()
         assert (order is None) == (len(buckets) == 1)
@@ -265,7 +265,7 @@ class TestBuckets:
 
 
 def test_long_records_come_first(write):
-    """Equal ones in file order; where nothing is cut they are as they lie in the file."""
+    """Records of equal length keep their file order; without trimming, all do."""
     used = enumerate([3, 20, 3, 64, 20, 1])
     data = data_of(write(make_record(number, used=u) for number, u in used), trims=True)
     assert data.order().tolist() == [3, 1, 4, 0, 2, 5]
@@ -273,7 +273,7 @@ def test_long_records_come_first(write):
     assert data._replace(max_batches=1).order() is None
 
 
-def test_a_file_that_is_replaced_before_it_is_opened(write):
+def test_a_file_replaced_before_it_is_opened_is_an_error(write):
     path = write(map(make_record, range(3)))
     data = data_of(path, snapshot=Snapshot.of([path]))
     assert flat(read(data, 9, 3)) == [0, 1, 2]

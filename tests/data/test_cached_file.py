@@ -1,4 +1,4 @@
-"""Files derived from others: reused, made anew, or not ours."""
+"""Files derived from others: reused, rebuilt, or refused as foreign."""
 
 import contextlib
 import errno
@@ -42,7 +42,8 @@ class Place:
         return {f.name: f.read_bytes() for f in self.folder.iterdir() if f.is_file()}
 
     def edit(self, earlier=False, **changes):
-        """Changes the header; None takes a part out. Earlier ones had no hash of themselves."""
+        """Changes the header; None removes a key. Earlier versions had no hash of the header
+        itself."""
         header = {**json.loads(self.header.read_text()), **changes}
         header |= {"header_sha256": None} if earlier else {}
         self.header.write_text(json.dumps({k: v for k, v in header.items() if v is not None}))
@@ -54,10 +55,10 @@ def place(tmp_path):
 
 
 class TestBuilding:
-    def test_what_is_written_is_found_again(self, place, log):
+    def test_a_written_file_is_reused(self, place, log):
         derived = place.derived()
         assert derived.reusable() is None and not derived.is_foreign()
-        assert derived.state(None) == "to be made" and log() == []
+        assert derived.state(None) == "will be made" and log() == []
         place.build()
         assert place.listing().keys() == ALL
         assert place.main.read_text() == "main1" and place.more.read_text() == "more1"
@@ -70,8 +71,8 @@ class TestBuilding:
             assert log() == [f"Reusing {place.main} and {place.more}"]
             assert derived.state(None) == "reused"
 
-    def test_other_places(self, place):
-        """All may be moved, and the companion may lie elsewhere or be missing."""
+    def test_files_may_move_and_companions_may_be_elsewhere(self, place):
+        """All files may move; the companion may be in another folder, or missing."""
         place.build()
         moved = Place(place.folder / "moved", "../more")
         moved.folder.mkdir()
@@ -104,8 +105,8 @@ class TestBuilding:
 
     @pytest.mark.parametrize("broken", [1, 2, 3])
     @pytest.mark.parametrize("old", [True, False], ids=["old files", "no files"])
-    def test_a_crash_while_names_are_given(self, place, monkeypatch, broken, old):
-        """Wherever it stops, the next run sees that the files are not what it wants."""
+    def test_a_crash_while_renaming_causes_a_rebuild(self, place, monkeypatch, broken, old):
+        """Wherever it stops, the next run sees that the files are not the ones it needs."""
         if old:
             place.build("old")
         steps = [os.replace] * (broken - 1)
@@ -117,8 +118,8 @@ class TestBuilding:
         place.build("new", length=128)
         assert derived.reusable() == {"count": 3} and place.listing().keys() == ALL
 
-    def test_what_a_killed_builder_left_is_removed(self, place):
-        """Not what a builder of `main.tf_record` is writing, for example."""
+    def test_leftovers_of_a_killed_builder_are_removed(self, place):
+        """Those of another file, such as `main.tf_record`, stay."""
         others = {".main.tf_record.abcdefgh", ".main.notes", ".main.Back-1"}
         for name in (*others, *(f".{name}.abc_def0" for name in ALL)):
             (place.folder / name).write_text("half")
@@ -127,56 +128,58 @@ class TestBuilding:
 
 
 def made_anew(place, log, reason, **changes):
-    """Fails unless the files would be made anew for this reason, and are left alone until then."""
+    """Fails unless the files would be rebuilt for this reason, and stay untouched until then."""
     before, derived = place.listing(), place.derived(**changes)
     log()
     assert derived.reusable() is None and not derived.is_foreign()
-    assert log() == [f"{place.main} is made anew: {reason}"]
-    assert derived.state(None) == f"to be made anew: {reason}"
+    assert log() == [f"Making {place.main} again: {reason}"]
+    assert derived.state(None) == f"will be made again: {reason}"
     assert place.listing() == before
     place.build("new", **changes)
     assert derived.reusable() == {"count": 3}
 
 
-def test_made_from_something_else(place, log):
+def test_another_source_causes_a_rebuild(place, log):
     for key, value in (("length", 32), ("lower", False), ("input_sha256", "d"), ("stride", 1)):
         place.build()
-        reason = f"it was made with {key} {SOURCE.get(key)}, now it is {value}"
+        reason = f"it was made with {key} {SOURCE.get(key)}, and now it is {value}"
         made_anew(place, log, reason, **{key: value})
 
 
 @pytest.mark.parametrize("which", ["main", "more"])
-def test_another_content(place, log, which):
+def test_changed_content_causes_a_rebuild(place, log, which):
     for content in (None, "", "Main1", "main1" if which == "more" else "more1"):
         place.build()
         path = getattr(place, which)
         path.unlink()
         if content is not None:
             path.write_text(content)
-        missing, other = f"{path} is missing", f"the content of {path} is not what was written"
+        missing, other = f"{path} is missing", f"the content of {path} has changed"
         made_anew(place, log, missing if content is None else other)
 
 
-def test_version(place, log):
+def test_another_version_causes_a_rebuild(place, log):
     for version in (0, 2, "1"):
         place.build()
         place.edit(version=version)
-        made_anew(place, log, f"its header is version {version}, this program writes 1")
-    # Of a later one nothing but its name and its number can be relied on.
+        made_anew(place, log, f"its header has version {version}, and this program writes 1")
+    # A later version only promises its name and its number.
     place.header.write_text(json.dumps({"format": "albert-derived-file", "version": 2}))
-    made_anew(place, log, "its header is version 2, this program writes 1")
+    made_anew(place, log, "its header has version 2, and this program writes 1")
 
 
 class TestDamagedHeader:
-    """It is a reason to make the files anew, and none to take them for somebody else's."""
+    """It causes a rebuild, and does not make the files foreign."""
 
     @pytest.mark.parametrize(
         ("begin", "end", "content"),
         [(end, None, b"") for end in (len('{\n  "format": "albert-derived-file"'), 100, -3)]
         + [(50, 50 + len(content), content) for content in (b"\0" * 20, b"\xff", b"[" * 100_000)],
     )
-    def test_truncated_or_overwritten(self, place, log, begin, end, content):
-        """While the file itself is missing; where it is there the next tests look."""
+    def test_truncated_or_overwritten_headers_cause_a_rebuild(
+        self, place, log, begin, end, content
+    ):
+        """The file itself is missing here; in the next tests it exists."""
         place.build()
         header = bytearray(place.header.read_bytes())
         header[begin:end] = content
@@ -191,21 +194,21 @@ class TestDamagedHeader:
             {"version": None},
             *({k: v} for k in ("source", "facts", "files") for v in (None, [], "text", 1)),
             *({"facts": facts} for facts in ({}, {"coumt": 3}, {"count": "3"}, {"count": 3.0})),
-            # As damage to the name of the hash looks.
+            # Damage to the name of the hash looks like this.
             {"header_sha255": "0" * 64},
         ],
     )
-    def test_a_part_is_missing_or_wrong(self, place, log, changes, earlier):
+    def test_missing_or_wrong_keys_cause_a_rebuild(self, place, log, changes, earlier):
         place.build()
         place.edit(earlier, **changes)
         made_anew(place, log, f"its header {place.header} is damaged")
 
-    def test_any_byte(self, place, log):
-        """Of a name, of a number or of the hash itself; the files are made anew, not taken over."""
+    def test_any_changed_byte_causes_a_rebuild(self, place, log):
+        """In a name, in a number or in the hash itself; the files are rebuilt, not reused."""
         place.build()
         content = place.header.read_bytes()
         reasons = {f"its header {place.header} is damaged"}
-        reasons |= {f"its header is version {v}, this program writes 1" for v in (0, 3, 5, 9)}
+        reasons |= {f"its header has version {v}, and this program writes 1" for v in (0, 3, 5, 9)}
         for position, byte in enumerate(content):
             damaged = bytearray(content)
             damaged[position] ^= 1 << position % 5
@@ -215,7 +218,7 @@ class TestDamagedHeader:
             # White space may become other white space.
             if derived.reusable() is None or not bytes([byte, damaged[position]]).isspace():
                 (line,) = log()
-                assert line.removeprefix(f"{place.main} is made anew: ") in reasons
+                assert line.removeprefix(f"Making {place.main} again: ") in reasons
                 assert not derived.is_foreign()
 
 
@@ -226,12 +229,12 @@ def no_lock(path):
 
 
 class TestMadeOnce:
-    def test_built_and_then_found(self, place, monkeypatch):
+    def test_a_built_file_is_found_without_the_lock(self, place, monkeypatch):
         made = place.derived().build_once(place.build, None)
         assert made[0] == {"count": 3}
 
         def end_with_the_lock() -> None:
-            """As a builder that is killed before it releases it."""
+            """Ends like a builder that is killed before it releases the lock."""
             lock = place.derived().lock()
             lock.__enter__()
             os._exit(0)
@@ -243,19 +246,19 @@ class TestMadeOnce:
         assert before.keys() - place.listing().keys() == {"main.lock"}
 
     @pytest.mark.parametrize("is_first", [True, False])
-    def test_rank_0_builds_if_it_can(self, place, monkeypatch, is_first):
-        """Its log is the one that is shown: the others wait a moment before they build."""
+    def test_rank_0_builds_first(self, place, monkeypatch, is_first):
+        """Only its log is shown, so the others wait a moment before they build."""
         events = []
         monkeypatch.setattr(launcher, "is_first", lambda: is_first)
         monkeypatch.setattr(launcher.time, "sleep", lambda seconds: events.append("wait"))
-        # What is there is taken at once, the second time.
+        # The second time, the existing file is taken at once.
         for _ in range(2):
             place.derived().build_once(lambda: events.append("build") or place.build(), None)
             assert events == (["build"] if is_first else ["wait", "build"])
 
     @pytest.mark.parametrize("moment", [0, 1])
-    def test_what_appears_meanwhile_is_not_foreign(self, place, monkeypatch, moment):
-        """Another process ends its work before or after the header is looked for."""
+    def test_a_file_that_appears_meanwhile_is_not_foreign(self, place, monkeypatch, moment):
+        """Another process finishes before or after the header is read."""
         file = place.derived()
         steps = [file._header]
         steps.insert(moment, place.build)
@@ -264,8 +267,8 @@ class TestMadeOnce:
 
     @pytest.mark.parametrize("moment", ["written", "hashed"])
     @pytest.mark.parametrize("times", [1, 2])
-    def test_overtaken(self, place, monkeypatch, moment, times):
-        """While it was paused another has taken the lock, and removed what it had written."""
+    def test_an_overtaken_builder_tries_once_more(self, place, monkeypatch, moment, times):
+        """During a pause, another process has taken the lock and removed the unfinished file."""
         builds = []
 
         def remove_at(now):
@@ -287,12 +290,12 @@ class TestMadeOnce:
         if times == 1:
             assert place.derived().build_once(build, None)[0] == {}
         else:
-            with pytest.raises(UserError, match="main cannot be written: another process has rem"):
+            with pytest.raises(UserError, match="main cannot be written: another process rem"):
                 place.derived().build_once(build, None)
         assert place.listing().keys() == ({"main", "main.json"} if times == 1 else set())
         assert len(builds) == 2
 
-    def test_overtaken_by_one_that_has_made_all(self, place):
+    def test_an_overtaken_builder_takes_the_others_files(self, place):
         def build():
             with place.derived().building():
                 place.build()
@@ -306,9 +309,11 @@ class TestMadeOnce:
             *((waited, size, "lock build release") for waited, size in ((False, 2), (True, 1))),
         ],
     )
-    def test_after_a_failure_of_the_builder(self, place, monkeypatch, waited, size, expected):
-        """Who waited for it waits for the end of the job without the lock; the first and processes
-        of other jobs build."""
+    def test_waiting_workers_build_after_a_failed_builder(
+        self, place, monkeypatch, waited, size, expected
+    ):
+        """A worker that waited for the builder waits for the end of the job without the lock; the
+        first worker and other jobs build."""
         events = []
 
         @contextlib.contextmanager
@@ -327,7 +332,7 @@ class TestMadeOnce:
 @pytest.mark.parametrize(
     "change", [Place.build, lambda p: p.main.touch(), lambda p: p.main.unlink()]
 )
-def test_snapshot(place, change):
+def test_a_snapshot_detects_replaced_files(place, change):
     place.build()
     snapshot = Snapshot.of([str(place.main), str(place.more), str(place.folder / "none")])
     (place.folder / "none").write_text("is not looked at")
@@ -342,13 +347,13 @@ class TestForeign:
         "header",
         [None, b"", b"{", b"[]", b"null", b'{"files": {"main": 1}}', b'{"format": 1}', b"\xff"],
     )
-    def test_without_a_header_of_ours(self, place, header, log, monkeypatch):
-        """It is checked, and needs no lock: it may lie in a folder that cannot be written."""
+    def test_a_file_without_a_header_of_ours_is_foreign(self, place, header, log, monkeypatch):
+        """It is checked without a lock, because its folder may not be writable."""
         place.main.write_text("notes")
         if header is not None:
             place.header.write_bytes(header)
         assert place.derived().is_foreign()
-        assert place.derived().state(dict) == "there, without a header of ours"
+        assert place.derived().state(dict) == "exists, not written by this program"
         with pytest.raises(ZeroDivisionError):
             place.derived().state(lambda: 1 / 0)
         monkeypatch.setattr(cached_file, "exclusive", no_lock)
@@ -363,15 +368,15 @@ class TestForeign:
     @pytest.mark.parametrize(
         ("name", "make", "message"),
         [
-            # As when features of `train.json` are called `train`.
-            ("header", lambda path: path.write_text('{"data": []}'), "exists and is no header of"),
-            ("more", lambda path: path.write_text("notes"), "was not written by this .*{main}; it"),
+            # Occurs when features of `train.json` are called `train`.
+            ("header", lambda path: path.write_text('{"data": []}'), "and is not a header of"),
+            ("more", lambda path: path.write_text("notes"), "was not written by this .*{main}; "),
             ("main", lambda path: path.mkdir(), "is not a file"),
             ("more", lambda path: path.symlink_to("none"), "is not a file"),
         ],
     )
-    def test_in_the_way(self, place, name, make, message):
-        """It is neither read nor replaced, and named."""
+    def test_files_in_the_way_are_named_and_kept(self, place, name, make, message):
+        """They are neither read nor replaced."""
         path = getattr(place, name)
         make(path)
         before = place.listing()

@@ -1,6 +1,6 @@
-"""Feature files of any task: examples to numbered records and a companion.
+"""Feature files of any task: examples become numbered records and a companion file.
 
-How they are found again, and files of others: `tests/squad/test_feature_files.py`.
+Reuse and foreign files are in `tests/tasks/squad/test_feature_files.py`.
 """
 
 import pytest
@@ -21,7 +21,7 @@ def record_of(number: int) -> bytes:
 
 
 class Letters(FeatureSource):
-    """Every letter of a text becomes one record, a capital one two of them."""
+    """Turns every letter of a text into one record, a capital into two."""
 
     name, spec, trims, chunk = "training", SPEC, True, 3
 
@@ -52,10 +52,10 @@ class Letters(FeatureSource):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_records_and_companion_are_in_order(tmp_path, log, workers):
-    """And described before they are made."""
+    """They are described before they are made."""
     source = Letters("abC-dEfg", tmp_path, workers)
-    expected = [("training examples", 7), ("left out", "1: it is a dash")]
-    assert list(source.describe()) == [*expected, ("training features", "to be made")]
+    expected = [("training examples", 7), ("skipped", "1: it is a dash")]
+    assert list(source.describe()) == [*expected, ("training features", "will be made")]
     assert source.num_examples() == 7 and list(tmp_path.iterdir()) == []
     file = source.made()
     assert list(source.describe()) == [*expected, ("training features", "reused")]
@@ -64,12 +64,12 @@ def test_records_and_companion_are_in_order(tmp_path, log, workers):
     assert records == list(map(record_of, range(9)))
     assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
     lines = log()
-    assert any("made in" in line and "left out: 1 (it is a dash)" in line for line in lines)
-    assert f"{tmp_path / 'records'}: 9 features of 7 examples" in lines
+    assert any(" in " in line and "skipped: 1 (it is a dash)" in line for line in lines)
+    assert f"{tmp_path / 'records'}: 9 features from 7 examples" in lines
 
 
-def test_prepared_data(tmp_path, monkeypatch):
-    """What scores need is for rank 0 alone."""
+def test_only_rank_0_gets_what_scores_need(tmp_path, monkeypatch):
+    """The other workers get only the records."""
     data = Letters("abC", tmp_path).prepared()
     assert data.files == [str(tmp_path / "records")]
     assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")

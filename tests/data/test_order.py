@@ -1,4 +1,4 @@
-"""Orders of records: buckets of like length. Orders without buckets: `test_batches.py`."""
+"""Orders of records in buckets of similar length. Orders without buckets: `test_batches.py`."""
 
 import collections
 import itertools
@@ -15,20 +15,20 @@ NUM_STEPS = 30
 
 @st.composite
 def trainings(draw):
-    """Lengths of records, buckets, the size of a step, and a seed."""
+    """Draws lengths of records, buckets, the size of a step, and a seed."""
     buckets = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=5)))
     lengths = draw(st.lists(st.integers(0, buckets[-1]), min_size=1, max_size=40))
     return lengths, buckets, draw(st.integers(1, 12)), draw(st.integers(0, 3))
 
 
 def order_of(lengths, buckets, step_size, seed=1):
-    """Of records of two sequences, of which the longer one counts."""
+    """Returns the order of records of two sequences, of which the longer one counts."""
     both = np.stack([lengths, np.array(lengths) // 2], axis=1)
     return BucketOrder(both, buckets, step_size, seed)
 
 
 def steps_of(lengths, buckets, step_size, seed):
-    """The steps, and the bucket of each: record by record as they come without buckets."""
+    """Returns the steps and their buckets, from records in the order without buckets."""
     waiting = collections.defaultdict(list)
     for epoch in itertools.count():
         for number in shuffled_numbers(len(lengths), len(lengths), seed, epoch).tolist():
@@ -40,9 +40,9 @@ def steps_of(lengths, buckets, step_size, seed):
 
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(trainings())
-def test_what_waits_in_a_bucket_becomes_a_step(training):
-    """Any step, without those before it, as a run that is resumed there; so that a record comes
-    again when all of its bucket have come."""
+def test_records_wait_in_a_bucket_until_they_fill_a_step(training):
+    """Any step can be computed without the previous ones, as for a resumed run. A record repeats
+    once all records of its bucket have occurred."""
     order, step_size = order_of(*training), training[2]
     expected = list(itertools.islice(steps_of(*training), NUM_STEPS))
     for number in reversed(range(NUM_STEPS)):
@@ -51,7 +51,7 @@ def test_what_waits_in_a_bucket_becomes_a_step(training):
 
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(trainings(), st.integers(1, 4), st.integers(1, 3))
-def test_a_step_is_of_the_same_records_however_it_is_cut(training, workers, micro_batches):
+def test_a_step_has_the_same_records_however_it_is_split(training, workers, micro_batches):
     lengths, buckets, batch_size, seed = training
     parts = workers * micro_batches
     order = order_of(lengths, buckets, batch_size * parts, seed)
@@ -61,14 +61,14 @@ def test_a_step_is_of_the_same_records_however_it_is_cut(training, workers, micr
         assert np.array_equal(np.concatenate(batches), whole)
 
 
-def test_a_far_step():
+def test_a_step_in_the_far_future_is_computed_at_once():
     order = order_of([1, 2, 60, 64, 64], [32, 64], 4)
     assert set(order.numbers(4, 10**12).tolist()) in ({0, 1}, {2, 3, 4})
 
 
 @pytest.mark.parametrize(("num_steps", "without"), [(2, 9), (5, 0), (20, 0)])
-def test_the_log_counts_the_records(log, num_steps, without):
-    """7 x 20, 9 x 30 and 1 x 100 tokens: in places for 7 x 25, 9 x 50 and 1 x 100, or 17 x 100."""
+def test_the_log_counts_records_and_padding(log, num_steps, without):
+    """7 x 20, 9 x 30 and 1 x 100 tokens, padded to 7 x 25, 9 x 50 and 1 x 100, or to 17 x 100."""
     lengths = [[20]] * 7 + [[30]] * 9 + [[100]]
     order = BucketOrder(np.array(lengths), [25, 50, 75, 100], 4, seed=1)
     order.log(num_steps)
@@ -78,6 +78,6 @@ def test_the_log_counts_the_records(log, num_steps, without):
     assert said == f"--length_buckets: {counts}; {padding}"
     left = 17 - len({number for step in range(num_steps) for number in order.numbers(4, step)})
     assert (left > without) == (num_steps == 5)
-    expected = f"{left} features are in none of the {num_steps} steps of 4, without buckets it "
+    expected = f"{left} features are in none of the {num_steps} steps of 4; without buckets it "
     assert len(warnings) == (num_steps == 5)
-    assert all(f"{expected}would be {without}: " in line for line in warnings)
+    assert all(f"{expected}would be {without}. " in line for line in warnings)

@@ -1,4 +1,4 @@
-"""Work in processes: order, errors, and what a dead worker leaves."""
+"""Work in processes: order, errors, and dead workers."""
 
 import os
 import pathlib
@@ -15,7 +15,7 @@ from albert.data.process_pool import ordered_map
 from tests.helpers.forking import ROOT
 from tests.helpers.running import exit_code_of_child, run_text
 
-# Prints the ids of two worker processes, which then have nothing to do or are at work.
+# Prints the ids of two worker processes, which are then idle or at work.
 ENTRY_POINT = """
 import os, time
 from albert.data.process_pool import ordered_map
@@ -41,8 +41,8 @@ def test_results_are_in_order(workers):
         assert results == [7 * task for task in range(tasks)]
 
 
-def test_what_the_parent_no_longer_needs_is_not_ended_by_its_workers(tmp_path):
-    """An open session of TensorFlow that is collected in a forked process ends that process."""
+def test_workers_do_not_finalize_the_parents_objects(tmp_path):
+    """An open TensorFlow session that is collected in a forked process ends that process."""
     text = """
 import gc, os
 from albert.data.process_pool import ordered_map
@@ -59,7 +59,7 @@ gc.collect()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_errors_arrive(workers):
+def test_an_error_in_a_worker_reaches_the_caller(workers):
     def fail_at_three(task):
         if task == 3:
             raise UserError("three is no good")
@@ -71,13 +71,13 @@ def test_errors_arrive(workers):
         next(results)
 
 
-def test_a_dead_worker_is_an_error_in_one_line():
+def test_a_dead_worker_is_a_one_line_error():
     with pytest.raises(UserError, match="worker process died.*--preprocess_workers=1"):
         list(ordered_map(lambda task: os.kill(os.getpid(), 9), range(4), 2))
 
 
-def test_results_that_wait_are_bounded(tmp_path):
-    """Of many tasks only a few are ahead of what was taken."""
+def test_waiting_results_are_bounded(tmp_path):
+    """Only a few of many tasks run ahead of the results taken."""
     results = ordered_map(lambda task: (tmp_path / str(task)).touch(), range(500), 2)
     for taken, _ in zip(range(1, 100), results, strict=False):
         assert len(list(tmp_path.iterdir())) < taken + 20
@@ -86,13 +86,13 @@ def test_results_that_wait_are_bounded(tmp_path):
 
 @pytest.mark.parametrize(("number", "busy"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
 def test_workers_end_with_the_process_that_started_them(number, busy):
-    """However it ends; else they would hold their memory, and its output open, for ever."""
+    """However it ends; otherwise they would keep their memory, and its output open, forever."""
     command = [sys.executable, "-c", ENTRY_POINT.format(busy=busy)]
     parent = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     folders = [pathlib.Path("/proc") / pid for pid in parent.stdout.readline().split()]
     assert len(folders) == 2 and all(folder.exists() for folder in folders)
     parent.send_signal(number)
-    parent.communicate(timeout=10)  # which waits for the end of everybody's output
+    parent.communicate(timeout=10)  # which waits until every process has closed the output
     assert parent.returncode == -number
     deadline = time.monotonic() + 10
     while any(folder.exists() for folder in folders):
@@ -100,5 +100,5 @@ def test_workers_end_with_the_process_that_started_them(number, busy):
         time.sleep(0.02)
 
 
-def test_a_worker_whose_parent_is_gone_already_ends():
+def test_a_worker_whose_parent_has_ended_ends():
     assert exit_code_of_child(lambda: process_pool._begin(parent=os.getpid())) == 1

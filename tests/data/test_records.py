@@ -1,4 +1,4 @@
-"""Random access to records. Batches of them: `test_batches.py`."""
+"""Random access to records. Batches are in `test_batches.py`."""
 
 import mmap
 import os
@@ -18,8 +18,9 @@ from albert.training.prediction import Predictor
 from tests.helpers.files import write_records
 
 
-def test_lengths_of_sequences(tmp_path):
-    """Of every record, of all files; what is behind the last token is padding, holes are not."""
+def test_lengths_end_at_the_last_real_token(tmp_path):
+    """Holes before the last token count, padding behind it does not; for every record of all
+    files."""
     rng = np.random.default_rng(3)
     masks = rng.integers(0, 2, (60, 2, 8)) * (np.arange(8) < rng.integers(0, 9, (60, 2, 1)))
     records = [serialize({"input_mask": mask.ravel().tolist()}) for mask in masks]
@@ -34,7 +35,7 @@ def test_lengths_of_sequences(tmp_path):
 
 class TestRecordFile:
     def test_random_access_gives_what_reading_in_order_gives(self, tmp_path):
-        """Of several files, an empty one among them, as of one; of many lengths."""
+        """For several files, including an empty one, as for one; and for many lengths."""
         rng = np.random.default_rng(1)
         records = [rng.bytes(length) for length in (5, 0, 1, 300, 70000, 12, 16, *range(2, 30))]
         files = {"a": records[:3], "empty": [], "b": records[3:]}
@@ -45,7 +46,7 @@ class TestRecordFile:
         assert file.read(order) == [records[i] for i in order]
         assert len(RecordFile([paths[1]])) == len(RecordFile([])) == 0
 
-    def test_truncated_anywhere(self, tmp_path):
+    def test_a_file_truncated_anywhere_is_an_error(self, tmp_path):
         path = write_records(tmp_path / "f", [b"four", b"", b"a longer one"])
         content = (tmp_path / "f").read_bytes()
         whole = {0: 0, 20: 1, 36: 2, len(content): 3}  # lengths at which a record ends
@@ -58,7 +59,7 @@ class TestRecordFile:
                 with pytest.raises(UserError, match=f"f ends inside record {last};"):
                     RecordFile([path])
 
-    def test_file_of_something_else_or_none(self, tmp_path):
+    def test_other_files_and_missing_ones_are_errors(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="/f"):
             RecordFile([str(tmp_path / "f")])
         for content in (b"\xff" * 40, b"plain text, and not a short one" * 9):
@@ -68,7 +69,7 @@ class TestRecordFile:
 
 
 def flip(path, position, bit=0):
-    """Changes a bit of a file in place; its size and times stay."""
+    """Flips a bit of a file in place; its size and times stay."""
     before = os.stat(path)
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
         content[position] ^= 1 << bit
@@ -76,40 +77,40 @@ def flip(path, position, bit=0):
 
 
 class TestDamage:
-    """Every byte counts: that of a length, of a content, and of the checksum of each."""
+    """Every byte counts: those of lengths, of contents, and of the checksums of both."""
 
     @pytest.fixture
     def paths(self, tmp_path):
-        """Two files of three records each, the first of them with contents of 4, 0 and 9 bytes."""
+        """Returns two files of three records each; contents in the first have 4, 0 and 9 bytes."""
         contents = [b"four", b"", b"nine byte"]
         return [write_records(tmp_path / name, contents) for name in "ab"]
 
-    def test_any_byte_before_it_is_opened(self, paths):
+    def test_any_byte_changed_before_opening_is_detected(self, paths):
         for position in range(61):
             flip(paths[1], position, bit=position % 8)
             number = sum(end <= position for end in (20, 36))
-            reason = rf"(: record {number} is damaged|ends inside record {number};)"
+            reason = rf"(: record {number} does not match|ends inside record {number};)"
             with pytest.raises(UserError, match=paths[1] + ".*" + reason):
                 RecordFile(paths).read(range(6))
             flip(paths[1], position, bit=position % 8)
         assert len(RecordFile(paths).read(range(6))) == 6
 
-    def test_a_byte_that_changes_after_it_was_opened(self, paths):
+    def test_a_byte_changed_after_opening_is_detected(self, paths):
         file = RecordFile(paths)
         assert file.read([4, 5]) == [b"", b"nine byte"]
         flip(paths[1], 36 + 12 + 8)
         assert file.read([2, 4]) == [b"nine byte", b""]
-        message = f"^{paths[1]}: record 2 is damaged, by its checksum; make the file anew$"
+        message = f"^{paths[1]}: record 2 does not match its checksum; make the file again$"
         with pytest.raises(UserError, match=message):
             file.read([0, 5])
 
-    def test_other_errors_of_tensorflow_stay_what_they_are(self):
+    def test_other_errors_of_tensorflow_pass_through(self):
         with pytest.raises(tf.errors.InvalidArgumentError, match="^of a model$"), reading_records():
             raise tf.errors.InvalidArgumentError(None, None, "of a model")
 
 
 def linear_model_fn(features, labels, mode, params):
-    """One weight, in the form that the runtime trains and predicts with."""
+    """Returns a model of one weight, in the form that the runtime trains and predicts with."""
     weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
     step = tf.train.get_or_create_global_step()
     outputs = weight * tf.cast(features["x"], tf.float32)
@@ -119,9 +120,9 @@ def linear_model_fn(features, labels, mode, params):
     return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update, training_hooks=[carrier])
 
 
-def test_damage_while_a_run_is_on(tmp_path, capfd):
-    """In training and in prediction, after the file was opened: TensorFlow's error is turned back
-    into the same one."""
+def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
+    """In training and in prediction, after the file was opened: TensorFlow's error becomes the
+    original one again."""
     path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
     monitor = StepMonitor()
@@ -136,7 +137,7 @@ def test_damage_while_a_run_is_on(tmp_path, capfd):
 
     plan = TrainingPlan(1, 1, 1, 1000, 1000, 1000)
     train(estimator, monitor, lambda: input_fn(False), plan)
-    message = f"^{path}: record 99 is damaged, by its checksum; make the file anew$"
+    message = f"^{path}: record 99 does not match its checksum; make the file again$"
     with pytest.raises(UserError, match=message):
         train(estimator, monitor, lambda: input_fn(True), plan._replace(num_steps=101))
     flip(path, os.path.getsize(path) - 5)

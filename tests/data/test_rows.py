@@ -1,4 +1,4 @@
-"""Rows of TSV and JSON lines: what counts as text, and where a fault is."""
+"""Rows of TSV and JSON lines: what counts as text, and the position of a fault."""
 
 import os
 
@@ -25,7 +25,7 @@ SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
     [
         # Quotation marks are characters.
         ('1\t"an open one\t""two"" \'\n', [["1", '"an open one', '""two"" \'']]),
-        # Line ends and a byte order mark; Python's splitlines() knows a dozen more.
+        # Line ends and a byte order mark; Python's splitlines() splits at many more characters.
         ("\ufeffé\tb\r\nc\td", [["é", "b"], ["c", "d"]]),
         *((f"é\tb{end}c\td{end}{end}", [["é", "b"], ["c", "d"]]) for end in ("\n", "\r\n")),
         (f"{SEPARATORS}\t1\n", [[SEPARATORS, "1"]]),
@@ -34,8 +34,8 @@ SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
         ("a\n\nb\n", [["a"], [""], ["b"]]),
     ],
 )
-def test_columns(write, content, rows):
-    """Empty lines count, but for those at the end."""
+def test_tsv_is_split_at_tabs_and_line_ends_only(write, content, rows):
+    """Empty lines count, except at the end."""
     found = [(place.line, row) for place, row in read_tsv(write(content.encode()))]
     assert found == list(enumerate(rows, start=1))
     assert rows or list(read_tsv_records(write(content.encode()))) == []
@@ -48,7 +48,7 @@ def test_not_utf8_names_line_and_byte(write):
 
 
 @pytest.mark.parametrize("reader", [read_tsv, read_tsv_records, read_json_lines])
-def test_a_file_that_cannot_be_read(tmp_path, reader):
+def test_an_unreadable_file_is_one_line(tmp_path, reader):
     os.mkfifo(tmp_path / "pipe")
     for name, message in (
         ("missing", "missing cannot be read: No such file"),
@@ -59,7 +59,7 @@ def test_a_file_that_cannot_be_read(tmp_path, reader):
             list(reader(str(tmp_path / name)))
 
 
-def test_records(write):
+def test_records_are_read_with_their_line_numbers(write):
     def listed(records):
         return [(place.line, record) for place, record in records]
 
@@ -75,13 +75,13 @@ def test_records(write):
     [
         (read_tsv_records, b"label\ttext_a\nno\ta\nyes\n", "line 3: 1 columns, .* has 2"),
         (read_tsv_records, b"label\ttext_a\nno\ta\nyes\ta\tb\n", "line 3: 3 columns, .* has 2"),
-        (read_json_lines, b"[" * 200_000, "line 1 is not JSON.*: nested too deeply"),
+        (read_json_lines, b"[" * 200_000, "line 1 cannot be parsed: its JSON is nested too deeply"),
         *(
-            (read_json_lines, b"{}\n" + line + b"\n{}", "line 2(: no| is not) JSON")
+            (read_json_lines, b"{}\n" + line + b"\n{}", "line 2(: not a| is not) JSON")
             for line in (b"{", b"[1]", b"text", b"")
         ),
     ],
 )
-def test_records_that_are_none(write, reader, content, message):
+def test_malformed_records_are_named_by_line(write, reader, content, message):
     with pytest.raises(UserError, match=message):
         list(reader(write(content)))

@@ -1,4 +1,4 @@
-"""Examples written byte by byte, read by TensorFlow; sequences with their special tokens."""
+"""Examples written byte by byte and read by TensorFlow; sequences with their special tokens."""
 
 import hypothesis
 import tensorflow.compat.v1 as tf
@@ -12,7 +12,7 @@ NUMBERS = st.lists(st.integers(0, 2**63 - 1), max_size=40)
 
 @hypothesis.settings(max_examples=25)
 @hypothesis.given(st.dictionaries(st.text(max_size=300), NUMBERS, max_size=5))
-def test_tensorflow_reads_what_is_written(fields):
+def test_tensorflow_reads_the_written_examples(fields):
     written = tf_example.serialize(fields)
     lists = {key: tf.train.Int64List(value=numbers) for key, numbers in fields.items()}
     features = {key: tf.train.Feature(int64_list=numbers) for key, numbers in lists.items()}
@@ -23,7 +23,7 @@ def test_tensorflow_reads_what_is_written(fields):
         assert written == example.SerializeToString()
 
 
-def test_a_pair_and_a_single_text():
+def test_special_tokens_enclose_one_text_or_a_pair():
     assert make_sequence([7, 8], [9], 2, 3) == ([2, 7, 8, 3, 9, 3], 4)
     assert make_sequence([7, 8], [], 2, 3) == ([2, 7, 8, 3], 4)
     assert make_sequence([], [], 2, 3) == ([2, 3], 2)

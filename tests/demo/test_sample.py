@@ -1,6 +1,6 @@
-"""The sample has to be read: neither position nor matching words give its answers away.
+"""The sample must be read: neither position nor matching words give its answers away.
 
-And what the demo says of a run on it that has ended.
+Also tests the demo's report on a finished run.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def test_what_does_not_read_the_question_does_not_answer():
-    """The one answer of each paragraph that scores best for all of its questions."""
+def test_a_guess_without_the_question_scores_low():
+    """The guess is the answer of a paragraph that scores best over all of its questions."""
     scores = []
     for paragraph in paragraphs(generate(1)[1]):
         truths = [[a["text"] for a in q["answers"]] for q in paragraph["qas"]]
@@ -45,7 +45,7 @@ def test_what_does_not_read_the_question_does_not_answer():
     assert sum(scores) / len(scores) < 0.4
 
 
-def test_text_and_questions_share_no_word_but_the_commonest():
+def test_texts_and_questions_share_only_common_words():
     common = {"the", "of", "in", "a", "is", "was", "it", "its", "to", "by", "be", "for", "has"}
     for relation in RELATIONS:
         said = set(words(" ".join(relation.clauses))) - common - {"v"}
@@ -53,7 +53,7 @@ def test_text_and_questions_share_no_word_but_the_commonest():
         assert not said & asked
 
 
-def test_answers_and_ids():
+def test_answers_are_at_their_offsets_and_ids_unique():
     train, dev = generate(1)
     questions = [(p, q) for f in (train, dev) for p in paragraphs(f) for q in p["qas"]]
     assert len({q["id"] for _, q in questions}) == len(questions)
@@ -63,7 +63,7 @@ def test_answers_and_ids():
     assert {len(q["answers"]) for p in paragraphs(train) for q in p["qas"]} == {1}
     assert {len(q["answers"]) for p in paragraphs(dev) for q in p["qas"]} == {1, 2}
     assert all(len(p["qas"]) >= 4 for p in paragraphs(train) + paragraphs(dev))
-    # As text a sentence a line.
+    # As text with one sentence per line.
     texts = list(filter(None, text_of(dev).split("\n\n")))
     assert [text.replace("\n", " ") for text in texts] == [p["context"] for p in paragraphs(dev)]
     assert all(line.endswith(".") for text in texts for line in text.splitlines())
@@ -86,7 +86,7 @@ def test_the_splits_share_no_article_and_no_name():
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path):
-    """In different processes, whose hashes of strings differ; another seed gives others."""
+    """Even in processes with different hashes of strings; another seed gives other bytes."""
     contents = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         command = [sys.executable, "-m", "albert.demo.generate", f"--output_dir={tmp_path / name}"]
@@ -98,19 +98,18 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path):
     assert len(json.loads(contents[0][0])["data"]) == 5
 
 
-def test_names_that_run_out():
-    """575 syllables and three endings name 1725 families, which 2000 articles have more of."""
+def test_too_many_articles_for_the_names_are_an_error():
+    """575 syllables and three endings give 1725 family names; 2000 articles need more."""
     command = [sys.executable, "-m", "albert.demo.generate", "--output_dir=out"]
     result = run([*command, "--train_articles=2000"], cwd=ROOT)
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr.startswith(
-        "albert.demo.generate: error: the names, of which there are 1725,"
-    )
+    assert "error: these are too many articles for the 1725 available names" in result.stderr
     assert not (ROOT / "out").exists()
 
 
-def test_version_2():
-    """Same text, the questions of version 1, and as many of what the text does not tell."""
+def test_version_2_adds_unanswerable_questions():
+    """The text and the answerable questions are those of version 1; half of the questions have no
+    answer."""
     one, two = (generate(1, version=version)[1] for version in ("1.1", "2.0"))
     of_question = {
         re.escape(text).replace(r"\{e\}", ".+"): relation
@@ -151,8 +150,8 @@ def test_version_2():
         ({"f1": 75.0, "HasAns_f1": 95.0, "NoAns_f1": 55.0}, "", "NoAns_F1 is below 60"),
     ],
 )
-def test_a_score_that_is_too_low_is_a_failure(tmp_path, capsys, results, shown, problem):
-    """CI runs the demo and sees its exit code alone."""
+def test_a_score_that_is_too_low_is_an_error(tmp_path, capsys, results, shown, problem):
+    """CI runs the demo and only sees its exit code."""
     version = "1.1" if "exact_match" in results else "2.0"
     _, dev = generate(1, train_articles=0, dev_articles=1, version=version)
     questions = [q for p in dev["data"][0]["paragraphs"] for q in p["qas"]]
@@ -168,7 +167,7 @@ def test_a_score_that_is_too_low_is_a_failure(tmp_path, capsys, results, shown, 
     assert shown in output and questions[0]["question"][:50] in output
 
 
-def test_next_commands_are_for_a_shell_in_this_folder(capsys):
+def test_next_commands_can_be_pasted_into_a_shell(capsys):
     """`tests/readme/walk_through.py` runs them."""
     inside = os.path.join(os.getcwd(), "my demo", "run")
     paths = {"train_file": "/data/my train.json", "output_dir": f"{inside}-own"}

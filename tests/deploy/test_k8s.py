@@ -1,4 +1,4 @@
-"""The MPIJobs: valid under the operator's schema, and consistent in what they ask for."""
+"""The MPIJobs: valid under the operator's schema, and consistent in their requests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
 FOLDER = ROOT / "deploy" / "k8s"
-# The image, the workers, and of a server, what Kubernetes does not count itself: of a Gaudi,
-# Habana's numbers for eight workers.
+# The image, the workers, and the resources of a server that Kubernetes does not count itself; for
+# Gaudi, Habana's numbers for eight workers.
 JOBS = {
     "mpijob-squad-8gpu.yaml": ("gpu", 8, {"nvidia.com/gpu": 8, "cpu": "112", "memory": "256Gi"}),
     "mpijob-squad-8hpu.yaml": (
@@ -34,7 +34,7 @@ def load(name: str) -> dict:
 
 
 def strict(schema: Any) -> Any:
-    """The schema with fields that it does not name as errors: an API server drops them."""
+    """Returns the schema with unknown fields as errors: an API server would drop them."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -50,7 +50,7 @@ def container(job: dict, role: str) -> dict:
     return only
 
 
-def test_schema(shared):
+def test_jobs_are_valid_under_the_operators_schema(shared):
     file = shared / "schema" / "kubeflow.org_mpijobs.yaml"
     # libyaml's loader takes a tenth of the time.
     spec = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)["spec"]
@@ -69,14 +69,14 @@ def test_schema(shared):
 class TestMeaning:
     @pytest.fixture
     def words(self, name) -> list[str]:
-        """What the launcher's shell reads."""
+        """Returns the words that the launcher's shell reads."""
         launcher = container(load(name), "Launcher")
         assert launcher["command"] == ["bash", "-c"]
         (script,) = launcher["args"]
         assert run(["bash", "-n", "-c", script]).returncode == 0
         return shlex.split(script)
 
-    def test_workers_and_resources(self, name, words):
+    def test_workers_fit_the_requested_resources(self, name, words):
         job = load(name)
         image, workers, expected = JOBS[name]
         spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
@@ -86,7 +86,7 @@ class TestMeaning:
         resources = container(job, "Worker")["resources"]
         assert resources["requests"] == resources["limits"] == expected
         each = int(words[words.index("--map-by") + 1].removeprefix("socket:PE="))
-        # Kubernetes counts threads, of which a core has two.
+        # Kubernetes counts threads; a core has two.
         assert int(expected["cpu"]) == 2 * each * spec["slotsPerWorker"]
         images = {container(job, role)["image"] for role in ("Launcher", "Worker")}
         assert images == {f"REGISTRY/albert:{image}"}
@@ -95,8 +95,9 @@ class TestMeaning:
             mounts = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])}
             assert mounts == volumes
 
-    def test_a_preset_is_run_on_the_data_volume(self, name, words):
-        """By the launcher's variables; tests/deploy/test_preset.py has what becomes of it."""
+    def test_the_job_runs_a_preset_on_the_data_volume(self, name, words):
+        """The launcher's variables select it; tests/deploy/test_preset.py tests the resulting
+        command."""
         job = load(name)
         launcher = container(job, "Launcher")
         assert f"WORKDIR {launcher['workingDir']}\n" in DOCKERFILE
@@ -113,8 +114,8 @@ class TestMeaning:
         read = {word.removeprefix("$") for word in words if word.startswith("$")}
         assert "PATH" in passed and given.keys() <= passed | read
 
-    def test_how_pods_start_and_end(self, name, words):
-        """One that has to go has time for a checkpoint."""
+    def test_pods_start_in_order_and_save_before_they_end(self, name, words):
+        """A pod that is evicted has time for a checkpoint."""
         job = load(name)
         tells = {
             "Worker": "pkill -USR1 python; while pgrep python; do sleep 1; done",
@@ -129,7 +130,7 @@ class TestMeaning:
             assert pod["terminationGracePeriodSeconds"] >= 120
         assert job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] == "Never"
         assert job["spec"]["runPolicy"]["backoffLimit"] >= 5
-        # Workers listen before the launcher calls.
+        # Workers listen before the launcher connects.
         assert job["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
         worker = container(job, "Worker")
         assert worker["command"] == ["/usr/sbin/sshd", "-De"]
@@ -141,12 +142,12 @@ def steps(kind: str) -> list[str]:
     return re.findall(rf"^{kind} (.*)$", DOCKERFILE, re.MULTILINE)
 
 
-def test_the_image():
-    """Its Python is that of make: the jobs call what the Makefile puts into .venv."""
+def test_the_image_uses_makes_python_and_copies_existing_files():
+    """The jobs call what the Makefile puts into .venv."""
     (folder,) = steps("WORKDIR")
     assert steps("ENV") == [f"PATH={folder}/.venv/bin:$PATH"]
     assert (ROOT / "Makefile").read_text().splitlines().count("VENV := .venv") == 1
-    # After FROM: what is before it is not seen later.
+    # After FROM: later stages do not see what precedes it.
     places = [DOCKERFILE.index(f"\n{step}") for step in ("FROM ", "ARG DEVICE=cpu\n", "RUN ")]
     assert places == sorted(places)
     sources = [source for line in steps("COPY") for source in line.split()[:-1]]
@@ -162,7 +163,7 @@ def test_the_image():
         ("gaudi", "habanas-python -m pip install -r requirements-gaudi.txt"),
     ],
 )
-def test_what_the_image_installs_for_a_device(tmp_path, device, call):
+def test_the_image_installs_the_requirements_of_its_device(tmp_path, device, call):
     (step,) = [step for step in steps("RUN") if "requirements" in step]
     for name in ("make", "habanas-python"):
         (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/}" "$@"\n')

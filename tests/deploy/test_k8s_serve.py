@@ -1,4 +1,4 @@
-"""The server's Deployment and Service: valid for Kubernetes, and meant for each other."""
+"""The server's Deployment and Service: valid for Kubernetes, and consistent with each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from albert.serving.services import service_of
 from tests.helpers.forking import ROOT
 from tests.helpers.serving import Served, load_once
 
-# The oldest and the newest whose schema the package has, of those that are kept up.
+# The oldest and the newest supported version with a schema in the package.
 VERSIONS = ("1.30", kubernetes_validate.latest_version())
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 DEPLOYMENT, SERVICE = yaml.safe_load_all((ROOT / "deploy/k8s/serve.yaml").read_bytes())
@@ -25,7 +25,7 @@ POD = DEPLOYMENT["spec"]["template"]["spec"]
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("manifest", [DEPLOYMENT, SERVICE], ids=["deployment", "service"])
-def test_schema(manifest, version):
+def test_manifests_are_valid_in_every_version(manifest, version):
     kubernetes_validate.validate(copy.deepcopy(manifest), version, strict=True)
 
 
@@ -38,7 +38,7 @@ def test_the_service_finds_the_pods():
     assert [CONTAINER[probe]["httpGet"]["port"] for probe in PROBES] == [own["name"]] * 3
 
 
-def test_the_command_is_one():
+def test_the_command_parses_and_matches_the_pod():
     *command, model = CONTAINER["command"]
     assert command == ["python", "-m", "albert", "serve"]
     args = serve.parse(["albert serve", model, *CONTAINER["args"]])
@@ -52,14 +52,14 @@ def test_the_command_is_one():
     assert POD["terminationGracePeriodSeconds"] > hook + 2 * args.max_seconds
 
 
-def test_probes_and_the_service_are_answered(exported):
-    """Under the names that they have there, by a server of the manifest's arguments."""
+def test_probes_and_service_requests_are_answered(exported):
+    """Under the paths and the host in the manifests, by a server with the manifest's arguments."""
     args = serve.parse(["albert serve", "MODEL", *CONTAINER["args"]])
     with listen(args.host, 0) as listener:
         hosts = hosts_of(listener, args.allowed_hosts)
     served = Served(service_of(load_once(str(exported))), token="secret", hosts=hosts)
     for path in (CONTAINER[probe]["httpGet"]["path"] for probe in PROBES):
-        # They need no token.
+        # Probes need no token.
         assert served.get(path, headers={"Host": "10.1.2.3:8080"}).status_code == 200
     headers = {"Host": "albert-serve", "Authorization": "Bearer secret"}
     assert served.post(headers=headers).status_code == 200

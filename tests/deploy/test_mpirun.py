@@ -1,4 +1,4 @@
-"""deploy/mpirun.sh: the command it composes for a machine, and jobs that it runs."""
+"""deploy/mpirun.sh: the command that it composes for a machine, and jobs that it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOUND = {**os.environ, "PATH": f"{MPIRUN.parent}:{os.environ['PATH']}"}
 
 @pytest.fixture
 def environment(tmp_path) -> dict[str, str]:
-    """An environment in which some mpirun is found; --dry-run does not run it."""
+    """Returns an environment with some mpirun in its path; --dry-run does not run it."""
     mpirun = tmp_path / "bin" / "mpirun"
     mpirun.parent.mkdir()
     mpirun.write_text("#!/bin/sh\nexit 99\n")
@@ -34,7 +34,7 @@ def environment(tmp_path) -> dict[str, str]:
 
 
 class Machine:
-    """A copy of the parts of /dev, /proc and /sys that tell of cores and cards."""
+    """A copy of the parts of /dev, /proc and /sys that describe cores and cards."""
 
     def __init__(self, root: pathlib.Path, sockets: int, cores: int):
         self.root = root
@@ -56,7 +56,7 @@ class Machine:
         file.write_text(f"{content}\n")
 
     def mask(self, cpus: list[int], count: int) -> str:
-        """The kernel's notation: hexadecimal, 32 bits between commas."""
+        """Returns the kernel's notation: hexadecimal, 32 bits between commas."""
         digits = -(-count // 32) * 8
         return ",".join(re.findall(".{8}", f"{sum(1 << cpu for cpu in cpus):0{digits}x}"))
 
@@ -73,7 +73,7 @@ class Machine:
 
 @pytest.fixture
 def hls(tmp_path) -> Machine:
-    """A server as the Habana README has it."""
+    """Returns a server as in the Habana README."""
     machine = Machine(tmp_path / "hls", sockets=2, cores=28)
     machine.add_cards(8)
     return machine
@@ -93,7 +93,7 @@ def plan(environment):
 
 
 def follows(words: list[str], option: str) -> list[str]:
-    """The words after each occurrence of an option."""
+    """Returns the words after each occurrence of an option."""
     return [words[i + 1] for i, word in enumerate(words) if word == option]
 
 
@@ -118,7 +118,9 @@ class TestComposedCommand:
             (2, 28, "0-1,56,57", 2, 1),  # Two cores, four threads.
         ],
     )
-    def test_cores_of_a_worker(self, tmp_path, plan, sockets, cores, allowed, workers, each):
+    def test_cores_are_distributed_to_workers(
+        self, tmp_path, plan, sockets, cores, allowed, workers, each
+    ):
         machine = Machine(tmp_path / "machine", sockets, cores)
         if allowed:
             machine.allow(allowed)
@@ -126,14 +128,14 @@ class TestComposedCommand:
         assert follows(words, "--map-by") == [f"socket:PE={each}"]
         assert "--oversubscribe" not in words
 
-    def test_more_workers_than_cores_share_and_are_told(self, tmp_path, plan):
+    def test_more_workers_than_cores_share_them_with_a_notice(self, tmp_path, plan):
         result = plan(Machine(tmp_path / "machine", 1, 2), "-n", "4")
         assert result.returncode == 0
         assert "4 workers share 2 cores" in result.stderr
         assert "--oversubscribe" in result.words
         assert follows(result.words, "--bind-to") == ["core:overload-allowed"]
 
-    def test_variables_are_passed_and_help_says_so(self, hls, plan):
+    def test_known_variables_are_passed_to_all_hosts(self, hls, plan):
         passed = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "GC_KERNEL_PATH", "TF_BF16_CONVERSION"}
         passed |= {f"{maker}_LEVEL" for maker in ("HOROVOD", "HABANA", "HCCL", "NCCL", "OMP")}
         variables = dict.fromkeys(passed - {"PATH"}, "1") | {"SECRET": "no", "MY_TF_LEVEL": "no"}
@@ -142,7 +144,7 @@ class TestComposedCommand:
         help_text = run([str(SCRIPT), "--help"]).stdout
         assert all(name in help_text for name in ("-n WORKERS", "--use_horovod=true", "TF_BF16"))
 
-    def test_hosts(self, hls, plan):
+    def test_hosts_get_workers_and_a_keepalive(self, hls, plan):
         keepalive = "--mca oob_tcp_keepalive_"
         expected = f" -H one:8,two:8 {keepalive}time 10 {keepalive}intvl 5 {keepalive}probes 3"
         expected += " --bind-to core --map-by socket:PE=7 -np 16 "
@@ -155,10 +157,10 @@ class TestComposedCommand:
 
 
 class TestCards:
-    def test_other_accelerators_do_not_count_and_those_of_an_older_driver_do(self, tmp_path, plan):
+    def test_only_gaudi_cards_of_any_driver_count(self, tmp_path, plan):
         machine = Machine(tmp_path / "machine", 2, 28)
         machine.add_cards(1, kind="NPU")
-        said = "mpirun.sh: error: no Gaudi card here: say how many workers, -n WORKERS\n"
+        said = "mpirun.sh: error: no Gaudi card found; give the number of workers with -n WORKERS\n"
         result = plan(machine)
         assert (result.returncode, result.stderr) == (2, said)
         for card in range(4):
@@ -167,8 +169,8 @@ class TestCards:
             machine.write(f"sys/class/habanalabs/hl{card}/status", "Operational")
         assert follows(plan(machine).words, "-np") == ["4"]
 
-    def test_more_workers_than_cards_in_operation_on_a_host(self, hls, plan):
-        message = "9 workers need 9 Gaudi cards in operation, this host has 8\n"
+    def test_more_workers_than_working_cards_are_an_error(self, hls, plan):
+        message = "9 workers need 9 operational Gaudi cards; this host has 8\n"
         for options in (["-n", "9"], ["-H", "one:9,two:7"]):
             result = plan(hls, *options)
             assert result.returncode == 1 and message in result.stderr
@@ -194,11 +196,11 @@ class TestCards:
         ("--sysroot /usr x", 2, "--sysroot is for --dry-run"),
         ("-n 2 nope", 1, "nope: no such program"),
         (f"-n 2 {sys.executable} nope.py", 1, "nope.py: no such file"),
-        ("-n 1 -l /proc true", 1, "-l /proc: no log can be written there"),
-        ("-n 1 -l file true", 1, "-l file: no log can be written there"),
+        ("-n 1 -l /proc true", 1, "-l /proc: cannot write a log there"),
+        ("-n 1 -l file true", 1, "-l file: cannot write a log there"),
     ],
 )
-def test_what_is_wrong_is_one_line(environment, tmp_path, words, code, message):
+def test_a_bad_option_is_one_line(environment, tmp_path, words, code, message):
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "file").write_text("")
@@ -208,7 +210,7 @@ def test_what_is_wrong_is_one_line(environment, tmp_path, words, code, message):
     assert [path.name for path in folder.iterdir()] == ["file"]
 
 
-def test_mpirun_of_the_environment_beside_the_script(tmp_path):
+def test_mpirun_is_found_in_the_environment_of_the_clone(tmp_path):
     path = "/usr/bin:/bin"
     if shutil.which("mpirun", path=path):
         pytest.skip("there is an mpirun of the system, which comes first")
@@ -238,7 +240,7 @@ class TestRealJobs:
         return file.read_text()
 
     def test_output_is_tagged_and_logged(self, start, tmp_path):
-        """Of workers with cores of their own, or on the one there is."""
+        """Each worker has its cores, or they share the only one."""
         script = "echo out; echo err >&2; grep Cpus_allowed_list /proc/self/status"
         result = start(["bash", "-c", script], "-l", "my logs")
         assert result.returncode == 0, result.stdout
@@ -249,7 +251,7 @@ class TestRealJobs:
         first, second = re.findall(r"Cpus_allowed_list:\s*(\S+)", result.stdout)
         assert (first != second) == (len(os.sched_getaffinity(0)) > 1)
 
-    def test_a_reader_that_goes_away_does_not_end_the_log(self, tmp_path):
+    def test_a_closed_reader_does_not_end_the_log(self, tmp_path):
         command = shlex.join(["bash", "-c", "for n in {1..2000}; do echo line $n; done"])
         run(["bash", "-c", f"{SCRIPT} -n 1 {command} | head -n 1"], cwd=tmp_path, env=FOUND)
         deadline = time.time() + LONGEST
@@ -257,13 +259,13 @@ class TestRealJobs:
             assert time.time() < deadline
             time.sleep(0.05)
 
-    def test_exit_code_of_the_worker_that_fails(self, start, tmp_path):
+    def test_the_exit_code_is_that_of_the_failed_worker(self, start, tmp_path):
         result = start(["bash", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 7; sleep 1000"])
         assert result.returncode == 7
         assert self.log(tmp_path / "logs") == result.stdout
 
 
-# Writes its checkpoint for longer than mpirun gives a worker, 1 + 1 seconds.
+# Saving takes longer than mpirun waits for a worker, 1 + 1 seconds.
 WORKER = """
 import os, signal, sys, time
 got = []
@@ -278,7 +280,7 @@ sys.exit({code})
 """
 
 
-# The signals, how they are sent (to the script alone, or to its group as by a terminal), the job's
+# The signals, how they are sent (only to the script, or to its group as by a terminal), the job's
 # exit code; the seconds that a checkpoint takes, the workers' exit code, and the job's options.
 JOBS = {
     "SIGTERM": ([signal.SIGTERM], os.kill, 143, 2.5, 143),
@@ -293,8 +295,8 @@ JOBS = {
 
 
 @pytest.mark.usefixtures("mpirun")
-def test_signals(tmp_path):
-    """Of jobs that run at the same time."""
+def test_signals_reach_the_workers_and_end_the_job(tmp_path):
+    """All jobs run at the same time."""
     options = {"env": FOUND, "cwd": tmp_path, "start_new_session": True, "text": True}
     options |= {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     jobs, workers = {}, []
@@ -309,7 +311,7 @@ def test_signals(tmp_path):
     for name, (signals, send, *_) in JOBS.items():
         send(jobs[name].pid, signals[0])
         for again in signals[1:]:
-            # The first has arrived; two of the same that wait are one.
+            # The first has arrived; two equal pending signals merge into one.
             next(line for line in jobs[name].stdout if "SIG" in line)
             send(jobs[name].pid, again)
     outputs = {name: job.communicate(timeout=LONGEST)[0] for name, job in jobs.items()}

@@ -1,4 +1,5 @@
-"""deploy/preset.sh: the command that it makes of every preset; and all scripts under shellcheck."""
+"""deploy/preset.sh: the command that it makes for every preset; and all scripts under
+shellcheck."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from tests.helpers.running import run
 SCRIPT = ROOT / "deploy" / "preset.sh"
 BASE = "albert_base_v2"
 PRESETS = sorted(path.stem for path in (ROOT / "configs").glob("*.flags"))
-# What a name begins with, the program, and the data it is given.
+# What a name begins with, the program, and the data it gets.
 PROGRAMS = {
     "squad_v1.1": ("run_squad_v1", ["train_file", "predict_file"]),
     "squad_v2.0": ("run_squad_v2", ["train_file", "predict_file"]),
@@ -30,7 +31,7 @@ PROGRAMS = {
 
 @pytest.fixture
 def data(tmp_path) -> pathlib.Path:
-    """A data folder, with a space in its name."""
+    """Returns a data folder with a space in its name."""
     folder = tmp_path / "the data"
     fill(folder)
     return folder
@@ -38,7 +39,7 @@ def data(tmp_path) -> pathlib.Path:
 
 @pytest.fixture
 def start(data, tmp_path):
-    """Starts the script with a Python that shows its arguments, a word a line."""
+    """Starts the script with a Python that shows its arguments, one word per line."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)
@@ -69,7 +70,7 @@ def test_every_preset_is_a_command_of_its_program(preset, start, data):
         assert os.path.exists(path) or os.path.exists(f"{path}.index"), path
 
 
-def test_models_with_a_vocabulary_of_words(start, data):
+def test_models_with_a_wordpiece_vocabulary_get_it(start, data):
     for model, *files in (
         ("bert_base", "bert_config.json", "vocab.txt", "bert_model.ckpt"),
         ("albert_base_zh", "albert_config.json", "vocab_chinese.txt", "model.ckpt-best"),
@@ -79,8 +80,8 @@ def test_models_with_a_vocabulary_of_words(start, data):
         assert start("squad_v1.1", model=model).stdout.splitlines()[2:5] == expected
 
 
-def test_presets_that_are_added(start, data, tmp_path):
-    """One for RACE, and one whose name says no program."""
+def test_added_presets_run_if_their_name_tells_the_program(start, data, tmp_path):
+    """One preset for RACE, and one whose name does not tell."""
     project = tmp_path / "project"
     for folder in ("configs", "deploy"):
         shutil.copytree(ROOT / folder, project / folder)
@@ -93,10 +94,10 @@ def test_presets_that_are_added(start, data, tmp_path):
     assert {flag.removeprefix("--").split("=")[0] for flag in flags} <= flags_of("run_race").keys()
     result = start("other", script=script)
     assert result.returncode == 1
-    assert "other: its name says neither squad_v1.1, squad_v2.0, glue_ nor race" in result.stderr
+    assert "other: the name must begin with squad_v1.1, squad_v2.0, glue_ or race" in result.stderr
 
 
-def test_the_program_takes_the_scripts_place(data, tmp_path):
+def test_the_program_replaces_the_script(data, tmp_path):
     """So that a launcher's signals arrive."""
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho $$\nexit 9\n")
@@ -110,22 +111,22 @@ def test_the_program_takes_the_scripts_place(data, tmp_path):
 @pytest.mark.parametrize(
     ("preset", "model", "missing", "message"),
     [
-        ("squad", BASE, None, "squad: no such preset; there are glue_cola glue_mnli "),
+        ("squad", BASE, None, "squad: no such preset; choose one of glue_cola glue_mnli "),
         ("*", BASE, None, "*: no such preset"),
-        ("squad_v1.1", "albert", None, "the data/albert: no such folder; download/ fetches it"),
+        ("squad_v1.1", "albert", None, "the data/albert: no such folder; download it"),
         ("squad_v1.1", BASE, "squad", "the data/squad: no such folder"),
         ("glue_mrpc", BASE, "glue", "the data/glue: no such folder"),
         (
             *("squad_v1.1", "bert_base", "bert_base/vocab.txt"),
-            "bert_base has no vocabulary: none of 30k-clean.model vocab.txt vocab_chinese.txt",
+            "bert_base has no vocabulary; it needs one of 30k-clean.model vocab.txt vocab_",
         ),
         (
             *("squad_v1.1", BASE, f"{BASE}/model.ckpt-best.index"),
-            "albert_base_v2 has no checkpoint: none of model.ckpt-best bert_model.ckpt",
+            "albert_base_v2 has no checkpoint; it needs one of model.ckpt-best bert_model.ckpt",
         ),
     ],
 )
-def test_what_is_missing_is_said(start, data, preset, model, missing, message):
+def test_a_missing_input_is_one_line(start, data, preset, model, missing, message):
     if missing:
         (shutil.rmtree if (data / missing).is_dir() else os.remove)(data / missing)
     result = start(preset, model=model)
@@ -134,13 +135,13 @@ def test_what_is_missing_is_said(start, data, preset, model, missing, message):
     assert message in result.stderr
 
 
-def test_too_few_arguments():
+def test_too_few_arguments_show_the_usage():
     result = run([str(SCRIPT), "squad_v1.1"])
     assert (result.returncode, len(result.stderr.splitlines())) == (1, 1)
     assert "give PRESET MODEL DATA PYTHON" in result.stderr
     help_text = run([str(SCRIPT), "--help"]).stdout.splitlines()
     assert help_text[0].startswith("Runs the program of a preset")
-    assert help_text[-1].endswith("everything is there.")
+    assert help_text[-1].endswith("all files exist.")
 
 
 # Where requirements/dev.txt installs shellcheck, or the system has it.
@@ -148,7 +149,7 @@ PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck", path=PATH), reason="make install-dev has it")
-def test_shellcheck():
+def test_shellcheck_finds_nothing():
     found = [ROOT / ".ci/run", *ROOT.glob("*/**/*.sh"), *ROOT.glob("*/**/*.sbatch")]
     scripts = {str(path.relative_to(ROOT)) for path in found}
     scripts = sorted(name for name in scripts if not name.startswith(".venv"))

@@ -1,4 +1,4 @@
-"""deploy/slurm/squad.sbatch: the command that it composes from programs that record their calls."""
+"""deploy/slurm/squad.sbatch: its command, composed from programs that record their calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ fi
 [[ -z ${WAIT_FOR-} ]] || until [[ -e $WAIT_FOR ]]; do sleep 0.02; done
 exit "${CODE:-0}"
 """
-# scancel and scontrol; where they are LATE, the launcher ends first.
+# scancel and scontrol; if LATE is set, the launcher ends first.
 TOLD = """#!/bin/bash
 printf '%s\\n' "${0##*/} $*" >> "$CALL.told"
 [[ -z ${LATE-} ]] || while kill -0 "$(<"$CALL.pid")" 2>/dev/null; do sleep 0.02; done
@@ -35,7 +35,7 @@ printf '%s\\n' "${0##*/} $*" >> "$CALL.told"
 
 
 class Cluster:
-    """A node of a job, with programs that record what they are asked; without Sarus."""
+    """A node of a job, with programs that record their arguments; without Sarus."""
 
     def __init__(self, root: Path):
         self.root, self.call = root, root / "call"
@@ -65,7 +65,7 @@ class Cluster:
         return run([str(SCRIPT), *flags], env=self.variables | variables)
 
     def told(self) -> list[str]:
-        """What Slurm was asked to do."""
+        """Returns what Slurm was asked to do."""
         file = Path(f"{self.call}.told")
         return file.read_text().splitlines() if file.exists() else []
 
@@ -104,7 +104,7 @@ MRPC += "--use_horovod=true --device="
         ("ENGINE=sarus IMAGE=python:3.11-bookworm", f"{SRUN} {SARUS} {SQUAD}cpu"),
     ],
 )
-def test_a_launcher_starts_a_container_a_worker(cluster, variables, expected):
+def test_the_launcher_starts_one_container_per_worker(cluster, variables, expected):
     """Flags of the submission come last, and the exit code is the launcher's."""
     cluster.install("sarus", RECORD)
     flags = "--learning_rate=1e-4", "--output_dir=/scratch/a b"
@@ -119,18 +119,18 @@ def test_a_launcher_starts_a_container_a_worker(cluster, variables, expected):
 
 
 class TestStop:
-    """What the job does before its time is over: Slurm sends SIGUSR1 to its shell then."""
+    """The job before its time limit, when Slurm sends SIGUSR1 to its shell."""
 
-    def test_the_workers_are_told_and_the_job_is_requeued(self, cluster):
-        """The launcher ends when its step has been told."""
+    def test_the_workers_are_stopped_and_the_job_is_requeued(self, cluster):
+        """The launcher ends once its step has been signaled."""
         result = cluster.submit(SIGNAL="USR1", WAIT_FOR=f"{cluster.call}.told", CODE="143")
         assert result.returncode == 143
         assert cluster.told() == ["scancel --signal=TERM 1", "scontrol requeue 1"]
         assert "the job writes a checkpoint and is requeued" in result.stdout
 
     @pytest.mark.parametrize("code", ["0", "1"])
-    def test_a_job_that_was_done_or_has_failed_is_not(self, cluster, code):
-        """Also if it ends while it is told."""
+    def test_a_finished_or_failed_job_is_not_requeued(self, cluster, code):
+        """Even if it ends while it is being signaled."""
         for late in ("", "yes"):
             Path(f"{cluster.call}.told").unlink(missing_ok=True)
             variables = {"WAIT_FOR": f"{cluster.call}.told", "LATE": late}
@@ -138,19 +138,19 @@ class TestStop:
             assert result.returncode == int(code)
             assert cluster.told() == ["scancel --signal=TERM 1"]
 
-    def test_a_job_that_is_cancelled_waits_for_its_workers_and_stays_away(self, cluster):
-        """Slurm itself has sent SIGTERM to the workers, too."""
+    def test_a_canceled_job_waits_for_its_workers(self, cluster):
+        """It is not requeued. Slurm itself has sent SIGTERM to the workers as well."""
         result = cluster.submit(SIGNAL="TERM", CODE="143")
         assert result.returncode == 143
         assert cluster.told() == []
 
-    def test_a_job_that_may_not_be_requeued(self, cluster):
+    def test_a_job_that_cannot_be_requeued_says_so(self, cluster):
         variables = {"WAIT_FOR": f"{cluster.call}.told", "CODE": "143", "REQUEUE_CODE": "1"}
         result = cluster.submit(SIGNAL="USR1", **variables)
         message = "squad.sbatch: error: the job cannot be requeued; submit it again to resume\n"
         assert (result.returncode, result.stderr) == (1, message)
 
-    def test_under_mpirun_it_tells_the_workers(self, cluster):
+    def test_under_mpirun_the_workers_are_signaled(self, cluster):
         result = cluster.submit(LAUNCHER="mpirun", SIGNAL="USR1", WAIT_FOR="/never")
         assert result.returncode == 143, result.stderr
         assert cluster.told() == ["scontrol requeue 1"]
@@ -159,18 +159,18 @@ class TestStop:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"ENGINE": "docker"}, "ENGINE=docker: neither apptainer, singularity nor sarus"),
+        ({"ENGINE": "docker"}, "ENGINE=docker: choose apptainer, singularity or sarus"),
         ({"ENGINE": "sarus"}, "sarus: not found; try `module load sarus`"),
-        ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: neither srun nor mpirun"),
+        ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: choose srun or mpirun"),
         ({"MODEL": "albert"}, "data/albert: no such folder"),
         ({"SCRATCH": "/nowhere"}, "/nowhere: no such folder"),
         ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),
-        ({"SLURM_JOB_ID": ""}, "submit it: sbatch"),
-        ({"DEVICE": "tpu"}, "DEVICE=tpu: neither cpu nor gpu"),
+        ({"SLURM_JOB_ID": ""}, "submit it with `sbatch"),
+        ({"DEVICE": "tpu"}, "DEVICE=tpu: choose cpu or gpu"),
         ({"DEVICE": "gpu"}, "DEVICE=gpu: the job has no GPU; submit it with `sbatch --gres=gpu:N`"),
     ],
 )
-def test_faults_are_said_before_anything_starts(cluster, variables, message):
+def test_faults_are_reported_before_anything_starts(cluster, variables, message):
     result = cluster.submit(**variables)
     assert result.returncode == 1
     assert re.fullmatch(r"(squad\.sbatch|preset\.sh): error: .*\n", result.stderr)
@@ -178,14 +178,14 @@ def test_faults_are_said_before_anything_starts(cluster, variables, message):
     assert not cluster.call.exists()
 
 
-def test_resources_are_asked_for():
+def test_the_header_requests_resources_and_a_signal():
     """Slurm reads these lines only before the first command."""
     head = SCRIPT.read_text(encoding="utf-8").split("set -euo pipefail")[0]
     options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(\S+))?$", head, re.MULTILINE))
     assert {"nodes", "ntasks-per-node", "cpus-per-task", "time", "output"} <= options.keys()
     assert int(options["nodes"]) > 1
-    # The shell alone gets the signal, at least a minute early, and appends to the log when it is
-    # started again.
+    # Only the shell gets the signal, at least a minute early; after a requeue it appends to the
+    # log.
     assert re.fullmatch(r"B:USR1@\d{2,}", options["signal"])
     assert int(options["signal"].split("@")[1]) >= 60
     assert "requeue" in options and options["open-mode"] == "append"

@@ -1,4 +1,4 @@
-"""Which device is taken, and what is said where one is missing."""
+"""The choice of the device, and the error where it is missing."""
 
 import fnmatch
 import types
@@ -17,7 +17,7 @@ from albert.preflight.report import Report
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine with so many GPUs that lacks something for the HPU, or nothing."""
+    """Returns a machine with `gpus` GPUs, with a reason against the HPU or None."""
 
     def make(no_hpu, gpus, cards=8):
         monkeypatch.setattr(habana, "why_unavailable", lambda: no_hpu)
@@ -31,7 +31,7 @@ def machine(monkeypatch):
 @pytest.mark.parametrize(
     ("no_hpu", "gpus", "asked", "found"),
     [
-        (None, 2, "auto", Device("hpu", "habana-tensorflow and 8 cards are there")),
+        (None, 2, "auto", Device("hpu", "found habana-tensorflow and 8 cards")),
         ("no driver", 2, "auto", Device("gpu", "TensorFlow sees 2")),
         ("no driver", 0, "auto", Device("cpu", "no Gaudi card, no GPU found")),
         (None, 1, "gpu", Device("gpu", "TensorFlow sees 1")),
@@ -40,7 +40,7 @@ def machine(monkeypatch):
         (None, 0, "gpu", "requirements-gpu.txt"),
     ],
 )
-def test_which_is_found(machine, no_hpu, gpus, asked, found):
+def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, asked, found):
     machine(no_hpu, gpus, cards=8 if no_hpu is None else 0)
     if isinstance(found, Device):
         assert device.find(asked) == found
@@ -51,7 +51,7 @@ def test_which_is_found(machine, no_hpu, gpus, asked, found):
 
 @pytest.fixture
 def has(monkeypatch):
-    """A machine with this software for the HPU, and these files."""
+    """Makes a machine with this software for the HPU, and these files."""
 
     def make(python=(3, 10, 13), package="1.14.0.493", tensorflow="2.15.0", files=()):
         monkeypatch.setattr(habana, "sys", types.SimpleNamespace(version_info=python))
@@ -66,18 +66,16 @@ def has(monkeypatch):
 class TestCardsThatCannotBeUsed:
     """They are an error, unless the CPU is asked for."""
 
-    def test_gaudi(self, has):
+    def test_gaudi_cards_without_software_are_an_error(self, has):
         has(package=None, files=["/sys/module/habanalabs", "/dev/hl0", "/dev/hl1"])
-        start = (
-            r"--device=auto: Gaudi cards here \(2\) cannot be used: the package habana-tensorflow "
-        )
-        end = "install requirements-gaudi.txt .*; --device=cpu insists on the CPU$"
-        with pytest.raises(UserError, match=f"^{start}is not installed; {end}"):
+        start = r"--device=auto: found 2 Gaudi cards that cannot be used: the package habana-"
+        end = "install requirements-gaudi.txt .*; pass --device=cpu to use the CPU$"
+        with pytest.raises(UserError, match=f"^{start}tensorflow is not installed; {end}"):
             device.find("auto")
         assert device.find("cpu").kind == "cpu"
 
-    def test_a_driver_without_a_card_is_no_card(self, has, monkeypatch):
-        """As in a container beside others that have the cards."""
+    def test_a_driver_without_a_card_does_not_count(self, has, monkeypatch):
+        """As in a container on a host whose other containers have the cards."""
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
         monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
         has(package=None, files=["/sys/module/habanalabs", "/dev/accel/accel0"])
@@ -91,15 +89,15 @@ class TestCardsThatCannotBeUsed:
         monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", f"{tmp_path}/nvidia[0-9]*")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def test_nvidia(self, nvidia, monkeypatch):
-        """`albert check` says it as a run does."""
+    def test_nvidia_cards_without_software_are_an_error(self, nvidia, monkeypatch):
+        """`albert check` reports the same as a run."""
         with pytest.raises(UserError) as error:
             device.find("auto")
         message = str(error.value)
         assert message == (
-            f"--device=auto: NVIDIA cards here (2) cannot be used: TensorFlow {tf.__version__} "
-            "sees none; install requirements-gpu.txt and NVIDIA's driver; --device=cpu insists on "
-            "the CPU"
+            f"--device=auto: found 2 NVIDIA cards that cannot be used: TensorFlow {tf.__version__} "
+            "sees none; install requirements-gpu.txt and NVIDIA's driver; pass --device=cpu "
+            "to use the CPU"
         )
         assert device.find("cpu").kind == "cpu"
         found = Report()
@@ -111,7 +109,7 @@ class TestCardsThatCannotBeUsed:
             ("job", "error", message, False, False)
         ]
 
-    def test_nvidia_cards_that_are_hidden_or_seen(self, nvidia, monkeypatch):
+    def test_hidden_nvidia_cards_do_not_count(self, nvidia, monkeypatch):
         for hidden in ("", "-1"):
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
             assert device.find("auto").kind == "cpu"
@@ -126,20 +124,20 @@ DRIVER, TYPE = "/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_
 @pytest.mark.parametrize(
     ("here", "missing"),
     [
-        ({"python": (3, 11, 7)}, "needs CPython 3.10, this is 3.11.7"),
+        ({"python": (3, 11, 7)}, "needs CPython 3.10, and this is 3.11.7"),
         ({"package": None}, "habana-tensorflow is not installed"),
-        ({"tensorflow": "2.15.1"}, "needs TensorFlow 2.15.0, this is 2.15.1"),
+        ({"tensorflow": "2.15.1"}, "needs TensorFlow 2.15.0, and this is 2.15.1"),
         ({}, "driver is not loaded"),
         ({"files": [DRIVER]}, "no Gaudi card"),
-        # The type of a card of another container is in /sys, which all containers see.
+        # The type of another container's card is in /sys, which all containers see.
         ({"files": [DRIVER, TYPE]}, "this container does not see it"),
-        # Of another maker.
+        # From another vendor.
         ({"files": [DRIVER, "/dev/accel/accel0"]}, "no Gaudi card"),
         ({"files": [DRIVER, "/dev/hl0"]}, None),
         ({"files": [DRIVER, "/dev/accel/accel0", TYPE]}, None),
     ],
 )
-def test_what_is_missing_for_the_hpu(has, here, missing):
+def test_the_hpus_first_missing_requirement_is_named(has, here, missing):
     has(**here)
     if missing:
         assert missing in habana.why_unavailable()
@@ -148,7 +146,7 @@ def test_what_is_missing_for_the_hpu(has, here, missing):
         assert habana.count_cards() == 1
 
 
-def test_more_workers_than_cards(machine, monkeypatch):
+def test_more_workers_than_cards_are_an_error(machine, monkeypatch):
     machine(None, gpus=0)
     monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
     monkeypatch.setattr(collectives, "local_size", lambda: 9)
@@ -159,13 +157,13 @@ def test_more_workers_than_cards(machine, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "local_rank", "taken"),
     [
-        # Each worker takes the GPU of its place on the host.
+        # Each worker takes the GPU of its local rank, modulo the number of GPUs.
         *(("gpu", rank, [([own], "GPU"), (own, True)]) for rank, own in enumerate("abab")),
         ("cpu", 0, [([], "GPU")]),
     ],
 )
-def test_what_is_made_visible_and_may_grow(monkeypatch, kind, local_rank, taken):
-    """On a machine with two GPUs."""
+def test_each_worker_sees_one_gpu_with_growing_memory(monkeypatch, kind, local_rank, taken):
+    """The machine has two GPUs."""
     calls = []
     config = types.SimpleNamespace(
         list_physical_devices=lambda kind: ["a", "b"],

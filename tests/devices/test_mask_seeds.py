@@ -1,4 +1,4 @@
-"""What a dropout mask depends on, and what it does not."""
+"""Dropout masks: what they depend on, and what leaves them unchanged."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -10,7 +10,7 @@ SHAPE = (100, 100)
 
 
 def draw(build, seed=1, step=0):
-    """What `build` returns, run at a step in a graph of its own with a seed."""
+    """Returns what `build` gives at a step, in a new graph with a seed."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(seed)
         global_step = tf.train.get_or_create_global_step()
@@ -25,15 +25,15 @@ def mask(site=None):
 
 
 def assert_independent(masks):
-    """Of two masks with a rate of 0.5 half of the elements are the same."""
+    """Checks that any two masks with a rate of 0.5 agree in half of their elements."""
     kept = [m != 0 for m in masks]
     for i, one in enumerate(kept):
         for other in kept[:i]:
             assert abs((one == other).mean() - 0.5) < 0.03
 
 
-def test_masks_by_place_seed_and_step():
-    """One site has one mask, so that a layer that is built again draws what it drew."""
+def test_a_mask_depends_on_site_seed_and_step():
+    """A site has one mask, so that a recomputed layer draws the same one."""
     first, other, again = draw(lambda: [mask("a"), mask("b"), mask("a")], 1, 10**9)
     np.testing.assert_array_equal(first, again)
     sites = [(seed, step) for seed in (1, 2) for step in (0, 1, 2, 10**6, 10**9)]
@@ -42,7 +42,7 @@ def test_masks_by_place_seed_and_step():
     assert_independent([other, *masks.values()])
 
 
-def test_operations_elsewhere_change_nothing():
+def test_operations_elsewhere_do_not_change_masks():
     def after_others():
         tf.get_variable("w", [3])
         tf.random.normal([2])
@@ -58,9 +58,9 @@ def test_operations_elsewhere_change_nothing():
     assert_independent([named, unnamed, *others])
 
 
-def test_places_and_their_numbers():
-    """By the variable scope where they have no name. Numbers stay: checkpoints outlive versions of
-    the program, and a resumed run is to draw what it would."""
+def test_site_seeds_never_change():
+    """Unnamed sites are named by variable scope. Checkpoints outlive versions of the program, and a
+    resumed run must draw the same masks."""
     with tf.Graph().as_default():
         numbers = [ops.site_seed(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
     assert numbers == [1087620361, 967273114, 1508609807]
@@ -75,8 +75,8 @@ def test_places_and_their_numbers():
         ]
 
 
-def test_batches_of_a_step_have_masks_of_their_own():
-    """And a run that begins at the second step has those of that step."""
+def test_each_micro_batch_has_its_own_masks():
+    """A run that begins at the second step has the masks of that step."""
     runs = 3
 
     def masks_from(step, count):
@@ -96,7 +96,7 @@ def test_batches_of_a_step_have_masks_of_their_own():
     np.testing.assert_array_equal(masks[runs:], masks_from(1, runs))
 
 
-def test_a_graph_computes_the_moment_once_and_outside_of_branches():
+def test_a_graph_computes_the_step_seed_once():
     def build():
         inside = tf.cond(tf.constant(True), lambda: mask("a"), lambda: tf.ones(SHAPE))
         outside = mask("a")

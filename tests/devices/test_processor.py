@@ -1,4 +1,4 @@
-"""What is read of the text in which Linux describes a processor."""
+"""Reads a processor's features from Linux's description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
 
 @pytest.fixture
 def of_machine(tmp_path):
-    """The processor of a machine whose /proc/cpuinfo says this; None for no such file."""
+    """Finds the processor of a machine with this /proc/cpuinfo; None means no such file."""
 
     def find(cpuinfo: str | None) -> host.Cpu:
         if cpuinfo is not None:
@@ -32,7 +32,7 @@ SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has
     [
         ("avx", "no AVX2", (False, SLOW)),
         ("avx avx2", "AVX2", (False, SLOW)),
-        # Instructions for integers have names that begin likewise.
+        # The names of some integer instructions begin with the same letters.
         (f"{SKYLAKE} avx512_vnni amx_int8", "AVX2, AVX-512", (False, SLOW)),
         (f"{SKYLAKE} avx512_bf16", "AVX2, AVX-512, AVX512_BF16", (True, FAST)),
         (
@@ -42,14 +42,14 @@ SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has
         ),
     ],
 )
-def test_instructions(of_machine, flags, said, bfloat16):
+def test_instructions_tell_whether_bfloat16_is_fast(of_machine, flags, said, bfloat16):
     found = of_machine((_BEFORE.format("EPYC") + flags + _AFTER) * 2)
     assert str(found) == f"EPYC ({said})"
     assert found.bfloat16() == bfloat16
 
 
 @pytest.mark.parametrize("arm", [None, "processor\t: 0\nFeatures\t: fp bf16\nCPU part\t: 0xd40\n"])
-def test_what_is_not_known(of_machine, arm):
+def test_an_unknown_processor_is_reported_as_unknown(of_machine, arm):
     found = of_machine(arm)
-    assert str(found) == "unknown (instructions not known)"
+    assert str(found) == "unknown (unknown instruction sets)"
     assert found.bfloat16() == (None, "")

@@ -1,4 +1,4 @@
-"""How many cores a worker has for itself, and what is made of it."""
+"""The cores of a worker, and the threads it starts on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert.distributed.collectives import Worker
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Makes a machine of some cores on which this process is bound to some, with files."""
+    """Makes a machine with some cores, of which this process is bound to some, and with files."""
 
     def make(cores: int, bound: int, **files: str) -> str:
         monkeypatch.setattr(os, "cpu_count", lambda: cores)
@@ -41,7 +41,8 @@ V1 = {
     [
         (64, 64, V2, 1, 64),
         (64, 64, V2, 8, 8),
-        # The launcher has bound each to cores of its own, or all of a socket to those of it.
+        # The launcher has bound each worker to separate cores, or all workers of a socket to its
+        # cores.
         (64, 8, V2, 8, 8),
         (64, 32, V2, 8, 8),
         (64, 1, V2, 8, 1),
@@ -50,7 +51,7 @@ V1 = {
         (64, 64, {**V2, f"{GROUP}/cpu.max": "400000 100000"}, 1, 4),
         (64, 64, {**V2, "sys/fs/cgroup/jobs/cpu.max": "350000 100000"}, 2, 1),
         (64, 64, {**V2, f"{GROUP}/cpu.max": "max 100000"}, 2, 32),
-        # A container with cores of its own.
+        # A container with dedicated cores.
         (64, 8, {**V2, f"{GROUP}/cpuset.cpus.effective": "0-3,8-11\n"}, 2, 4),
         (64, 3, {**V2, f"{GROUP}/cpuset.cpus.effective": "1,3,5\n"}, 1, 3),
         (64, 64, {**V2, f"{GROUP}/cpuset.cpus.effective": "\n"}, 1, 64),
@@ -59,7 +60,7 @@ V1 = {
         (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "-1"}, 2, 16),
     ],
 )
-def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
+def test_cores_respect_binding_and_quotas(machine, cores, bound, files, workers, count):
     assert host.count_cores(workers, machine(cores, bound, **files)) == count
 
 
@@ -71,8 +72,8 @@ def test_cores_of_a_worker(machine, cores, bound, files, workers, count):
         ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
     ],
 )
-def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, log, given, expected, end):
-    """Of two workers on a host of eight cores."""
+def test_a_worker_has_as_many_threads_as_cores(monkeypatch, log, given, expected, end):
+    """One of two workers on a host with eight cores."""
     monkeypatch.setattr(collectives, "_worker", Worker(1, 2, 1, 2, "mpirun"))
     monkeypatch.setattr(host, "count_cores", lambda workers: 8 // workers)
     for name in host.VARIABLES:
@@ -81,4 +82,4 @@ def test_the_threads_of_a_worker_are_those_of_its_cores(monkeypatch, log, given,
             monkeypatch.delenv(name)
     host.limit_threads()
     assert [os.environ[name] for name in host.VARIABLES] == expected
-    assert log() == [f"Threads: 4, a share of the host's cores for each of 2 workers{end}"]
+    assert log() == [f"Threads: 4, an equal share of the host's cores for each of 2 workers{end}"]

@@ -1,4 +1,4 @@
-"""Workers: what their launcher tells them, and what they do together."""
+"""Workers: what their launcher tells them, and what they compute together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.programs import collectives as program_of_workers
 
 @pytest.fixture
 def launched(monkeypatch):
-    """Who this process is by variables of launchers, with all others taken away."""
+    """Sets this process's rank by variables of a launcher, and removes all others."""
     for pattern, names in launcher._LAUNCHERS.values():
         for name in names:
             monkeypatch.delenv(pattern.format(name), raising=False)
@@ -39,24 +39,26 @@ class TestEnvironment:
     @pytest.mark.parametrize(
         ("form", "name"), [("OMPI_COMM_WORLD_{}", "mpirun"), ("HOROVOD_{}", "horovodrun")]
     )
-    def test_mpi(self, launched, form, name):
+    def test_mpirun_and_horovodrun_set_the_rank(self, launched, form, name):
         found = launched(form, RANK="9", SIZE="16", LOCAL_RANK="1", LOCAL_SIZE="8")
         assert found == Worker(9, 16, 1, 8, name)
 
     @pytest.mark.parametrize("tasks", ["8", "8(x2)", "8,4"])
-    def test_slurm(self, launched, tasks):
+    def test_srun_sets_the_rank(self, launched, tasks):
         of_step = {"STEP_NUM_TASKS": "16", "STEP_TASKS_PER_NODE": tasks}
         found = launched("SLURM_{}", PROCID="3", LOCALID="3", **of_step)
         assert found == Worker(3, 16, 3, 8, "srun")
 
-    def test_a_slurm_job_is_no_step_yet(self, launched):
-        """What runs in the batch script itself is one process, however many tasks the job has."""
+    def test_a_slurm_batch_script_is_one_process(self, launched):
+        """It is one process, however many tasks the job has."""
         assert launched("SLURM_{}", PROCID="0", LOCALID="0", NTASKS="16") == Worker()
 
     @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])
-    def test_what_is_no_number(self, launched, rank):
+    def test_a_rank_that_is_no_number_is_an_error(self, launched, rank):
         """The program ends when the module is imported."""
-        with pytest.raises(SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* no numbers"):
+        with pytest.raises(
+            SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* not the numbers"
+        ):
             launched("OMPI_COMM_WORLD_{}", RANK=rank, SIZE="2", LOCAL_RANK="0", LOCAL_SIZE="2")
 
     def test_several_processes_without_horovod_are_refused(self, monkeypatch):
@@ -75,7 +77,7 @@ class TestEnvironment:
         (({"a": 1}, {"a": 1}, {"a": 3}), "rank 2 on host2 differs"),
     ],
 )
-def test_the_first_difference_is_named(monkeypatch, facts, difference):
+def test_the_first_difference_between_workers_is_named(monkeypatch, facts, difference):
     hosts = [[f"host{rank}", found] for rank, found in enumerate(facts)]
     monkeypatch.setattr(collectives, "all_gather_objects", lambda own: hosts)
     named = difference and pytest.raises(UserError, match=re.escape(difference))
@@ -83,7 +85,7 @@ def test_the_first_difference_is_named(monkeypatch, facts, difference):
         collectives.check_equal_on_all_workers(facts[0])
 
 
-def test_alone_everything_is_the_worker_itself(launched):
+def test_with_one_worker_collectives_return_their_input(launched):
     assert launched() == Worker(0, 1, 0, 1, None)
     assert (collectives.rank(), collectives.size()) == (0, 1)
     assert collectives.is_chief() and collectives.is_first()
@@ -98,7 +100,7 @@ def test_alone_everything_is_the_worker_itself(launched):
         collectives.connect()
 
 
-def test_groups_are_bounded_and_in_order():
+def test_fusion_buckets_are_bounded_and_in_order():
     with tf.Graph().as_default():
         tensors = [tf.zeros([n]) for n in (1, 2, 5, 40, 1, 1)]
         groups = [
@@ -107,8 +109,8 @@ def test_groups_are_bounded_and_in_order():
     assert groups == [[1, 2, 5], [40], [1, 1]]
 
 
-def test_mean_is_a_scope_of_its_own(monkeypatch):
-    """With the same names on every worker: by them they find each other's vectors."""
+def test_all_reduce_has_equal_names_on_every_worker(monkeypatch):
+    """It has a separate scope. Workers match each other's vectors by name."""
     found = []
     for rank in range(2):
         sent = []
@@ -129,8 +131,8 @@ def test_mean_is_a_scope_of_its_own(monkeypatch):
 
 
 @pytest.mark.usefixtures("mpirun")
-def test_workers_together(tmp_path, monkeypatch):
-    # What is set already stays.
+def test_three_workers_reduce_broadcast_and_gather(tmp_path, monkeypatch):
+    # What is already set stays.
     monkeypatch.setenv("HOROVOD_FUSION_THRESHOLD", "7")
     for name in ("OMPI_MCA_mpi_yield_when_idle", "HOROVOD_CYCLE_TIME"):
         monkeypatch.delenv(name, raising=False)
@@ -150,7 +152,7 @@ def test_workers_together(tmp_path, monkeypatch):
         assert results["shared"] == [None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000]
         of_others = [[0, 1], [], [0, 1, 2]], [[100, 101], [], [100, 101, 102, 103]]
         assert results["gathered"] == [*of_others, []]
-        # The cores are spared where they are those that compute; not so on the last worker.
+        # Waiting workers yield where the cores also compute; on the last worker they do not.
         spared = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
         assert results["spared"] == {
             "HOROVOD_FUSION_THRESHOLD": "7",

@@ -1,6 +1,6 @@
-"""Who is named when workers fall silent: by a clock and over sockets that the test holds.
+"""Silent workers are named, with a clock and sockets that the test controls.
 
-How they connect, a job shows in which one hangs: `tests/test_workers.py`.
+`tests/test_workers.py` tests how they connect, in a job with a hanging worker.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from albert.distributed import heartbeats
 
 
 class Ended(Exception):
-    """Ends the process, in the test."""
+    """Ends the process in the test."""
 
 
 @pytest.fixture
 def pairs():
-    """Both ends of connections to two workers."""
+    """Returns both ends of connections to two workers."""
     pairs = [socket.socketpair() for _ in range(2)]
     yield pairs
     for end in (end for pair in pairs for end in pair):
@@ -29,14 +29,14 @@ def pairs():
 
 @pytest.fixture
 def watch(monkeypatch, pairs):
-    """Watches workers that do something at each pause of two seconds; returns what is said."""
+    """Watches workers that act at each pause of two seconds; returns the reported lines."""
 
     def watch(at_pause, late=0.0):
         now, pauses, said = [0.0], [], []
 
         def sleep(seconds):
             pauses.append(seconds)
-            # Where the process itself is stopped, a pause takes longer.
+            # If the process itself is stopped, a pause takes longer.
             now[0] += seconds + (late if len(pauses) == 2 else 0)
             at_pause(len(pauses), *(theirs for _, theirs in pairs))
             if len(pauses) == 50:
@@ -56,7 +56,7 @@ def watch(monkeypatch, pairs):
     return watch
 
 
-def test_who_is_silent_is_named(watch, pairs):
+def test_a_silent_worker_is_named(watch, pairs):
     def answer(pause, first, second):
         first.send(b".")
         if pause <= 3:
@@ -67,7 +67,7 @@ def test_who_is_silent_is_named(watch, pairs):
         assert theirs.recv(1000, socket.MSG_DONTWAIT).startswith(b"...."), "both are answered"
 
 
-def test_one_that_takes_nothing_is_silent(watch, pairs):
+def test_a_worker_that_reads_nothing_is_silent(watch, pairs):
     full = pairs[1][0]
     full.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -78,8 +78,8 @@ def test_one_that_takes_nothing_is_silent(watch, pairs):
 
 
 @pytest.mark.parametrize("late", [0.0, 100.0])
-def test_nobody_is_named(watch, late):
-    """Where all answer; how long this process was stopped itself does not count."""
+def test_answering_workers_are_not_named(watch, late):
+    """The time for which this process itself was stopped does not count."""
 
     def answer(pause, *ends):
         for end in ends if pause > 2 else ():
@@ -88,6 +88,6 @@ def test_nobody_is_named(watch, late):
     assert watch(answer, late) == []
 
 
-def test_who_has_ended_is_not_waited_for(watch):
-    """The launcher sees to that."""
+def test_a_worker_that_has_ended_is_not_waited_for(watch):
+    """The launcher reports it."""
     assert watch(lambda pause, *ends: ends[pause > 1].close()) == []

@@ -16,7 +16,7 @@ from tests.helpers.download import Server
 
 @pytest.fixture
 def server(monkeypatch) -> Iterator[Server]:
-    # A proxy that is set for this machine is not for a server on it.
+    # A proxy that is set for this machine is not for a local server.
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with Server() as server:
@@ -30,13 +30,13 @@ def server(monkeypatch) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch) -> None:
-    """Makes this process wait but a moment between tries."""
+    """Makes this process wait only a moment between tries."""
     monkeypatch.setattr(fetch, "_FIRST_WAIT", 0.01)
 
 
 @pytest.fixture
 def command(monkeypatch, capsys, caplog) -> Callable[..., subprocess.CompletedProcess]:
-    """Runs the `main` of a script in this process; its log lines come before its error."""
+    """Runs the `main` of a script in this process; its log lines precede its error."""
 
     def command(main: Callable[[], None], *args: object) -> subprocess.CompletedProcess:
         name = main.__module__.rpartition(".")[2] + ".py"
@@ -56,7 +56,7 @@ def command(monkeypatch, capsys, caplog) -> Callable[..., subprocess.CompletedPr
 
 @pytest.fixture
 def publish(monkeypatch) -> Callable[[dict[str, bytes]], None]:
-    """Lets other files be those that are published, by their names."""
+    """Replaces the published files with others, by name."""
 
     def publish(files: dict[str, bytes]) -> None:
         for name, content in files.items():

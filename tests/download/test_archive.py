@@ -1,4 +1,4 @@
-"""unpack() with archives that are damaged or mean harm."""
+"""unpack() with damaged and malicious archives."""
 
 import contextlib
 import gzip
@@ -38,7 +38,7 @@ def place(tmp_path):
 @pytest.fixture
 def make(tmp_path):
     def make(*members, mode="w:gz"):
-        # Level 1 of bzip2 has short blocks: damage is met while a file is written.
+        # Level 1 of bzip2 has short blocks: damage is detected while a file is written.
         options = {"compresslevel": 1} if mode == "w:bz2" else {}
         with tarfile.open(tmp_path / "archive", mode, **options) as tar:
             for info, data in members:
@@ -60,7 +60,7 @@ def make_zip(tmp_path):
 
 
 def refused(archive, place, match, **options):
-    """Asserts that the archive is refused with one line and that nothing is left."""
+    """Asserts that the archive is refused with one line and that nothing remains."""
     before = sorted(place.parent.iterdir())
     with pytest.raises(ArchiveError, match=match) as caught:
         unpack(archive, place / "model", **options)
@@ -91,7 +91,7 @@ def test_modes_and_owners_are_those_of_new_files(make, place):
 
 
 GOOD = member("t/good", data=b"1")
-# Sparse files unpack to any size, without a byte that stands for it.
+# Sparse files unpack to any size, without a byte in the archive for it.
 SPARSE = member("t/holes", data=b"0\n".ljust(512, b"\0"))
 SPARSE[0].pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
 SPARSE[0].pax_headers |= {"GNU.sparse.name": "t/holes", "GNU.sparse.realsize": str(2**20)}
@@ -108,22 +108,25 @@ SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, 
         ),
         ([GOOD, folder("../evil")], OUTSIDE),
         *(
-            ([GOOD, member(f"{folder}special", kind, link="t/good")], "is neither a usual file nor")
+            (
+                [GOOD, member(f"{folder}special", kind, link="t/good")],
+                "is neither a regular file nor",
+            )
             for kind in SPECIAL
             for folder in ("t/", "")
         ),
-        ([GOOD, SPARSE], "'t/holes' is neither a usual file"),
+        ([GOOD, SPARSE], "'t/holes' is neither a regular file"),
         ([GOOD, *[member("t/long", tarfile.XHDTYPE)] * 3000], "damaged"),
-        ([member("file", data=b"1")], "0 folders at its top, one is needed"),
-        ([folder("t"), folder("u")], "2 folders at its top, one is needed"),
+        ([member("file", data=b"1")], "has 0 top-level folders instead of one"),
+        ([folder("t"), folder("u")], "has 2 top-level folders instead of one"),
     ],
 )
-def test_what_is_refused(make, place, members, message):
+def test_unsafe_members_are_refused(make, place, members, message):
     refused(make(*members, mode="w"), place, message)
 
 
 def too_large(archive, place, **options):
-    """Asserts that the archive is refused, though nothing is wrong with it."""
+    """Asserts that the archive is refused only for its size."""
     with pytest.raises(UserError, match="unpacks to more than .* --max_unpacked_gb") as caught:
         unpack(archive, place / "model", **options)
     assert not isinstance(caught.value, ArchiveError)
@@ -132,14 +135,14 @@ def too_large(archive, place, **options):
 
 class TestSize:
     def test_a_bomb_is_refused(self, make, place):
-        """Zeros shrink 1000 times."""
+        """Zeros shrink by a factor of 1000."""
         archive = make(member("t/zeros", data=bytes(110_000_000)))
         too_large(archive, place)
         unpack(archive, place / "model", max_bytes=111_000_000)
         assert (place / "model" / "zeros").stat().st_size == 110_000_000
 
-    def test_all_counts(self, make, place):
-        """Also what is left out, and what comes after the end."""
+    def test_all_bytes_count(self, make, place):
+        """Those of skipped members, and those after the end of the archive."""
         for name in ("t/a", "left_out"):
             archive = make(*(member(f"{name}{k}", data=bytes(5000)) for k in range(4)))
             too_large(archive, place, max_bytes=20_000)
@@ -147,18 +150,18 @@ class TestSize:
         archive.write_bytes(gzip.compress(archive.read_bytes() + bytes(10_000_000)))
         too_large(archive, place, max_bytes=5_000_000)
 
-    def test_the_most_that_is_usual(self, make, place):
+    def test_the_default_limit_refuses_20_gb(self, make, place):
         info, _ = member("t/a")
         info.size = 20 * 10**9
         archive = make(mode="w")
         archive.write_bytes(info.tobuf() + bytes(1024))
-        os.truncate(archive, 10**9)  # so that it is no matter of the proportion
+        os.truncate(archive, 10**9)  # so that the compression ratio is not the reason
         too_large(archive, place)
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
-def test_damage(make, place, mode):
-    """Cut off anywhere, overwritten, a page instead, or with another checksum."""
+def test_a_damaged_archive_is_refused(make, place, mode):
+    """Truncated anywhere, overwritten, replaced by a page, or with another checksum."""
     numbers = b" ".join(b"%d" % i for i in range(50_000))
     archive = make(member("t/a", data=numbers), member("t/b", data=DATA), mode=mode)
     whole = archive.read_bytes()
@@ -167,21 +170,21 @@ def test_damage(make, place, mode):
     damaged += [b"<html>log in</html>", content[:middle] + b"\xff" * 100 + content[middle + 100 :]]
     for bad in damaged:
         archive.write_bytes(bad)
-        refused(archive, place, "damaged, unsafe, or no archive")
+        refused(archive, place, "damaged, unsafe, or not an archive")
     if mode == "w:gz":
         archive.write_bytes(whole[:-6] + bytes([whole[-6] ^ 1]) + whole[-5:])
         refused(archive, place, "CRC")
 
 
 def with_header(archive, header):
-    """An archive of one file and of a header without what it announces."""
+    """Returns an archive of one file and a header without the data that it announces."""
     archive.write_bytes(archive.read_bytes()[:1024] + header + bytes(1024))
     return archive
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
 def test_a_header_that_would_fill_the_memory_is_refused(make, place, kind):
-    """Of 8 GB, which a tar file of some MB can hold when it is packed."""
+    """A header of 8 GB, which a packed tar file of a few MB can hold."""
     info, _ = member("t/long", kind)
     info.size = 8 << 30
     archive = with_header(make(GOOD, mode="w"), info.tobuf(tarfile.GNU_FORMAT))
@@ -203,8 +206,8 @@ def test_an_impossible_size_is_refused_and_does_not_hang(make, place, name, size
         too_large(archive, place)
 
 
-def test_no_damaged_byte_makes_a_traceback(make, tmp_path, place):
-    """Whatever one byte says: all right, or one error; and never a file elsewhere."""
+def test_any_damaged_byte_is_one_error_or_harmless(make, tmp_path, place):
+    """No file is ever written elsewhere."""
     members = [member("t/" + "n" * 120, data=b"1" * 600), folder("t/d")]
     whole = make(*members, mode="w").read_bytes()
     source = random.Random(3)
@@ -225,8 +228,8 @@ def test_no_damaged_byte_makes_a_traceback(make, tmp_path, place):
 
 class TestZip:
     @pytest.mark.parametrize("name", ["../evil", "t/../../evil", "{}/evil", "/../evil", None])
-    def test_nothing_lands_outside(self, make_zip, place, tmp_path, name):
-        """Nor is anything written through a link."""
+    def test_nothing_is_written_outside_the_folder(self, make_zip, place, tmp_path, name):
+        """Nor through a link."""
         (tmp_path / "victim").mkdir()
         link = zipfile.ZipInfo("t/d")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -237,7 +240,7 @@ class TestZip:
         assert sorted(os.listdir(tmp_path)) == ["archive", "out", "victim"]
         assert not os.listdir(tmp_path / "victim") and not (place / "evil").exists()
 
-    def test_a_bomb_and_damage(self, make_zip, place):
+    def test_a_bomb_and_a_damaged_zip_are_refused(self, make_zip, place):
         archive = make_zip(*((f"t/zeros{k}", bytes(3_000)) for k in range(4)))
         too_large(archive, place, max_bytes=11_999)
         unpack(archive, place / "model", max_bytes=12_000)

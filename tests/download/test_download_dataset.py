@@ -1,4 +1,4 @@
-"""The command download_dataset.py, run as its users run it."""
+"""The command download_dataset.py, run as a user runs it."""
 
 import hashlib
 import itertools
@@ -28,7 +28,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def squad(command, publish, server, data):
-    """Runs the command with a mirror, as if its files were those that were published."""
+    """Runs the command with a mirror whose files count as the published ones."""
     server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
     usual = ["squad", "--data_dir", data, "--base_url", f"{server.url}mirror"]
 
@@ -52,15 +52,15 @@ def test_the_files_arrive_and_are_kept(squad, data, server):
     assert sum(r.sent for r in server.requests) == sum(map(len, FILES.values()))
     before, requests = (data / DEV).stat(), len(server.requests)
     done = squad()
-    assert done.returncode == 0 and done.stderr.count("already there") == 2
+    assert done.returncode == 0 and done.stderr.count("Kept ") == 2
     assert len(server.requests) == requests
     after = (data / DEV).stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_force_replaces_what_is_wrong_and_nothing_else(squad, data, server):
-    """Without it a wrong file ends it before anything is fetched; it stays until the new one is
-    whole."""
+def test_force_only_replaces_wrong_files(squad, data, server):
+    """Without it, a wrong file ends the command before any download; it stays until the new one is
+    complete."""
     squad()
     (data / DEV).write_text("mine")
     (data / TRAIN).rename(data / "train")
@@ -78,8 +78,8 @@ def test_force_replaces_what_is_wrong_and_nothing_else(squad, data, server):
     assert [r.path for r in server.requests[2:]] == [f"mirror/{DEV}"] * 2
 
 
-def test_what_was_not_published_is_refused(squad, data, server):
-    """Of another length, which the real command says of these files, or of the same."""
+def test_an_unpublished_file_is_refused(squad, data, server):
+    """With another length, as the real command finds for these files, or with the same length."""
     assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
     assert content(data) == {}
     assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
@@ -89,7 +89,7 @@ def test_what_was_not_published_is_refused(squad, data, server):
     assert list(content(data)) == [TRAIN]
 
 
-def test_what_is_in_the_way_is_one_error_line(squad, data):
+def test_a_path_in_the_way_is_one_line(squad, data):
     data.touch()
     assert_fails(squad(), 1, "data: File exists; check")
     data.unlink()
@@ -114,7 +114,7 @@ def test_wrong_arguments_end_with_code_2(command):
 
 
 def race_archive(leave_out: str = "none") -> bytes:
-    """RACE as it is published: a file a passage."""
+    """Returns RACE as it is published: one file per passage."""
     folders = itertools.product(("train", "dev", "test"), ("middle", "high"))
     names = [f"RACE/{part}/{level}/{n}.txt" for part, level in folders for n in (0, 1)]
     text = json.dumps(passage(0, "abc")).encode()
@@ -129,7 +129,7 @@ class TestRace:
         where = ["--data_dir", data, "--url", f"{server.url}RACE.tar.gz"]
         return lambda *more: command(main, "race", *where, *more)
 
-    def test_what_arrives_is_what_is_read(self, race, data, server):
+    def test_the_downloaded_files_are_the_ones_that_are_read(self, race, data, server):
         server.faults += [Fault(cut_after=100), Fault(status=500)]
         done = race()
         assert done.returncode == 0, done.stderr
@@ -138,17 +138,17 @@ class TestRace:
         for part in ("train", "dev", "test"):
             assert len(getattr(processor, f"get_{part}_examples")(str(data))) == 8
         requests = len(server.requests)
-        assert "already there; kept" in race().stderr
+        assert "which already exists" in race().stderr
         assert len(server.requests) == requests
 
-    def test_what_is_not_race(self, race, data, server):
-        """What goes wrong with archives themselves is tested with models."""
+    def test_another_archive_is_refused(self, race, data, server):
+        """Faults of archives themselves are tested with models."""
         assert_fails(race("--sha256", "0" * 64), 1, "expected " + "0" * 64)
         server.files["RACE.tar.gz"] = race_archive("dev/high")
-        message = "not RACE, there is no .txt file in dev/high"
+        message = "is not RACE: it has no .txt file in dev/high"
         assert_fails(race(), 1, message, "check the address")
         assert os.listdir(data) == []
         (data / "RACE").mkdir()
         requests = len(server.requests)
-        assert_fails(race(), 1, "not RACE, there is no .txt file in train/middle")
+        assert_fails(race(), 1, "is not RACE: it has no .txt file in train/middle")
         assert len(server.requests) == requests

@@ -1,4 +1,4 @@
-"""The command download_glue_data.py, run as its users run it, against a server of its own."""
+"""The command download_glue_data.py, run as a user runs it, against a local server."""
 
 import pytest
 
@@ -13,12 +13,13 @@ DEV_IDS = "103\t203\n117\t217\n999\t999\n"
 
 
 def packed(folder, names=("train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv")):
-    """An archive as published: a folder a task, with other files that nobody needs."""
+    """Returns an archive as published: one folder per task, with other files that are not
+    needed."""
     return zip_of({f"{folder}/{name}": f"{folder} {name}" for name in names})
 
 
 def distributed(rows):
-    """A file of MRPC as Microsoft has it: a byte order mark, and carriage returns."""
+    """Returns a file of MRPC as Microsoft has it: a byte order mark, and carriage returns."""
     return ("\ufeff" + "".join(row + "\r\n" for row in [HEADER, *rows])).encode()
 
 
@@ -51,7 +52,7 @@ def download(command, publish, server, glue):
 
 @pytest.fixture
 def raw(tmp_path):
-    """A folder with the two files of MRPC."""
+    """Returns a folder with the two files of MRPC."""
     folder = tmp_path / "raw"
     folder.mkdir()
     for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
@@ -71,7 +72,7 @@ def lines(path):
 
 class TestTasks:
     def test_folders_are_those_that_the_processors_read(self, download, glue, server):
-        """Their names, in any case, stand for the tasks, too."""
+        """In any case, folder names also select the tasks."""
         server.faults += [Fault(status=503), Fault(cut_after=100)]
         done = download("COLA, sst-2 ,SST,diagnostic")
         assert done.returncode == 0, done.stderr
@@ -80,10 +81,10 @@ class TestTasks:
         assert names(glue) == [*folders, "diagnostic/diagnostic.tsv"]
         assert (glue / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
 
-    def test_what_is_there_is_kept(self, download, glue, server):
+    def test_existing_files_are_kept(self, download, glue, server):
         download("CoLA")
         (glue / "CoLA" / "dev.tsv").write_text("mine")
-        assert "already there; kept" in download("CoLA").stderr
+        assert "which already exists" in download("CoLA").stderr
         assert (glue / "CoLA" / "dev.tsv").read_text() == "mine"
         (glue / "CoLA" / "dev.tsv").unlink()
         assert_fails(download("CoLA"), 1, "has no dev.tsv; move it away")
@@ -98,11 +99,11 @@ class TestTasks:
         content = packed("CoLA", names=["train.tsv", "dev.tsv", "original/test.tsv"])
         server.files["mirror/CoLA.zip"] = content
         done = download("CoLA", files=FILES | {"CoLA.zip": content})
-        assert_fails(done, 1, "CoLA/test.tsv is not in it")
+        assert_fails(done, 1, "lacks CoLA/test.tsv")
         assert [path for path in glue.iterdir() if path.is_dir()] == []
         done = download("CoLA,SNLI")
         assert done.returncode == 2
-        assert "'snli' is no task; there are all, CoLA, SST-2, QQP" in done.stderr
+        assert "unknown task 'snli'; use all, or some of CoLA, SST-2, QQP" in done.stderr
 
 
 class TestMrpc:
@@ -114,15 +115,15 @@ class TestMrpc:
         test = [f"{n}{row[1:]}" for n, row in enumerate(TEST)]
         assert lines(folder / "test.tsv") == [HEADER.replace("Quality", "index"), *test]
 
-    def test_all_is_fetched(self, download, glue):
+    def test_all_files_are_fetched(self, download, glue):
         done = download("MRPC")
         assert done.returncode == 0, done.stderr
         self.check(glue / "MRPC", self.DEV)
         assert (glue / "MRPC" / "dev_ids.tsv").read_text() == DEV_IDS
 
     @pytest.mark.parametrize("name", ["", "dev_ids.tsv", "mrpc_dev_ids.tsv"])
-    def test_own_files(self, download, raw, glue, server, name):
-        """The list is their own, or comes from the server."""
+    def test_a_users_files_are_split_by_a_list(self, download, raw, glue, server, name):
+        """The list is among the files, or comes from the server."""
         if name:
             (raw / name).write_text("105\t205\r\n100\t200\r\n")
         assert download("MRPC", "--path_to_mrpc", raw).returncode == 0
@@ -132,7 +133,7 @@ class TestMrpc:
     def test_without_the_list_every_tenth_pair_is_for_development(
         self, download, raw, glue, server
     ):
-        """Who gave no files has a network: there another split would only be a trap."""
+        """If no files were given, there is a network, and another split would be a mistake."""
         del server.files["mirror/mrpc_dev_ids.tsv"]
         assert_fails(download("MRPC"), 1, "mrpc_dev_ids.tsv")
         assert not (glue / "MRPC").exists()
@@ -141,19 +142,19 @@ class TestMrpc:
         assert "not comparable with published ones" in done.stderr
         self.check(glue / "MRPC", [TRAIN[9], TRAIN[19]])
 
-    def test_texts_cut_at_commas_are_put_together(self, download, raw, glue):
+    def test_texts_split_at_commas_are_joined(self, download, raw, glue):
         """Some copies have tabs where quoted texts had commas."""
         row = '1\t1\t2\t"One \t said "" he \t"" is two ."\tplain \'s\n'
         (raw / "msr_paraphrase_test.txt").write_text(f"{HEADER}\n{row}")
         done = download("MRPC", "--path_to_mrpc", raw)
-        assert "1 rows had tabs for the commas" in done.stderr
+        assert "1 rows had tabs instead of commas" in done.stderr
         expected = '0\t1\t2\t"One , said "" he ,"" is two ."\tplain \'s'
         assert lines(glue / "MRPC" / "test.tsv")[1] == expected
 
-    def test_a_list_of_other_pairs_or_a_missing_file(self, download, raw, glue, server):
+    def test_another_list_or_a_missing_file_is_an_error(self, download, raw, glue, server):
         (raw / "dev_ids.tsv").write_text("999\t999\n")
         done = download("MRPC", "--path_to_mrpc", raw)
-        assert_fails(done, 1, "no pair of MRPC's training file would be left for dev.tsv")
+        assert_fails(done, 1, "no pair of MRPC's training file remains for dev.tsv")
         done = download("MRPC", "--path_to_mrpc", raw / "no")
         assert_fails(done, 1, "no/msr_paraphrase_train.txt: No such file")
         assert names(glue) == [] and server.requests == []
@@ -161,10 +162,10 @@ class TestMrpc:
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (f"{HEADER}\n1\t2\t3\ta\tb\n1\t2\t3\ta\n", "line 3: 4 columns, 5 are needed"),
-            (f"{HEADER}\n1\t2\t3\ta\tb\tc\n", "line 2: 6 columns, 5 are needed"),
+            (f"{HEADER}\n1\t2\t3\ta\tb\n1\t2\t3\ta\n", "line 3: has 4 columns instead of 5"),
+            (f"{HEADER}\n1\t2\t3\ta\tb\tc\n", "line 2: has 6 columns instead of 5"),
             (f"{HEADER}\n", "has no pairs"),
-            ("", "line 1: 1 columns"),
+            ("", "line 1: has 1 columns instead of 5"),
             (f"{HEADER}\n1\t2\t3\tfür\tb\n".encode("latin-1"), "line 2: not UTF-8"),
         ],
     )

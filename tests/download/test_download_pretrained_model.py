@@ -1,4 +1,4 @@
-"""The command download_pretrained_model.py, run as its users run it."""
+"""The command download_pretrained_model.py, run as a user runs it."""
 
 import contextlib
 import hashlib
@@ -70,22 +70,23 @@ def assert_ready(done, out):
     assert {name: content for name, content in files.items() if name[0] != "."} == FILES
 
 
-def test_the_archive_becomes_the_folder_and_that_is_kept(download, out, server):
+def test_the_archive_becomes_the_folder_which_is_kept(download, out, server):
     (out / NAME).mkdir(parents=True)
     done = download()
     assert_ready(done, out)
     assert os.listdir(out) == [NAME]
-    assert f"{NAME}: ready; SHA-256 of the archive: {SHA256}" in done.stderr
+    assert f"{NAME} is ready; SHA-256 of the archive: {SHA256}" in done.stderr
     assert json.loads((out / NAME / ".download.json").read_text())["sha256"] == SHA256
     (out / NAME / "albert_config.json").write_text("edited")
     done = download()
-    assert done.returncode == 0 and f"{out / NAME}: already there" in done.stderr
+    assert done.returncode == 0 and f"Kept {out / NAME}, which already exists" in done.stderr
     assert (out / NAME / "albert_config.json").read_text() == "edited"
     assert [r.path for r in server.requests] == [f"albert_models/{NAME}.tar.gz"]
 
 
-def test_the_address():
-    """Google's models are known by the names of the files of their sizes, but for Chinese ones."""
+def test_the_address_follows_from_the_name():
+    """The names of Google's models are those of the files of their sizes, except for Chinese
+    ones."""
     folders = ["http://h/m/", "http://h/m"]
     assert [archive_address(url, "name") for url in folders] == ["http://h/m/name.tar.gz"] * 2
     files = [f"http://h/m/other.{kind}" for kind in ("tar.gz", "tgz", "zip")]
@@ -98,7 +99,7 @@ def test_the_address():
     assert {name for name in MODELS if not name.endswith("zh")} == sizes
 
 
-def test_a_whole_address_is_taken_as_it_is(command, server, out):
+def test_a_complete_address_is_used_unchanged(command, server, out):
     """Google's BERTs are zip files."""
     server.files["small.zip"] = zip_of({f"uncased/{name}": text for name, text in FILES.items()})
     assert_ready(command(main, f"{server.url}small.zip", NAME, "--output_dir", out), out)
@@ -118,32 +119,32 @@ WHOLE = ("m.index", "m.data-00000-of-00002", "bert_config.json", "vocab.txt")
         (WHOLE[:3], "vocabulary (*.model or vocab*.txt); move it away"),
     ],
 )
-def test_a_folder_from_elsewhere_stays(download, out, server, present, missing):
+def test_an_existing_folder_stays_and_must_be_complete(download, out, server, present, missing):
     (out / NAME).mkdir(parents=True)
     for name in present:
         (out / NAME / name).touch()
     done = download()
     if missing:
-        assert_fails(done, 1, f"{out / NAME}: is there without {missing}")
+        assert_fails(done, 1, f"{out / NAME} exists but has no {missing}")
     assert (done.returncode == 1) == bool(missing) and server.requests == []
     assert sorted(os.listdir(out / NAME)) == sorted(present)
 
 
-def test_a_file_in_its_place_stays(download, out):
+def test_a_file_with_the_models_name_stays(download, out):
     out.mkdir()
     (out / NAME).write_text("mine")
     assert_fails(download(), 1, f"{out / NAME}: Not a directory; check")
     assert (out / NAME).read_text() == "mine"
 
 
-def test_an_archive_put_there_by_hand_is_used_and_kept(download, out, server):
+def test_an_archive_placed_by_hand_is_used_and_kept(download, out, server):
     archive = out / f"{NAME}.tar.gz"
     out.mkdir()
     archive.write_bytes(ARCHIVE[:-9])
     assert_fails(download(), 1, str(archive), "remove it and run again")
     assert os.listdir(out) == [archive.name]
     archive.write_bytes(ARCHIVE)
-    wrong = f"{archive.name}: SHA-256 is {SHA256}, expected {'0' * 64}; move it away"
+    wrong = f"{archive.name}: SHA-256 is {SHA256}, expected {'0' * 64}; move the file away"
     assert_fails(download("--sha256", "0" * 64), 1, wrong)
     assert os.listdir(out) == [archive.name]
     assert_ready(download(), out)
@@ -154,12 +155,12 @@ def test_an_archive_put_there_by_hand_is_used_and_kept(download, out, server):
     ("content", "problem"),
     [
         (ARCHIVE[: len(ARCHIVE) // 2], "damaged"),
-        (packed({"vocab.txt": b""}), "no model, it has no checkpoint ("),
+        (packed({"vocab.txt": b""}), "not a model: it has no checkpoint ("),
     ],
     ids=["damaged", "no model"],
 )
-def test_what_is_no_archive_of_a_model_leaves_nothing(download, out, server, content, problem):
-    """Which parts a model has is tested with folders."""
+def test_an_archive_without_a_model_leaves_nothing(download, out, server, content, problem):
+    """The tests with folders cover the parts that a model needs."""
     server.files[f"albert_models/{NAME}.tar.gz"] = content
     address = f"check the address {server.url}albert_models/{NAME}.tar.gz"
     assert_fails(download(), 1, problem, address)
@@ -167,25 +168,25 @@ def test_what_is_no_archive_of_a_model_leaves_nothing(download, out, server, con
 
 
 def test_the_hash_is_checked(download, out, server):
-    """Of a folder that is there too."""
+    """An existing folder is checked, too."""
     assert_fails(download("--sha256", "0" * 64), 1, f"is {SHA256}, expected {'0' * 64}")
     assert os.listdir(out) == []
     for text in (SHA256.upper(), SHA256):
         assert download("--sha256", text).returncode == 0
-    other = f"from another archive than that with SHA-256 {'0' * 64}"
+    other = f"is not from the archive with SHA-256 {'0' * 64}"
     assert_fails(download("--sha256", "0" * 64), 1, other)
     (out / NAME / ".download.json").unlink()
-    assert_fails(download("--sha256", SHA256), 1, "from another archive")
+    assert_fails(download("--sha256", SHA256), 1, "is not from the archive")
     assert len(server.requests) == 2
 
 
-def test_a_large_archive_is_kept_for_the_next_try(download, out, server):
+def test_an_archive_over_the_limit_is_kept_for_the_next_try(download, out, server):
     assert_fails(download("--max_unpacked_gb", "0.0005"), 1, "unpacks to more than 0.0005 GB")
     assert_ready(download("--max_unpacked_gb", "0.001"), out)
     assert len(server.requests) == 1
 
 
-def test_what_a_server_says_does_not_act_on_the_terminal(download, server):
+def test_a_servers_words_cannot_control_the_terminal(download, server):
     server.faults += [Fault(status=503, reason="\x1b]0;owned\x07\x1b[31mred\x9b")]
     server.faults += [Fault(status=404, reason="\x1b[2Jgone\x9c")]
     done = download()
@@ -194,7 +195,7 @@ def test_what_a_server_says_does_not_act_on_the_terminal(download, server):
     assert all(c.isprintable() for c in done.stderr.replace("\n", ""))
 
 
-def test_killed_while_fetching_the_same_command_goes_on(download, start, out, server):
+def test_the_same_command_resumes_a_killed_download(download, start, out, server):
     server.faults += [Fault(hold_after=300_000)]
     child, part = start(), out / f"{NAME}.tar.gz.part"
     while not (part.exists() and part.stat().st_size >= 250_000):
@@ -210,11 +211,11 @@ def test_killed_while_fetching_the_same_command_goes_on(download, start, out, se
     assert os.listdir(out) == [NAME]
 
 
-def test_interrupted_it_says_so_in_one_line(download, out, monkeypatch):
+def test_an_interruption_is_one_line(download, out, monkeypatch):
     monkeypatch.setattr(requests, "get", mock.Mock(side_effect=KeyboardInterrupt))
     done = download()
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == f"{SCRIPT.name}: interrupted; the same command goes on from here\n"
+    assert done.stderr == f"{SCRIPT.name}: interrupted; the same command resumes\n"
     assert not (out / NAME).exists()
 
 
@@ -222,7 +223,7 @@ def test_two_at_once_make_one_whole_folder(start, out, server):
     server.faults += [Fault(hold_after=100_000)]
     children = [start(), start()]
     # One of them says that it waits, the other that it fetches.
-    while not any("waiting" in child.stderr.readline() for child in children):
+    while not any("Waiting" in child.stderr.readline() for child in children):
         pass
     server.release.set()
     for child in children:
@@ -232,7 +233,7 @@ def test_two_at_once_make_one_whole_folder(start, out, server):
     assert os.listdir(out) == [NAME]
 
 
-def test_arguments(command, out):
+def test_bad_arguments_are_refused(command, out):
     """A password in an address is not shown."""
     for url in "no_address", "file:///tmp/", "http://", "http://me:secret@127.0.0.1:9/":
         done = command(main, url, NAME)
@@ -242,8 +243,8 @@ def test_arguments(command, out):
         done = command(main, "http://h/", name)
         assert done.returncode == 2 and "is not a simple name" in done.stderr, name
     done = command(main, "my_albert", "--output_dir", out)
-    assert_fails(done, 1, "my_albert is not known without a URL")
+    assert_fails(done, 1, "my_albert is unknown; pass its URL")
     done = command(main, "--help")
     assert done.returncode == 0 and f"{SCRIPT.name} albert_base_v2" in done.stdout
-    # As in the fork: NAME/ lies in the parent of download/.
+    # As in the fork: NAME/ is next to download/.
     assert "of the new folder NAME (default: .)" in " ".join(done.stdout.split())

@@ -37,8 +37,8 @@ def url(server):
 
 @pytest.fixture
 def get(server, url, tmp_path, monkeypatch):
-    """Fetches the file while these faults happen; returns of each request the range and what was
-    sent. Nothing but the whole file may be there in the end."""
+    """Fetches the file despite these faults; returns the range of each request and the number of
+    bytes sent. Only the complete file may remain."""
 
     def get(*faults, tries=module._TRIES, **expected):
         monkeypatch.setattr(module, "_TRIES", tries)
@@ -53,7 +53,7 @@ def get(server, url, tmp_path, monkeypatch):
 
 @pytest.fixture
 def sleeps(monkeypatch):
-    """The waits that fetch asks for, in seconds; none of them is waited."""
+    """Returns the waits that fetch asks for, in seconds, without waiting."""
     asked = []
     monkeypatch.setattr(module.time, "sleep", asked.append)
     return asked
@@ -64,13 +64,13 @@ def names(folder):
 
 
 def part_of(url, path, content):
-    """Lays down what a killed run leaves."""
+    """Writes what a killed run leaves."""
     note = f'{{"url": "{url}", "header": "ETag", "value": "\\"one\\""}}'
     path.with_name(path.name + ".part").write_bytes(content)
     path.with_name(path.name + ".part.json").write_text(note)
 
 
-def test_the_file_is_on_disk_before_it_has_its_name_and_has_the_mode_of_any(get, tmp_path):
+def test_the_file_is_on_disk_before_it_has_its_name(get, tmp_path):
     with mock.patch.object(module, "flush", wraps=module.flush) as flush:
         assert get() == [(None, len(BODY))]
     flush.assert_called_once_with(f"{tmp_path}/file.bin.part")
@@ -91,9 +91,9 @@ AGAIN = ("bytes=100000-", 200_000)
         ([CUT, Fault(headers=ELSEWHERE)], [AGAIN, (None, 300_000)]),
         ([Fault(cut_after=100_000, without_length=True)], [AGAIN]),
     ],
-    ids=["missing bytes alone", "no ranges", "a range that begins elsewhere", "found by size"],
+    ids=["only missing bytes", "no ranges", "a range that begins elsewhere", "found by size"],
 )
-def test_after_a_cut(get, server, faults, requests):
+def test_after_a_lost_connection_the_rest_is_fetched(get, server, faults, requests):
     assert get(*faults, sha256=SHA256, size=len(BODY)) == [(None, 100_000), *requests]
     assert {request.if_range for request in server.requests if request.range} == {'"one"'}
 
@@ -102,8 +102,8 @@ DATE = "Sat, 01 Jan 2022 00:00:00 GMT"
 
 
 @pytest.mark.parametrize(("headers", "version"), [({"Last-Modified": DATE}, DATE), ({}, None)])
-def test_where_the_etag_is_weak(get, server, headers, version):
-    """The date serves; without any version nothing is taken up."""
+def test_a_weak_etag_is_replaced_by_the_date(get, server, headers, version):
+    """Without any version, the download starts again."""
     server.etag = 'W/"one"'
     assert get(Fault(cut_after=5, headers=headers))[1][0] == (version and "bytes=5-")
     assert server.requests[1].if_range == version
@@ -115,18 +115,18 @@ def test_silence_counts_as_a_lost_connection(get, monkeypatch):
 
 
 class TestPart:
-    """What an earlier call has left."""
+    """Leftovers of an earlier call."""
 
-    def test_a_later_call_goes_on_where_a_failed_one_stopped(self, get, tmp_path):
-        with pytest.raises(UserError, match="gave up after 1 tries"):
+    def test_a_later_call_resumes_a_failed_one(self, get, tmp_path):
+        with pytest.raises(UserError, match="gave up after 1 attempts"):
             get(Fault(cut_after=70_000), tries=1)
         assert names(tmp_path) == ["file.bin.part", "file.bin.part.json"]
         requests = [(None, 70_000), ("bytes=70000-", len(BODY) - 70_000)]
         assert get(sha256=SHA256) == requests
 
     @pytest.mark.parametrize("note", ["{", "[]", '{"url": 1}', None])
-    def test_without_a_usable_note_it_is_not_trusted(self, get, server, tmp_path, note):
-        """Or with one of another address."""
+    def test_a_part_without_a_usable_note_is_not_trusted(self, get, server, tmp_path, note):
+        """A note for another address does not count."""
         part_of(server.url + "other.bin", tmp_path / "file.bin", bytes(1000))
         if note:
             (tmp_path / "file.bin.part.json").write_text(note)
@@ -139,13 +139,13 @@ class TestPart:
         server.files["file.bin"], server.etag = BODY[::-1], '"two"'
         get(Fault(deaf_to_if_range=deaf), tries=2)
 
-    def test_one_that_is_whole_needs_no_more_and_a_longer_one_is_dropped(self, get, url, tmp_path):
+    def test_a_complete_part_is_used_and_a_longer_one_dropped(self, get, url, tmp_path):
         part_of(url, tmp_path / "file.bin", BODY)
         assert get(sha256=SHA256) == [(f"bytes={len(BODY)}-", 0)]
         part_of(url, tmp_path / "file.bin", BODY + b"x")
         assert [asked for asked, _ in get()][1:] == [f"bytes={len(BODY) + 1}-", None]
 
-    def test_a_page_in_place_of_the_file_does_not_cost_it(self, get, server, url, tmp_path):
+    def test_a_page_instead_of_the_file_does_not_destroy_it(self, get, server, url, tmp_path):
         part_of(url, tmp_path / "file.bin", BODY[:1000])
         with pytest.raises(UserError, match="announces 300000 bytes, expected 300001"):
             get(size=len(BODY) + 1)
@@ -167,23 +167,23 @@ class TestTries:
         ],
         ids=["doubled", "asked for", "asked for", "bounded", "no number"],
     )
-    def test_waits(self, get, sleeps, monkeypatch, faults, waits):
+    def test_waits_double_or_follow_the_server(self, get, sleeps, monkeypatch, faults, waits):
         monkeypatch.setattr(module, "_FIRST_WAIT", 1.0)
         monkeypatch.setattr(module, "_LONGEST_WAIT", 10.0)
         get(*(Fault(status=status, headers=headers) for status, headers in faults))
         assert sleeps == waits
 
-    def test_that_bring_something_are_not_counted(self, get, sleeps):
+    def test_tries_that_make_progress_are_not_counted(self, get, sleeps):
         assert len(get(*[Fault(cut_after=30_000)] * 9, tries=2)) == 10
 
-    def test_a_server_that_always_cuts_at_the_same_byte_is_given_up(self, get, server, sleeps):
+    def test_always_losing_the_connection_at_one_byte_is_an_error(self, get, server, sleeps):
         with pytest.raises(UserError, match="1000 bytes read, 299000 more"):
             get(*[Fault(cut_after=1000, deaf_to_range=True)] * 9, tries=3)
         assert len(server.requests) == 3
 
     def test_a_refused_connection_is_tried_again(self, get, server, tmp_path, sleeps):
         server.server_close()
-        with pytest.raises(UserError, match="Connection refused; gave up after 3 tries"):
+        with pytest.raises(UserError, match="Connection refused; gave up after 3 attempts"):
             get(tries=3)
         assert len(sleeps) == 2 and names(tmp_path) == []
 
@@ -191,7 +191,7 @@ class TestTries:
         ("status", "reason"), [(204, "HTTP 204"), (400, ""), (404, ""), (302, "No connection ada")]
     )
     def test_a_refusal_is_final(self, get, url, server, tmp_path, sleeps, status, reason):
-        """Also a redirection to elsewhere."""
+        """A redirection to another place is final, too."""
         with pytest.raises(UserError, match=f"^{url}: {reason}.*; check the address"):
             get(Fault(status=status, headers={"Location": "file:///etc/passwd"}))
         assert len(server.requests) == 1 and sleeps == [] and names(tmp_path) == []
@@ -229,7 +229,7 @@ def test_an_unknown_certificate_is_final(tmp_path, monkeypatch, sleeps):
         ({"size": 299_999}, Fault(without_length=True), "length is 300000, expected 299999"),
     ],
 )
-def test_another_file_keeps_the_old_one(get, tmp_path, expected, fault, message):
+def test_a_wrong_file_does_not_replace_the_old_one(get, tmp_path, expected, fault, message):
     (tmp_path / "file.bin").write_bytes(b"old")
     with pytest.raises(UserError, match=message):
         get(fault, **expected)
@@ -238,15 +238,15 @@ def test_another_file_keeps_the_old_one(get, tmp_path, expected, fault, message)
     get(sha256=SHA256)
 
 
-def test_what_was_written_before_the_disk_was_full_is_taken_up(get, url, tmp_path):
-    message = "file.bin: File too large; check .* room on the disk"
+def test_after_a_full_disk_the_download_resumes(get, url, tmp_path):
+    message = "file.bin: File too large; check .* free disk space"
     full = limited(resource.RLIMIT_FSIZE, 100_000)
     with pytest.raises(UserError, match=message), full, making(tmp_path / "file.bin"):
         fetch(url, tmp_path / "file.bin")
     assert get()[-1] == ("bytes=100000-", 200_000)
 
 
-def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+def test_a_file_system_without_locks_is_enough(tmp_path, monkeypatch):
     refuse = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
     monkeypatch.setattr(filelock.FileLock, "_acquire", refuse)
     with making(tmp_path / "file.bin"):
@@ -254,7 +254,7 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     assert names(tmp_path) == ["file.bin"]
 
 
-def test_a_terminal_gets_a_bar(get, url, tmp_path, monkeypatch):
+def test_a_terminal_shows_a_progress_bar(get, url, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     part_of(url, tmp_path / "file.bin", BODY[: len(BODY) // 2])
@@ -262,11 +262,11 @@ def test_a_terminal_gets_a_bar(get, url, tmp_path, monkeypatch):
     assert re.search(r"file\.bin: 100%.*293k/293k", sys.stderr.getvalue())
 
 
-def test_no_terminal_gets_a_line_now_and_then(url, tmp_path, monkeypatch, caplog):
+def test_without_a_terminal_a_line_appears_now_and_then(url, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(module, "_LOG_EVERY", 0.0)
     caplog.set_level("INFO")
     fetch(url, tmp_path / "file.bin")
-    assert "file.bin: fetching" in caplog.messages
+    assert "Downloading file.bin" in caplog.messages
     assert "file.bin: 0.3 of 0.3 MiB" in caplog.messages
 
 
@@ -277,8 +277,8 @@ def test_no_tensorflow_is_imported():
     assert run([sys.executable, "-c", program], cwd=ROOT).stdout.strip() == "[]"
 
 
-def test_what_to_install_is_one_line():
+def test_a_missing_package_is_one_line():
     done = run([sys.executable, "-S", "download/download_dataset.py", "--help"], cwd=ROOT)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("download/download_dataset.py: error: ")
-    assert "has not all packages: filelock requests tqdm; use" in done.stderr
+    assert "lacks packages: filelock requests tqdm; install" in done.stderr

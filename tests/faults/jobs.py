@@ -1,4 +1,4 @@
-"""Tiny runs to be broken off: their programs, the settings under which they train, their inputs."""
+"""Tiny runs to interrupt: their programs, the settings under which they train, their inputs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FLAGS = {
 class Job(NamedTuple):
     """A run of a program by workers, under a setting with its flags.
 
-    With `flags_of_one`, one worker goes on with it, with these flags, whoever began it.
+    With `flags_of_one`, a single worker resumes it with these flags, regardless of who began it.
     """
 
     setting: str
@@ -64,7 +64,8 @@ class Job(NamedTuple):
     flags_of_one: tuple[str, ...] | None = None
 
     def first_command(self, inputs: pathlib.Path, folder: pathlib.Path, *fault: str) -> list[str]:
-        """The command that begins it; with a fault, step and rank of `tests.programs.at_step`."""
+        """Returns the command that begins it; with a fault, step and rank of
+        `tests.programs.at_step`."""
         command = self._command(inputs, folder, *self.flags)
         if fault:
             name, step, rank = fault
@@ -74,7 +75,7 @@ class Job(NamedTuple):
         return under_mpirun(self.workers, [*command, "--use_horovod=true"])
 
     def next_command(self, inputs: pathlib.Path, folder: pathlib.Path) -> list[str]:
-        """The command that goes on with it: the same one, unless one worker does."""
+        """Returns the command that resumes it: the same one, unless a single worker does."""
         if self.flags_of_one is None:
             return self.first_command(inputs, folder)
         return self._command(inputs, folder, *self.flags, *self.flags_of_one)
@@ -90,12 +91,12 @@ _BUCKETS = (
     *("--max_seq_length=128", "--doc_stride=100", "--length_buckets=64,96,128"),
     "--train_batch_size=4",
 )
-# Writes checkpoints that serve resuming alone, every few steps.
+# Writes checkpoints that are only for resuming, every few steps.
 _OFTEN = "--save_checkpoints_minutes=0.002"
 _SHARDED = (
     *("--train_batch_size=2", "--gradient_accumulation_steps=2", "--shard_optimizer=gradients"),
 )
-# A run that one worker begins anew has steps of as many examples, too.
+# A run that one worker begins again also has steps of as many examples.
 _ELASTIC = ("--elastic_resume", "--gradient_accumulation_steps=2")
 _ALL = (
     Job("plain", "run_squad_v1"),
@@ -118,12 +119,12 @@ SETTINGS = tuple(dict.fromkeys(job.setting for job in _ALL))
 
 
 def jobs_of(setting: str) -> list[Job]:
-    """The jobs of a setting that can run here: several workers need mpirun."""
+    """Returns the jobs of a setting that can run here: several workers need mpirun."""
     return [job for job in _ALL if job.setting == setting and (job.workers == 1 or MPIRUN.exists())]
 
 
 def make_inputs(folder: pathlib.Path) -> None:
-    """Writes what all jobs read."""
+    """Writes the input of all jobs."""
     folder.mkdir()
     make_squad_files(folder)
     for part in ("train", "dev"):

@@ -1,17 +1,17 @@
-r"""Kills and signals at random moments: every run ends as one that nothing has interrupted.
+r"""Kills and signals at random moments: every run ends like an uninterrupted one.
 
   python -m tests.faults.kills_and_signals --kills=60 --signals=20 [--seed=N] [--keep_going]
       [--settings=plain,patience,...]
 
-Tiny runs are killed before a random change of a file in their output folder, every second write by
-half, or get a signal at a random time or step; every kind of file is as likely as another. The same
-command then ends them, and the folder must be that of an uninterrupted run, to the byte: names and
-contents of all files but the curves. A signal's exit code is checked, too. Where another number of
-workers goes on, the folder must be that of a run which has been stopped in good order at the step
-at which they begin.
+Tiny runs are killed before a random change of a file in their output folder, or in the middle of
+every second write, or get a signal at a random time or step; every kind of file is equally likely.
+The same command then finishes them, and the folder must equal that of an uninterrupted run byte for
+byte: names and contents of all files except the curves. A signal's exit code is checked as well.
+Where another number of workers resumes a run, the folder must be that of a run that was stopped in
+good order at the same step.
 
-Every setting gets its equal share, and so does every program that trains under it. One trial again:
-the same command with --trial=NUMBER.
+Every setting gets an equal number of trials, and so does every program that trains under it. To
+repeat a trial, run the same command with --trial=NUMBER.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from tests.faults.trials import KILL, SIGNAL, Failed, Trial, Trials
 
 
 def planned(settings: list[str], kills: int, signals: int) -> list[Trial]:
-    """All trials; those of a kind go round the settings, and in each round its jobs."""
+    """Returns all trials; each kind cycles through the settings, and in each cycle through its
+    jobs."""
     by_setting = {setting: jobs_of(setting) for setting in settings}
     missing = [setting for setting, jobs in by_setting.items() if not jobs]
     if missing:
@@ -45,7 +46,7 @@ def planned(settings: list[str], kills: int, signals: int) -> list[Trial]:
 
 
 def print_table(counts: dict[Job, collections.Counter]) -> None:
-    """Prints what has been tried of every job, and how much of it has ended as it must."""
+    """Prints how often each job was tried, and how often it ended as it must."""
     row = "{:<24} {:<16} {:>7} {:>6} {:>8} {:>6}"
     print(row.format("setting", "program", "workers", "kills", "signals", "equal"))
     for job, count in counts.items():
@@ -73,7 +74,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     """Runs all trials; ends with 1 if one has failed, at once unless told to keep going."""
     arguments = parsed()
-    # A shell starts what is in the background, and `nohup` everything, with some of them ignored.
+    # A shell starts background jobs, and `nohup` all commands, with some of them ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     print(f"seed {arguments.seed}", flush=True)

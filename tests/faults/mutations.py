@@ -1,4 +1,4 @@
-"""Small defects that can be planted into a module: what is changed, and the text that results."""
+"""Small defects that can be planted into a module: the change, and the resulting text."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _ARITHMETIC = {
     ast.Mod: ast.FloorDiv,
 }
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-# Without `strict=True`, nothing changes but what a programmer's mistake leads to.
+# Without `strict=True`, only the consequences of a programmer's mistake change.
 _STRICT = "strict"
-# Their text is for people: what they say is no behaviour that can be wrong unnoticed.
+# Their text is human-readable: wrong words in it are no wrong behavior.
 _TALK = ("LOG", "logging", "print", "help")
 
 
@@ -39,8 +39,8 @@ class Mutation(NamedTuple):
     """A change of one place.
 
     Attributes:
-      line: of the place, from 1 on.
-      operator: what kind of change it is.
+      line: of the place, counted from 1.
+      operator: the kind of change.
       before, after: the source of the place.
       text: the whole module with the change.
     """
@@ -53,9 +53,9 @@ class Mutation(NamedTuple):
 
 
 def mutations(source: str) -> list[Mutation]:
-    """Lists all changes that the operators can make of a module, in the order of its lines."""
+    """Lists all changes that the operators can make to a module, in the order of its lines."""
     encoded, found = source.encode(), []
-    # Where each line begins, in bytes.
+    # The offset of each line, in bytes.
     begins = [0, *itertools.accumulate(len(line) + 1 for line in encoded.split(b"\n"))]
     for node, operator, changed in _changes(ast.parse(source)):
         start = begins[node.lineno - 1] + node.col_offset
@@ -72,7 +72,7 @@ def mutations(source: str) -> list[Mutation]:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST]]:
-    """Yields nodes, an operator's name and what it makes of them; not in annotations or text."""
+    """Yields nodes, an operator's name and the changed node; not in annotations or text."""
     yield from _changes_of(node)
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "format_spec"):

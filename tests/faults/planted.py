@@ -1,10 +1,10 @@
-r"""Plants defects one after the other, and says which test notices each.
+r"""Plants defects one at a time, and reports which test notices each.
 
   python -m tests.faults.planted [--count=60] [--seed=23] [--only=N,N,...] [--all] [--jobs=2]
 
 Places are drawn by room in proportion to its lines, operators from `tests/faults/mutations.py`;
-some subjects get a number of defects of their own first. In a copy of the committed tree, the tests
-near a changed module run until one fails; with --all, those that `make test` runs.
+some subjects get a number of defects first. In a copy of the committed tree, the tests near a
+changed module run until one fails; with --all, those that `make test` runs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tests.faults.mutations import Mutation, mutations
 from tests.helpers.forking import ROOT
 from tests.near import near, product
 
-# Subjects that a draw by lines would miss, with the modules they are in.
+# Subjects that a draw by lines would miss, with their modules.
 SUBJECTS = {
     "sharded state": ["albert/optimizers/sharded.py", "albert/checkpoints/sharded_state.py"],
     "elastic resume": ["albert/training/schedule.py"],
     "patience": ["albert/training/evaluation.py"],
 }
 OF_EACH_SUBJECT = 4
-# Seconds, of tests that are near and of all; pytest ends a single one after 300.
+# Limits in seconds for the tests that are near and for all; pytest ends a single one after 300.
 LONGEST, LONGEST_OF_ALL = 600, 3600
 
 
@@ -38,7 +38,7 @@ def rooms() -> dict[str, list[str]]:
     """Lists the product's modules by room: a folder, or the root."""
     by_room = collections.defaultdict(list)
     for path in product():
-        # Measurements promise nothing.
+        # Benchmarks promise nothing.
         if not path.startswith("benchmarks/"):
             by_room[str(pathlib.PurePath(path).parent)].append(path)
     return dict(by_room)
@@ -65,7 +65,7 @@ def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
         draw(paths, OF_EACH_SUBJECT)
     sizes = [sum(lines[path] for path in paths) for paths in by_room.values()]
     left = count - len(found)
-    # The largest remainders get what is left over.
+    # The largest remainders get the remaining defects.
     shares = [size * left / sum(sizes) for size in sizes]
     numbers = [int(share) for share in shares]
     order = sorted(range(len(shares)), key=lambda k: numbers[k] - shares[k])
@@ -87,7 +87,7 @@ class Tree:
                 (self.folder / name).symlink_to(target)
 
     def verdict(self, path: str, mutation: Mutation, with_all: bool) -> str:
-        """Says which test notices a defect, or that none does."""
+        """Returns which test notices a defect, or that none does."""
         module = self.folder / path
         before = module.read_text()
         module.write_text(mutation.text)

@@ -1,4 +1,4 @@
-"""Trials: a run that is interrupted, gone on with, and compared with one that is not."""
+"""Trials: a run that is interrupted, resumed, and compared with an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KILL, SIGNAL = "kill", "signal"
 
 
 class Failed(Exception):
-    """A trial has ended as it must not."""
+    """A trial has not ended as it must."""
 
 
 class Trial(NamedTuple):
@@ -34,23 +34,23 @@ class Trial(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A job that nothing interrupts: its folder, its time, kinds of files that rank 0 changes."""
+    """An uninterrupted job: its folder, its time, the kinds of files that rank 0 changes."""
 
     folder: pathlib.Path
     seconds: float
     changes: list[str]
 
     def draw_change(self, rng: random.Random) -> int:
-        """A random change's number, from 1 on; of every kind of file, however large, alike."""
+        """Draws the number of a change, from 1 on; all kinds of files are equally likely."""
         kind = rng.choice(sorted(set(self.changes)))
         return rng.choice([n for n, of in enumerate(self.changes, start=1) if of == kind])
 
 
 def contents(folder: pathlib.Path) -> dict[str, str]:
-    """Digests of all files of a run but its curves and the graphs of its checkpoints, by name.
+    """Returns digests by name of all files of a run except curves and graphs of checkpoints.
 
-    In a graph, TensorFlow numbers functions of Python by how many the process has made before: a
-    run that scores before it goes on with its training has other numbers.
+    In a graph, TensorFlow numbers Python functions by how many the process has made before; a run
+    that scores before it continues its training has other numbers.
     """
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -60,10 +60,10 @@ def contents(folder: pathlib.Path) -> dict[str, str]:
 
 
 class Trials:
-    """Runs jobs in folders of their own, and knows what each is without interruption."""
+    """Runs jobs in separate folders, and caches the result of each without interruption."""
 
     def __init__(self, work: pathlib.Path, seed: int):
-        """Makes the inputs, and compiles what kills."""
+        """Makes the inputs, and compiles the library that kills."""
         self._work, self._seed = work, seed
         self._wholes: dict[Job, Whole] = {}
         self._expected: dict[tuple, dict[str, str]] = {}
@@ -72,14 +72,14 @@ class Trials:
         compiler, libraries = os.environ.get("CC", "cc"), ("-ldl", "-lpthread")
         command = [compiler, "-shared", "-fPIC", "-O1", "-o", self._library, str(SOURCE)]
         subprocess.run([*command, *libraries], check=True)
-        # Not beside the folders of the runs, whose changes are told by how their names begin.
+        # In another folder than the runs, whose changes are recognized by a prefix of the path.
         (work / "logs").mkdir()
 
     def run(self, trial: Trial) -> str:
-        """Interrupts a job, goes on with it and compares; says what has happened.
+        """Interrupts a job, resumes it and compares; returns what happened.
 
         Raises:
-          Failed: it did not end as one that nothing has interrupted.
+          Failed: it did not end like an uninterrupted one.
         """
         job, folder = trial.job, self._work / f"run-{trial.number}"
         whole = self._whole(job)
@@ -97,17 +97,17 @@ class Trials:
         return f"{happened}; resumed from step {begun[0]}, equal"
 
     def _kill(self, job: Job, whole: Whole, folder: pathlib.Path, rng: random.Random) -> str:
-        """Kills a run before a random change of a file; says where."""
+        """Kills a run before a random change of a file; returns where."""
         at = whole.draw_change(rng)
         command = job.first_command(self._inputs, folder)
         code = self._end(command, folder, **self._counting(job, folder), KILL_AT=str(at))
-        # Once in a while a run takes fewer changes than the first one: it is whole then.
+        # Occasionally a run makes fewer changes than the first one; then it is complete.
         is_whole = code == 0 and contents(folder) == contents(whole.folder)
         self._check(code != 0 or is_whole, "it ended well, but differs", folder)
         return f"killed at change {at} of {len(whole.changes)}, {whole.changes[at - 1]}"
 
     def _signal(self, job: Job, whole: Whole, folder: pathlib.Path, rng: random.Random) -> str:
-        """Sends a run a random signal, at a random time or behind a random step; says which."""
+        """Sends a run a random signal, at a random time or after a random step; returns which."""
         number = rng.choice(list(CODES))
         if rng.random() < 0.5:
             step, rank = rng.randint(1, newest_step(whole.folder)), rng.randrange(job.workers)
@@ -122,12 +122,12 @@ class Trials:
             heard = False
             where = f"after {after:.2f} s to {send(process, number, job.workers, rng)}"
             code = process.wait(LONGEST)
-        # Until it has handlers of its own, a signal ends the Python that starts.
+        # Until it has handlers, a signal ends the starting Python.
         fine = [CODES[number], -number]
         if not heard:
             fine.append(0)
         if job.workers > 1:
-            # mpirun ends with 1 when it is told to end itself, and with the worker's code else.
+            # mpirun ends with 1 when it is told to end, otherwise with the worker's code.
             fine += [1, 128 + number]
         self._check(code in fine, f"{number.name} {where}: exit code {code}", folder)
         return f"{number.name} {where}: exit code {code}"
@@ -144,8 +144,8 @@ class Trials:
         return self._wholes[job]
 
     def _expected_after(self, job: Job, step: int, is_recorded: bool) -> dict[str, str]:
-        """The digests of a job's files in the end; the step at which it was gone on with, and
-        whether its beginning was recorded, make a difference only with other workers."""
+        """Returns the digests of a job's files at the end. The step at which it was resumed, and
+        whether its beginning was recorded, only matter with another number of workers."""
         if job.flags_of_one is None:
             return contents(self._whole(job).folder)
         key = job, step, is_recorded
@@ -164,7 +164,7 @@ class Trials:
 
     def _stop_at(self, job: Job, step: int, folder: pathlib.Path) -> None:
         """Fills a folder with a job's first steps."""
-        # Several workers agree in the next step that one of them has got a signal.
+        # Several workers agree on a signal to one of them in the next step.
         for earlier in (step - 1, step):
             shutil.rmtree(folder, ignore_errors=True)
             command = job.first_command(self._inputs, folder, "SIGTERM", str(earlier), "0")
@@ -175,7 +175,8 @@ class Trials:
         raise Failed(f"no run could be stopped at step {step}, the last was at {at}")
 
     def _counting(self, job: Job, folder: pathlib.Path) -> dict[str, str]:
-        """Variables that make a run count its changes; of several workers, rank 0."""
+        """Returns variables that make a run count its changes; with several workers, rank 0
+        counts."""
         rank = {"KILL_RANK": "0"} if job.workers > 1 else {}
         return {"LD_PRELOAD": self._library, "KILL_FOLDER": str(folder), **rank}
 
@@ -206,20 +207,20 @@ class Trials:
 
 
 def kind_of(path: str, folder: pathlib.Path) -> str:
-    """A file's name in a folder without what is random in it, and its numbers."""
+    """Returns a file's name in a folder without random parts and numbers."""
     name = re.sub(r"((?:^|/)\..+)\.(?:tmp\w+|\w{8})$", r"\1", os.path.relpath(path, folder))
     return re.sub(r"\d+", "N", name)
 
 
 def newest_step(folder: pathlib.Path) -> int:
-    """The step of a folder's newest checkpoint, 0 without one."""
+    """Returns the step of a folder's newest checkpoint, 0 without one."""
     names = [path.name for path in folder.glob("*.index")]
     steps = (re.fullmatch(r"(?:model|resume)\.ckpt-(\d+)\.index", name) for name in names)
     return max((int(step.group(1)) for step in steps if step), default=0)
 
 
 def send(process: subprocess.Popen, number: int, workers: int, rng: random.Random) -> str:
-    """Sends a signal to a process or one of the workers it has started; says to which."""
+    """Sends a signal to a process or one of its workers; returns to which."""
     targets = [process.pid]
     if workers > 1:
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], stdout=-1)

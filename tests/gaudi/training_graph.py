@@ -1,6 +1,6 @@
 """The training graphs of a Gaudi card, built with the real bridge, which needs no card for that.
 
-make test-gaudi        (needs CPython 3.10; runs in an environment of its own, .venv-gaudi)
+make test-gaudi        (needs CPython 3.10; runs in a separate environment, .venv-gaudi)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.running import run, run_text, succeed
 from tests.helpers.squad import squad_command
 
-# An ALBERT on two tasks, and a BERT on the first: the base models with fewer layers and words.
+# ALBERT on two tasks, and BERT on the first: the base models with fewer layers and words.
 STATIC = ("squad", "mrpc", "bert_squad")
 # As with --length_buckets.
 IN_BUCKETS = "squad_in_buckets"
@@ -42,7 +42,7 @@ LEGACY = {"Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub"}
 
 
 def make_model_fn(task: str):
-    """The model of a task."""
+    """Returns the model_fn of a task."""
     name = "bert_base_uncased" if task.startswith("bert") else "albert_base_v1"
     config = modeling.read_config(str(ROOT / f"configs/{name}.json"))
     config.num_hidden_layers, config.vocab_size = LAYERS, 1000
@@ -60,7 +60,7 @@ def features_of(task: str) -> dict[str, tf.Tensor]:
 
 
 def build(task: str, kind: str, mode: str) -> tf.Graph:
-    """The graph of a model_fn, whole, on a device."""
+    """Builds the whole graph of a model_fn for a device."""
     device._device = Device(kind, "for the test")
     try:
         with tf.Graph().as_default() as graph, tf.device(HPU if kind == "hpu" else None):
@@ -74,7 +74,7 @@ def build(task: str, kind: str, mode: str) -> tf.Graph:
 
 @pytest.fixture(scope="module", autouse=True)
 def bridge():
-    """The bridge's operations; without a driver it goes no further."""
+    """Loads the bridge's operations; without a driver, loading stops there."""
     assert habana.installed_version() == "1.14.0.493"
     if habana.count_cards():
         habana.load()
@@ -85,9 +85,9 @@ def bridge():
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory):
-    """For each task what a checkpoint holds that was written on the CPU: shapes by name.
+    """Returns, for each task, the variables' shapes by name in a checkpoint written on the CPU.
 
-    By another process: where the bridge is loaded and there is no card, no session starts.
+    Another process writes it: with the bridge loaded and no card, no session starts.
     """
     folder = tmp_path_factory.mktemp("cpu")
     succeed([sys.executable, __file__, str(folder)], env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -98,7 +98,8 @@ def checkpoints(tmp_path_factory):
 
 
 def write_checkpoints(folder: str) -> None:
-    """A checkpoint of each task's first values, `folder/TASK`; buckets change no variable."""
+    """Writes a checkpoint of each task's initial values, `folder/TASK`; buckets change no
+    variable."""
     for task in STATIC:
         with build(task, "cpu", TRAIN).as_default(), tf.Session() as session:
             session.run(tf.global_variables_initializer())
@@ -107,13 +108,13 @@ def write_checkpoints(folder: str) -> None:
 
 @pytest.fixture(scope="module", params=TASKS)
 def training(request):
-    """The task, its training graph on the HPU and the one on the CPU."""
+    """Returns the task, its training graph on the HPU and the one on the CPU."""
     task = request.param
     return task, build(task, "hpu", TRAIN), build(task, "cpu", TRAIN)
 
 
 def counts(graph: tf.Graph) -> collections.Counter:
-    """How often each operation occurs, but for what gives variables their first values."""
+    """Counts each operation, except in what gives variables their initial values."""
     return collections.Counter(
         o.type for o in graph.get_operations() if "/Initializer" not in o.name
     )
@@ -125,7 +126,7 @@ def variables(graph: tf.Graph) -> dict[str, tuple]:
 
 
 def needed_by(operation: tf.Operation) -> set[tf.Operation]:
-    """The operation and all that run before it."""
+    """Returns the operation and everything that runs before it."""
     found, new = {operation}, [operation]
     while new:
         op = new.pop()
@@ -136,7 +137,7 @@ def needed_by(operation: tf.Operation) -> set[tf.Operation]:
 
 
 def test_every_trainable_variable_has_a_gradient(training):
-    """But for the pooler's in SQuAD, which no output depends on."""
+    """The pooler's in SQuAD have none, because no output depends on them."""
     task, graph, _ = training
     trained = {v.op.name for v in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
     slots = {name[: -len("/adam_m")] for name in variables(graph) if name.endswith("/adam_m")}
@@ -149,19 +150,19 @@ def test_every_trainable_variable_has_a_gradient(training):
     assert not updated & without
 
 
-def test_operations(training):
-    """They are Habana's, on the HPU, and nothing of their plain form is left."""
+def test_layers_are_habanas_operations_on_the_hpu(training):
+    """Nothing of their plain form remains."""
     task, graph, plain = training
     found, is_mrpc = counts(graph), task == "mrpc"
     # After the embeddings, and twice a layer; forward and backward.
     assert found["HabanaLayerNorm"] == found["HabanaLayerNormGrad"] == 1 + 2 * LAYERS
     assert found["HabanaGelu"] == found["HabanaGeluGrad"] == LAYERS
-    # The embeddings, three a layer; the classifier has one more.
+    # The embeddings, and three a layer; the classifier has one more.
     assert found["HabanaDropout"] == found["HabanaDropoutGrad"] == 1 + 3 * LAYERS + is_mrpc
-    # Nothing in the model puts one elsewhere than where the graph is built for.
+    # Nothing in the model places an operation on another device.
     placed = {o.device for o in graph.get_operations() if o.type.startswith("Habana")}
     assert placed == {HPU}
-    # The pooler has the one tanh that belongs there.
+    # The one tanh that remains is the pooler's.
     assert (found["Tanh"], found["TanhGrad"]) == (1, is_mrpc)
     others = {"Rsqrt", "RsqrtGrad", "SquaredDifference", *LEGACY}
     assert not others & set(found)
@@ -171,7 +172,7 @@ def test_operations(training):
     assert not [kind for kind in of_plain if kind.startswith("Habana")]
 
 
-def test_both_forms_of_gelu(monkeypatch):
+def test_both_forms_of_gelu_are_habanas(monkeypatch):
     monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [2, 8])
@@ -183,9 +184,9 @@ def is_static(graph: tf.Graph) -> bool:
     return all(o.shape.is_fully_defined() for op in graph.get_operations() for o in op.outputs)
 
 
-def test_shapes_and_variables(training, checkpoints):
-    """Shapes are known but where batches have one of several lengths; a checkpoint written on the
-    CPU has what the graph of the HPU restores, and no more."""
+def test_shapes_are_static_and_checkpoints_fit_both_devices(training, checkpoints):
+    """With buckets, the length is not static. A checkpoint written on the CPU has exactly the
+    variables that the graph of the HPU restores."""
     task, graph, plain = training
     assert is_static(graph) == (task != IN_BUCKETS)
     assert variables(graph) == variables(plain)
@@ -194,7 +195,7 @@ def test_shapes_and_variables(training, checkpoints):
 
 
 @pytest.mark.parametrize("task", STATIC)
-def test_prediction_is_static_and_habanas(task):
+def test_prediction_is_static_with_habanas_layers(task):
     graph = build(task, "hpu", estimators.ModeKeys.PREDICT)
     found = counts(graph)
     assert found["HabanaLayerNorm"] == 1 + 2 * LAYERS and found["HabanaGelu"] == LAYERS
@@ -228,14 +229,14 @@ except AttributeError as e:
 
 
 def test_the_bridge_loads_after_input_was_checked(tmp_path):
-    """A session before it would end the process."""
+    """A session before the bridge is loaded would end the process."""
     result = run_text(tmp_path, PREPARATION, str(tmp_path / "records"))
     assert result.returncode == 0, result.stderr
     assert habana.count_cards() or "loaded as far as it goes" in result.stdout
 
 
 @pytest.mark.skipif(habana.count_cards() > 0, reason="there is a card")
-def test_without_a_card(squad_dir, tmp_path):
+def test_without_a_card_hpu_is_an_error_and_auto_the_cpu(squad_dir, tmp_path):
     result = run(squad_command(squad_dir, tmp_path, "--device=hpu"))
     assert result.returncode == 1
     assert "error: --device=hpu: the habanalabs driver is not loaded" in result.stderr
@@ -245,7 +246,7 @@ def test_without_a_card(squad_dir, tmp_path):
 
 
 def test_the_estimator_is_habanas_and_an_export_is_plain(monkeypatch, tmp_path):
-    """The one places the input's iterator, the other is for serving anywhere."""
+    """The estimator places the input's iterator; the export must be servable on any device."""
     from habana_frameworks.tensorflow import HabanaEstimator
 
     monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))

@@ -1,4 +1,4 @@
-"""A real browser, Debian's Chromium without a window, and pages in it as people see them."""
+"""A real browser, Debian's Chromium without a window, and pages in it as a reader sees them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ _FLAGS = """
     --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
     --disable-background-networking --disable-component-update --window-size=1280,900
 """
-# What a browser would run, or take for the end of the data, if it took it for markup.
+# Text that a browser would run, or take for the end of the data, if it read it as markup.
 MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&lt;"
 
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
-    """The browser; tests that need it are in one module, for one of pytest's processes."""
+    """Starts the browser; the tests that need it are in one module, for one of pytest's
+    processes."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     if not (CHROMIUM and DRIVER):
         pytest.skip("there is no chromium with chromedriver: apt-get install chromium-driver")
@@ -37,7 +38,7 @@ def chromium(tmp_path_factory):
 
 
 class Page:
-    """A page as people see it."""
+    """A page as a reader sees it."""
 
     def __init__(self, driver, address: str):
         driver.get(address)
@@ -75,7 +76,7 @@ class Page:
 
 
 def emulate(driver, width=None, height=844, **media) -> None:
-    """Sets the width of the page and what its style asks for; nothing is as it was."""
+    """Sets the width of the page and the media features for its style, and resets all others."""
     features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
     kind = media.pop("type", "")
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
@@ -87,7 +88,7 @@ def emulate(driver, width=None, height=844, **media) -> None:
 
 
 def contrast(*colours: str) -> float:
-    """The contrast of two colours "rgb(...)", see https://www.w3.org/TR/WCAG22."""
+    """Returns the contrast of two colors "rgb(...)", see https://www.w3.org/TR/WCAG22."""
     shares = [np.array(re.findall(r"\d+", colour)[:3], float) / 255 for colour in colours]
     linear = [np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4) for c in shares]
     low, high = sorted(c @ [0.2126, 0.7152, 0.0722] for c in linear)

@@ -1,4 +1,4 @@
-"""Checkpoints of a few variables, and what runs have written: variables and curves."""
+"""Checkpoints of a few variables, and what runs write: variables and curves."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def write_checkpoint(prefix: object, arrays: Mapping[str, object], meta: bool = 
 
 
 def weights(folder: pathlib.Path, name: str = "model.ckpt-12") -> dict[str, np.ndarray]:
-    """All variables of a checkpoint, optimizer slots included."""
+    """Returns all variables of a checkpoint, including optimizer slots."""
     reader = tf.train.load_checkpoint(str(folder / name))
     return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
 
 
 def points(folder: pathlib.Path) -> dict[str, dict[int, float]]:
-    """The curves in a folder: of every tag the values by step."""
+    """Returns the curves in a folder: the values of every tag by step."""
     found = collections.defaultdict(dict)
     for file in folder.glob("events*"):
         for event in tf.train.summary_iterator(str(file)):
@@ -36,6 +36,6 @@ def points(folder: pathlib.Path) -> dict[str, dict[int, float]]:
 
 
 def losses(folder: pathlib.Path) -> np.ndarray:
-    """The loss of every step, from the curves."""
+    """Returns the loss of every step, from the curves."""
     found = points(folder)["loss"]
     return np.array([found[step] for step in sorted(found)])

@@ -1,4 +1,4 @@
-"""What tests of classification share: a tiny encoder without dropout."""
+"""A tiny encoder without dropout, for tests of classification."""
 
 from albert.modeling import AlbertConfig
 

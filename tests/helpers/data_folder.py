@@ -1,4 +1,4 @@
-"""A folder as `download/` fills it, of empty files."""
+"""A folder of empty files, as `download/` would fill it."""
 
 from __future__ import annotations
 

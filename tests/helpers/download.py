@@ -1,4 +1,4 @@
-"""A web server on this machine whose faults a test can order, and archives for it."""
+"""A local web server whose faults a test orders, and archives for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:
-    """A tar.gz of files."""
+    """Returns a tar.gz of files."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as tar:
         for name, content in files.items():
@@ -24,7 +24,7 @@ def tar_of(files: dict[str, bytes]) -> bytes:
 
 
 def zip_of(files: dict[str, bytes]) -> bytes:
-    """A zip archive of files."""
+    """Returns a zip archive of files."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in files.items():
@@ -34,16 +34,16 @@ def zip_of(files: dict[str, bytes]) -> bytes:
 
 @dataclass
 class Fault:
-    """What is to go wrong with one request."""
+    """A fault in the answer to one request."""
 
     status: int | None = None  # answer with this status and no file
-    headers: dict[str, str] = field(default_factory=dict)  # sent besides, or instead of the usual
+    headers: dict[str, str] = field(default_factory=dict)  # added to, or instead of, the usual ones
     cut_after: int | None = None  # bytes of the body, then the connection is closed
     hold_after: int | None = None  # bytes of the body, then wait for Server.release
     deaf_to_range: bool = False  # answer 200 with the whole file
-    deaf_to_if_range: bool = False  # answer 206 whatever the version
+    deaf_to_if_range: bool = False  # answer 206 for any version
     without_length: bool = False
-    reason: str | None = None  # in place of the usual words after the status
+    reason: str | None = None  # instead of the usual words after the status
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that are killed are part of the tests."""
+        """Ignores errors: clients that are killed are part of the tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):

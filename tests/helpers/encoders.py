@@ -1,4 +1,4 @@
-"""Encoders with random weights: what the product and NumPy make of them."""
+"""Encoders with random weights, in the product and in NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bert(**changes) -> modeling.BertConfig:
 
 
 def make_inputs(batch: int = 4, length: int = 15, seed: int = 0) -> list[np.ndarray]:
-    """Ids, mask and segments; the masks have holes in the middle, padding, or neither."""
+    """Returns ids, mask and segments; the masks have holes in the middle, padding, or neither."""
     rng = np.random.default_rng(seed)
     mask = (rng.random([batch, length]) > 0.3).astype("i4")
     mask[0] = 1
@@ -39,7 +39,7 @@ def make_inputs(batch: int = 4, length: int = 15, seed: int = 0) -> list[np.ndar
 
 
 def load_values(session: tf.Session, values: Mapping[str, np.ndarray]) -> None:
-    """Gives the trainable variables values by name, in one run."""
+    """Assigns values to the trainable variables by name, in one run."""
     variables = tf.trainable_variables()
     feed = {v.initializer.inputs[1]: values[v.op.name] for v in variables}
     session.run([v.initializer for v in variables], feed)
@@ -48,9 +48,9 @@ def load_values(session: tf.Session, values: Mapping[str, np.ndarray]) -> None:
 def load_random_values(
     session: tf.Session, seed: int = 1, spread: float = 0.1
 ) -> dict[str, np.ndarray]:
-    """Gives the trainable variables random values, and returns them by name.
+    """Assigns random values to the trainable variables, and returns them by name.
 
-    No bias, beta or gamma is left where a mix-up would not show.
+    No bias, beta or gamma keeps a value that would hide a mix-up.
     """
     rng, values = np.random.default_rng(seed), {}
     for variable in tf.trainable_variables():
@@ -61,7 +61,7 @@ def load_random_values(
 
 
 def run_with_random_values(build: Callable) -> tuple:
-    """What `build` makes with random weights, in a graph of its own, and those weights."""
+    """Returns what `build` computes with random weights in a new graph, and those weights."""
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build()
         values = load_random_values(session)
@@ -82,7 +82,7 @@ def outputs_of(model: modeling.Encoder) -> dict[str, tf.Tensor | list[tf.Tensor]
 def run_model(
     config: modeling.EncoderConfig, inputs: Sequence[np.ndarray], **options
 ) -> types.SimpleNamespace:
-    """What the model makes of the inputs with random weights, those weights, and its op types."""
+    """Returns the model's outputs with random weights, those weights, and its op types."""
     kinds = collections.Counter()
 
     def build() -> dict:
@@ -130,7 +130,7 @@ def numpy_softmax(x):
 
 
 def numpy_attention(x, y, mask, w, scope, heads, acts=(None, None, None)):
-    """Context [B, F, H] of the states x [B, F, .] that attend to y [B, T, .]."""
+    """Returns the context [B, F, H] of states x [B, F, .] that attend to y [B, T, .]."""
     query, key, value = (
         (act or (lambda h: h))(numpy_dense(states.astype("f8"), w, f"{scope}{name}")).reshape(
             *states.shape[:2], heads, -1
@@ -156,10 +156,10 @@ def numpy_block(x, mask, w, scope, config):
 
 
 def numpy_encode(config, values, ids, mask, segments):
-    """The embedding output, the states after every block, and the pooled output."""
+    """Returns the embedding output, the states after every block, and the pooled output."""
     w = {name: value.astype("f8") for name, value in values.items()}
     total = w["bert/embeddings/word_embeddings"][ids]
-    # Segments that the table has no row for add nothing, as with the reference's one-hot product.
+    # Segments without a row in the table add nothing, as with the reference's one-hot product.
     kinds = w["bert/embeddings/token_type_embeddings"]
     total = total + np.concatenate([kinds, np.zeros_like(kinds)])[segments]
     total = total + w["bert/embeddings/position_embeddings"][: ids.shape[1]]
@@ -177,7 +177,7 @@ def numpy_encode(config, values, ids, mask, segments):
 
 
 def transformers_model(config: modeling.BertConfig, checkpoint: pathlib.Path):
-    """BERT with the pretraining heads in `transformers`, with the weights of a file."""
+    """Loads BERT with the pretraining heads in `transformers`, with the weights of a file."""
     pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from transformers.models.bert.modeling_bert import load_tf_weights_in_bert as load

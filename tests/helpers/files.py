@@ -21,7 +21,7 @@ from albert.settings.fields import AnySettings, Settings
 def copy_of_shared(
     tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[pathlib.Path], None]
 ) -> pathlib.Path:
-    """A folder of one's own with what the first of pytest's processes that needs it makes."""
+    """Returns a copy, for one test module, of what the first pytest process to need it makes."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / f"{name}-for-all"
     is_made = shared.with_suffix(".made")
@@ -45,13 +45,13 @@ def limited(kind: int, value: int) -> Iterator[None]:
 
 
 def flags_in(text: str) -> dict[str, str | None]:
-    """The flags in a text such as "seed=1 output_dir": one without a value has None."""
+    """Returns the flags in a text such as "seed=1 output_dir"; one without a value has None."""
     pairs = (word.partition("=") for word in text.split())
     return {name: value if mark else None for name, mark, value in pairs}
 
 
 def settings_of(kind: type[AnySettings], *arguments: object) -> AnySettings:
-    """The settings of a command line."""
+    """Returns the settings of a command line."""
     values = flags.FlagValues()
     kind.define_flags(values)
     values(["program", *map(str, arguments)])
@@ -59,14 +59,14 @@ def settings_of(kind: type[AnySettings], *arguments: object) -> AnySettings:
 
 
 def settings_class(program: str) -> type[Settings]:
-    """What a program of the reference is set by."""
+    """Returns the class of a reference program's settings."""
     if program == "create_pretraining_data":
         return PretrainingDataSettings
     return find_task(f"{program}.py").settings
 
 
 def defaults_of(program: str) -> dict[str, object]:
-    """The flags of a program of the reference with their defaults, aliases too."""
+    """Returns the flags of a reference program with their defaults, including aliases."""
     values = flags.FlagValues()
     settings_class(program).define_flags(values)
     return {name: values[name].default for name in values}

@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: the reference data, a tiny SQuAD, what was trained on it."""
+"""Fixtures that all tests share: the reference data, a tiny SQuAD, and a model trained on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHARED = ROOT.parent / "shared"
 
 @pytest.fixture(scope="session")
 def shared() -> pathlib.Path:
-    """The folder of reference data."""
+    """Returns the folder of reference data."""
     if not SHARED.is_dir():
         pytest.skip(f"the reference data is not at {SHARED}")
     return SHARED
@@ -35,11 +35,11 @@ def shared() -> pathlib.Path:
 
 @pytest.fixture
 def prepare(monkeypatch) -> Callable[[list[str]], Task]:
-    """Does in this process what a command of a run does before any graph; returns its task."""
+    """Prepares a run's command in this process up to its first graph; returns its task."""
     from albert.devices import device
     from albert.training import job, run
 
-    # What a run changes of its process; other tests in this one are not to be deterministic.
+    # Undoes what a run changes in its process, so that other tests are not deterministic as well.
     monkeypatch.setattr(device, "_device", device._device)
     monkeypatch.setattr(run, "make_deterministic", lambda: None)
 
@@ -63,8 +63,7 @@ def prepare(monkeypatch) -> Callable[[list[str]], Task]:
 
 @pytest.fixture
 def log(caplog, monkeypatch) -> Callable[..., list[str]]:
-    """The lines of this project, of a level at least, that the log has got since it was last
-    asked for them."""
+    """Returns the log lines of this project since the last call, from a level on."""
     monkeypatch.setattr(LOG, "propagate", True)
     caplog.set_level(logging.INFO, LOG.name)
 
@@ -78,7 +77,7 @@ def log(caplog, monkeypatch) -> Callable[..., list[str]]:
 
 @pytest.fixture
 def stop_clock(monkeypatch) -> Callable[..., types.SimpleNamespace]:
-    """Gives modules a clock on which time passes on order only, by its `now`."""
+    """Gives modules a clock whose time passes only when a test changes its `now`."""
 
     def stop_clock(*modules: types.ModuleType) -> types.SimpleNamespace:
         clock = types.SimpleNamespace(now=0.0)
@@ -92,14 +91,14 @@ def stop_clock(monkeypatch) -> Callable[..., types.SimpleNamespace]:
 
 @pytest.fixture(scope="session")
 def squad_dir(tmp_path_factory) -> pathlib.Path:
-    """A folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model, vocab.txt with
-    as many pieces, albert.json and bert.json."""
+    """Returns a folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model,
+    vocab.txt with as many pieces, albert.json and bert.json."""
     return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
 
 
 @pytest.fixture(scope="session")
 def tokenizer(squad_dir) -> FullTokenizer:
-    """Of that SentencePiece model."""
+    """Returns the tokenizer of that SentencePiece model."""
     from albert.tokenization import FullTokenizer
 
     return FullTokenizer(None, True, str(squad_dir / "spm.model"))
@@ -107,7 +106,7 @@ def tokenizer(squad_dir) -> FullTokenizer:
 
 @pytest.fixture(scope="session")
 def en8k(shared) -> FullTokenizer:
-    """Of a SentencePiece model of the reference data, for English."""
+    """Returns the tokenizer of the reference data's SentencePiece model for English."""
     from albert.tokenization import FullTokenizer
 
     return FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
@@ -115,7 +114,7 @@ def en8k(shared) -> FullTokenizer:
 
 @pytest.fixture(scope="session")
 def mpirun() -> None:
-    """For tests that need Horovod and mpirun."""
+    """Skips tests that need Horovod and mpirun where they are missing."""
     pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed: make horovod")
     if not MPIRUN.exists():
         pytest.skip(f"{MPIRUN} is missing: make horovod")
@@ -123,10 +122,10 @@ def mpirun() -> None:
 
 @pytest.fixture(scope="session")
 def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
-    """The output folder of a tiny run that trained 12 steps and scored its checkpoints."""
+    """Returns the output folder of a tiny run that trained 12 steps and scored its checkpoints."""
 
     def make(folder: pathlib.Path) -> None:
-        # In a process of its own, as users have it.
+        # In a separate process, as for a user.
         command = squad_command(squad_dir, folder)
         result = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST)
         assert result.returncode == 0, result.stderr
@@ -136,7 +135,7 @@ def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
-    """The folder of a SavedModel of that run."""
+    """Returns the folder of a SavedModel of that run."""
 
     def make(folder: pathlib.Path) -> None:
         succeed(squad_command(squad_dir, trained, f"--export_dir={folder}"))
@@ -147,7 +146,8 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
-    """Writes models with random weights: of a head, with what its program knew of it."""
+    """Writes models with random weights for a head, with the description its program would
+    write."""
     from albert.modeling import read_config
     from albert.training.assets import Assets, write_assets
     from benchmarks.ask import write_random_weights

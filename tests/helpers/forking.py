@@ -1,7 +1,7 @@
-"""A process with TensorFlow imported, which forks once for every program it is to run.
+"""A process with TensorFlow imported, which forks once for every program that it runs.
 
-Importing TensorFlow takes seconds, and most programs that tests run take less without it. What is
-particular to a process of its own (threads, signals, mpirun) is tested with one.
+Importing TensorFlow takes seconds, and most programs that tests run take less without it. Tests of
+what depends on a new process (threads, signals, mpirun) start one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST = 240
 
 
 class ForkingProcess:
-    """The process; it is started at once and ends with the one that has started it."""
+    """The process; it starts at once and ends with the process that started it."""
 
     def __init__(self):
         self._process = subprocess.Popen(
@@ -50,12 +50,12 @@ class ForkingProcess:
           command: the program and its arguments.
           cwd: where it runs; by default, here.
           env: its environment; by default, this one's.
-          workers: variables and arguments besides, of each of several processes that run it at
-            once. Their output is one after the other's, the exit code that of the first that
+          workers: additional variables and arguments for each of several processes that run it
+            together. Their outputs are concatenated; the exit code is that of the first that
             failed.
 
         Raises:
-          RuntimeError: the process is no more.
+          RuntimeError: the process has ended.
         """
         with tempfile.TemporaryDirectory() as folder:
             outputs = [
@@ -75,7 +75,7 @@ class ForkingProcess:
             return subprocess.CompletedProcess(command, code, *texts)
 
     def _answer(self, request: str) -> str:
-        """The line that the process answers a line with."""
+        """Returns the line with which the process answers a line."""
         answer = ""
         with contextlib.suppress(BrokenPipeError):
             print(request, file=self._process.stdin, flush=True)
@@ -95,7 +95,7 @@ def serve() -> None:
 
 
 def import_what_programs_import() -> None:
-    """Imports what most programs do, Horovod apart, which is not there for all of them."""
+    """Imports what most programs import, except Horovod, which is not always installed."""
     from albert.core import estimators
 
     assert estimators.Estimator, "imported when it is first used"
@@ -122,10 +122,10 @@ def start(
 
 
 def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -> int:
-    """Runs a program almost as a Python of its own would; returns its exit code.
+    """Runs a program almost as a new Python process would; returns its exit code.
 
-    Almost: what TensorFlow reads from the environment when it is imported, it has read from that
-    of the process that forks. What we do is read anew.
+    The exception: what TensorFlow reads from the environment during its import comes from the
+    environment of the forking process. The project's own variables are read again.
     """
     atexit._clear()
     signal.alarm(LONGEST)

@@ -1,4 +1,4 @@
-"""Every task of GLUE with a few generated rows, in the form of the published files."""
+"""Every GLUE task with a few generated rows, in the form of the published files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STSB = "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2
 _MRPC = "#1 ID,#2 ID,#1 String,#2 String"
 _NLI = ["contradiction", "entailment", "neutral"]
 # Folders and files without their endings: the columns, by their published names. A name in capitals
-# is no header: the file has none.
+# means that the file has no header.
 _FILES = {
     "CoLA/train CoLA/dev": "SOURCE,LABEL,MARK,SENTENCE",
     "CoLA/test": "index,sentence",

@@ -1,4 +1,5 @@
-"""Small models with random weights on both sides, and what they make of the same inputs."""
+"""Small models with random weights, here and in `transformers`, and their outputs on equal
+inputs."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ SIZES |= {"attention_probs_dropout_prob": 0.1}
 # By family.
 CONFIGS = {"bert": SIZES}
 CONFIGS["albert"] = {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1}
-# Each with an activation, so that both are seen.
+# Each with an activation, so that tests see both.
 HEADS = {"": "gelu_erf", "ForPreTraining": "gelu", "ForQuestionAnswering": "gelu"}
 HEADS |= {"ForSequenceClassification": "gelu_erf", "ForMultipleChoice": "gelu"}
 
 
 def make_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids, mask and segments, int32 [6, 15]."""
+    """Returns ids, mask and segments, int32 [6, 15]."""
     rng = np.random.default_rng(0)
     mask = np.ones([6, 15], "i4")
     mask[1::2, 9:] = 0
@@ -37,7 +38,7 @@ def make_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
-    """The outputs of a model in the current graph, called as `transformers` calls them."""
+    """Returns a model's outputs in the current graph, under the names that `transformers` uses."""
     model = modeling.AlbertModel(config, False, *map(tf.constant, make_inputs()))
     states, pooled = model.get_sequence_output(), model.get_pooled_output()
     if head == "ForPreTraining":
@@ -45,7 +46,7 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
         table = model.get_embedding_table()
         pretraining_head.predict_masked_tokens(config, states, table, labels)
         pretraining_head.predict_relation(config, pooled, tf.zeros([6], tf.int32))
-        # They give losses; these are the scores below.
+        # These heads return losses; the scores are below.
         layer = tf.get_default_graph().get_tensor_by_name
         words = tf.reshape(layer("cls/predictions/BiasAdd:0"), [6, 15, -1])
         order = layer("cls/seq_relationship/BiasAdd:0")
@@ -62,7 +63,7 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
 
 
 def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> dict:
-    """Writes a checkpoint with random weights, and what lies with it; returns what it computes."""
+    """Writes a checkpoint with random weights, and its other files; returns the model's outputs."""
     (folder / "assets.extra").mkdir(parents=True, exist_ok=True)
     (folder / "assets.extra/vocab.txt").write_text("[UNK]\n")
     values = {**CONFIGS[family], **changes}
@@ -72,7 +73,7 @@ def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> 
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build(config, head)
         variables = tf.trainable_variables()
-        # What a training leaves besides.
+        # What training also leaves.
         step = tf.train.get_or_create_global_step()
         slot = tf.get_variable(f"{variables[0].op.name}/adam_m", initializer=tf.ones([3]))
         session.run(tf.global_variables_initializer())
@@ -86,7 +87,7 @@ def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> 
 
 
 def compute(config_file: pathlib.Path, checkpoint: pathlib.Path, head: str) -> dict:
-    """What the model computes with the weights of a checkpoint, or of a folder."""
+    """Returns the model's outputs with the weights of a checkpoint, or of a folder."""
     config = modeling.read_config(str(config_file))
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build(config, head)
@@ -97,7 +98,7 @@ def compute(config_file: pathlib.Path, checkpoint: pathlib.Path, head: str) -> d
 
 
 def compute_there(model, head: str) -> dict[str, np.ndarray]:
-    """What a model of `transformers` computes."""
+    """Returns the outputs of a model of `transformers`."""
     import torch
 
     names = "input_ids", "attention_mask", "token_type_ids"
@@ -112,14 +113,14 @@ def compute_there(model, head: str) -> dict[str, np.ndarray]:
 
 
 def class_of(family: str, head: str) -> Callable:
-    """The class of `transformers`."""
+    """Returns the class of `transformers`."""
     import transformers
 
     return getattr(transformers, family.capitalize() + (head or "Model"))
 
 
 def arrays_of(checkpoint: pathlib.Path) -> dict[str, np.ndarray]:
-    """The variables of a TensorFlow checkpoint, but for the optimizer's."""
+    """Returns the variables of a TensorFlow checkpoint, except the optimizer's."""
     found = weights(checkpoint.parent, checkpoint.name)
     return {name: value for name, value in found.items() if not name.endswith("/adam_m")}
 

@@ -1,4 +1,4 @@
-"""A text of made-up sentences, to pretrain on."""
+"""A text of made-up sentences for pretraining."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 
 
 def write_topics(path: pathlib.Path, seed: int, documents: int) -> None:
-    """Documents of sentences, each of which is about one topic and has the words of no other."""
+    """Writes documents of sentences, each about one topic and with words of no other topic."""
     rng = random.Random(seed)
     with open(path, "w", encoding="utf-8") as file:
         for _ in range(documents):

@@ -1,4 +1,4 @@
-"""A tiny RACE, whose right options are all the same word, at any of the four places."""
+"""A tiny RACE, whose right options are always the same word, at any of the four positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OPTIONS = ("n", "r", "l", "s")
 
 
 def passage(seed: int, words: Sequence[str], questions: int = 2) -> dict:
-    """A passage of some words, as a file has it; the right options are the first of `OPTIONS`."""
+    """Returns a passage as a file has it; the right options are the first of `OPTIONS`."""
     rng = random.Random(seed)
     options = [rng.sample(OPTIONS, 4) for _ in range(questions)]
     return {
@@ -24,7 +24,8 @@ def passage(seed: int, words: Sequence[str], questions: int = 2) -> dict:
 
 
 def write_race(folder: pathlib.Path, words: Sequence[str], first: int = 0, count: int = 6) -> None:
-    """Writes RACE/train and RACE/dev in all.txt, RACE/test a file a passage; of both levels."""
+    """Writes RACE/train and RACE/dev as all.txt, and RACE/test as one file per passage; both
+    levels."""
     for number, part in enumerate(("train", "dev", "test")):
         for level in ("middle", "high"):
             place = folder / "RACE" / part / level

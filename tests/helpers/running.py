@@ -1,4 +1,4 @@
-"""Running the programs: in a forked process, in one of their own, and as several workers."""
+"""Runs the programs in a forked process, in a new one, or as several workers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
 
 
 def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[str]:
-    """A command to which, at a step of its training, something of `tests.programs.at_step` happens
-    on one of its workers."""
+    """Returns a command in which something of `tests.programs.at_step` happens to one of the
+    workers at a step of the training."""
     python, *program = command
     return [python, str(ROOT / "tests/programs/at_step.py"), fault, str(step), str(rank), *program]
 
 
 def albert(*words: object) -> list[str]:
-    """A command of `albert`."""
+    """Returns a command of `albert`."""
     return [sys.executable, str(ROOT / "albert"), *map(str, words)]
 
 
 def command_of(name: str) -> list[str]:
-    """A program of the reference, or else a command of `albert`."""
+    """Returns the command of a reference program, or of `albert`."""
     path = ROOT / f"{name}.py"
     return [sys.executable, str(path)] if path.exists() else albert(name)
 
@@ -40,7 +40,8 @@ def _forking_process() -> ForkingProcess:
 
 
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
-    """Runs a command to its end and keeps what it prints; our programs in a forked process."""
+    """Runs a command to its end and keeps its output; the project's programs in a forked
+    process."""
     python, program, *_ = [*command, ""]
     if python == sys.executable and program.endswith((".py", "albert")):
         return _forking_process().run(command[1:], **kwargs)
@@ -48,14 +49,14 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
 
 
 def succeed(command: list[str], **kwargs) -> str:
-    """Runs a command that must end well; returns its log."""
+    """Runs a command that must succeed; returns its log."""
     result = run(command, **kwargs)
     assert result.returncode == 0, result.stderr
     return result.stderr
 
 
 def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.CompletedProcess:
-    """Runs the text of a program, that imports ours, in a forked process."""
+    """Runs the text of a program that imports the project, in a forked process."""
     (folder / "program.py").write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return run([sys.executable, str(folder / "program.py"), *arguments], env=environment)
@@ -64,7 +65,7 @@ def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.Com
 def exit_code_of_child(work: Callable[[], None]) -> int:
     """Forks a child that does some work; returns its exit code: 3 if the work raises an error.
 
-    Other children of this process, which tests have at any time, are not waited for.
+    Other children of this process, which tests may have at any time, are not waited for.
     """
     child = os.fork()
     if not child:
@@ -80,7 +81,7 @@ MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
 
 
 def under_mpirun(workers: int, command: list[str], *options: str) -> list[str]:
-    """A command as so many workers; on any number of cores, as root or not."""
+    """Returns a command for `workers` workers, on any number of cores and as any user."""
     placing = ["--oversubscribe", "--bind-to", "none", "--allow-run-as-root", *options]
     return [str(MPIRUN), "-np", str(workers), *placing, *command]
 
@@ -88,10 +89,10 @@ def under_mpirun(workers: int, command: list[str], *options: str) -> list[str]:
 def run_as_workers(
     workers: int, command: list[str], *flags_of_last: str
 ) -> subprocess.CompletedProcess:
-    """Runs a program of ours as so many workers, in forked processes that Horovod's Gloo connects.
+    """Runs a program of the project as `workers` forked processes that Horovod's Gloo connects.
 
-    Much faster than under mpirun; how a job starts and how it breaks is tested with that. All of
-    them must end by themselves, also if the last is given flags of its own.
+    This is much faster than mpirun; tests of how a job starts and breaks use mpirun. All workers
+    must end on their own, even if the last one gets different flags.
     """
     from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
     from horovod.runner.gloo_run import create_slot_env_vars
@@ -116,7 +117,7 @@ def run_as_workers(
 
 
 def processes_of(output_dir: pathlib.Path) -> list[str]:
-    """The processes of which a flag names the folder."""
+    """Returns the processes that name the folder in a flag."""
     found = []
     for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -126,7 +127,7 @@ def processes_of(output_dir: pathlib.Path) -> list[str]:
 
 
 def error_line(result: subprocess.CompletedProcess) -> str:
-    """The one line that an error consists of; no traceback may be there."""
+    """Returns the single line of an error; a traceback is a failure."""
     assert "Traceback" not in result.stderr, result.stderr
     lines = [line for line in result.stderr.splitlines() if ": error: " in line]
     assert len(lines) == 1, result.stderr
@@ -143,12 +144,12 @@ def assert_fails(result: subprocess.CompletedProcess, code: int, *parts: str) ->
 def assert_stopped(
     result: subprocess.CompletedProcess, number: signal.Signals, folder: pathlib.Path
 ) -> int:
-    """Fails unless a signal has ended a training after a step which it has saved, and returns."""
+    """Fails unless a signal ended a training after a step that it saved, and returns that step."""
     assert result.returncode == 128 + number
     assert "Traceback" not in result.stderr
     line = rf": stopped by {number.name} at step (\d+) of \d+, which is saved; the same"
     (step,) = re.findall(line, result.stderr)
-    # One checkpoint to resume from, the newest of all.
+    # A single checkpoint to resume from, newer than all others.
     (newest,) = folder.glob("resume.ckpt-*.index")
     assert newest.stem == f"resume.ckpt-{step}"
     assert newest.stem in (folder / "checkpoint").read_text().splitlines()[0]
@@ -158,5 +159,5 @@ def assert_stopped(
 
 
 def task_of(program: str) -> type:
-    """The task of a program of the reference."""
+    """Returns the task of a reference program."""
     return find_task(f"{program}.py").load()

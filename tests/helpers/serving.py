@@ -1,4 +1,4 @@
-"""Servers over real connections, and the models that they answer with."""
+"""Servers over real connections, and the models with which they answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ load_once = functools.cache(load_model)
 
 @functools.cache
 def model_of(random_model: Callable[..., str], kind: str) -> str:
-    """The folder of a model with random weights: of "labels", of a "number", of "options"."""
+    """Returns the folder of a model with random weights, for "labels", a "number" or "options"."""
     if kind == "options":
         head, labels = make_race_head(0.0, 4), list("ABCD")
         return random_model(head, task="race", labels=labels, max_qa_length=16)
@@ -39,7 +39,7 @@ def model_of(random_model: Callable[..., str], kind: str) -> str:
 
 
 class Gated(QuestionService):
-    """Answers when it may; notes what goes through the model together."""
+    """Answers when a test allows it; notes what goes through the model together."""
 
     def __init__(self, model):
         super().__init__(model)
@@ -81,7 +81,7 @@ class Served:
         return float(found[1]) if found else 0.0
 
     def connect(self, body: str, length: int | None = None) -> socket.socket:
-        """Sends a request, whose body may be announced as longer than it is."""
+        """Sends a request; its announced length may exceed the body."""
         head = "POST /v1/answer HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
         connection = socket.create_connection(self.listener.getsockname(), timeout=LONGEST)
         announced = f"Content-Length: {length or len(body)}\r\n\r\n"
@@ -90,7 +90,7 @@ class Served:
 
 
 def until(holds: Callable[[], object]) -> None:
-    """Waits for what another thread does."""
+    """Waits until a condition holds that another thread changes."""
     end = time.monotonic() + LONGEST
     while not holds():
         assert time.monotonic() < end

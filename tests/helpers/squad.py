@@ -20,7 +20,8 @@ from tests.helpers.forking import ROOT
 
 
 def make_squad(seed: int, articles: int) -> dict:
-    """A SQuAD 1.1 file about nothing: every question asks for the word after one of the text."""
+    """Returns a meaningless SQuAD 1.1 file: every question asks for the word after a word of the
+    text."""
     rng = random.Random(seed)
     words = ["".join(rng.choices("abcdefghiklmnoprstu", k=rng.randint(2, 8))) for _ in range(200)]
     data = []
@@ -69,7 +70,7 @@ def make_squad_files(folder: pathlib.Path) -> None:
 
 
 def train_tokenizer(text: pathlib.Path, prefix: pathlib.Path, size: int, kind="unigram") -> None:
-    """Trains a SentencePiece model of so many pieces at most on a text."""
+    """Trains a SentencePiece model of at most `size` pieces on a text."""
     spm.SentencePieceTrainer.train(
         input=str(text),
         model_prefix=str(prefix),
@@ -84,7 +85,7 @@ def train_tokenizer(text: pathlib.Path, prefix: pathlib.Path, size: int, kind="u
 
 
 def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> None:
-    """Writes a WordPiece vocabulary of letters and, as many as there is room for, words."""
+    """Writes a WordPiece vocabulary of letters, filled up with words."""
     words = sorted({word for text in texts for word in text.lower().strip(".?").split()})
     letters = sorted(set("".join(words)))
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", "?"]
@@ -92,7 +93,7 @@ def write_vocabulary(path: pathlib.Path, texts: Sequence[str], size: int) -> Non
     path.write_text("\n".join(list(dict.fromkeys(pieces))[:size]), encoding="utf-8")
 
 
-# Of a tiny run, with the folder of `squad_dir` for {squad}.
+# Flags of a tiny run, with the folder of `squad_dir` for {squad}.
 SQUAD_FLAGS = (
     *("--albert_config_file={squad}/albert.json", "--spm_model_file={squad}/spm.model"),
     *("--train_file={squad}/train-v1.1.json", "--predict_file={squad}/dev-v1.1.json"),
@@ -102,14 +103,14 @@ SQUAD_FLAGS = (
 
 
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
-    """The command of a tiny run; later flags win over earlier ones."""
+    """Returns the command of a tiny run; later flags win over earlier ones."""
     given = (flag.format(squad=squad_dir) for flag in SQUAD_FLAGS)
     program = str(ROOT / "run_squad_v1.py")
     return [sys.executable, program, *given, f"--output_dir={output_dir}", *flags]
 
 
 def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Writes a file of SQuAD 1.1 as one of 2.0: every third question has no answer."""
+    """Writes a SQuAD 1.1 file as a 2.0 file in which every third question has no answer."""
     content = json.loads(source.read_text())
     questions = [q for a in content["data"] for p in a["paragraphs"] for q in p["qas"]]
     for number, question in enumerate(questions):
@@ -121,8 +122,8 @@ def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
 
 @functools.cache
 def official_script() -> types.ModuleType:
-    """The script of SQuAD 2.0, as `transformers` has it, without the rest of that package: torch
-    takes seconds to import."""
+    """Loads the SQuAD 2.0 script from `transformers` without the rest of the package: importing
+    torch takes seconds."""
     package = importlib.util.find_spec("transformers")
     if package is None:
         pytest.skip("transformers is not installed")
@@ -130,7 +131,7 @@ def official_script() -> types.ModuleType:
     name = "transformers.data.metrics.squad_metrics"
     spec = importlib.util.spec_from_file_location(name, path)
     script = importlib.util.module_from_spec(spec)
-    # Of the package it uses what finds the text of an answer, and does not score it.
+    # It uses the package only to find an answer's text, not to score it.
     stand_ins = {
         "transformers.models.bert": types.SimpleNamespace(BasicTokenizer=None),
         "transformers.utils": types.SimpleNamespace(

@@ -1,4 +1,4 @@
-"""What tests of the heads of SQuAD share: a tiny encoder, a batch, and a graph of heads."""
+"""A tiny encoder, a batch and a graph of heads, for tests of the SQuAD heads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LENGTHS = (32, 20, 9, 27)  # real tokens of the examples
 
 
 def make_batch(padded: int) -> dict[str, np.ndarray]:
-    """Examples that are the same however far they are padded; the last token of each is [SEP]."""
+    """Returns examples that are equal at any padding; the last token of each is [SEP]."""
     rng = np.random.RandomState(5)
     batch = {key: np.zeros([len(LENGTHS), padded], int) for key in SEQUENCES}
     for row, length in enumerate(LENGTHS):
@@ -48,7 +48,7 @@ def placeholders(keys: Sequence[str] = ALL, length: int | None = None) -> dict[s
 
 
 class Graph:
-    """A graph of placeholders and what is built on them, with the initial weights of a seed."""
+    """A graph of placeholders and a model on them, with the initial weights of a seed."""
 
     def __init__(self, build: Callable[[dict[str, tf.Tensor]], Any], keys: Sequence[str] = ALL):
         with tf.Graph().as_default():
@@ -77,8 +77,8 @@ def build_heads(
 
 
 def golden_run(folder: pathlib.Path, name: str) -> tuple[dict[str, np.ndarray], tuple]:
-    """The reference's figures of a training, and what a builder of models takes of it: the
-    configuration, the first checkpoint, the learning rate, the steps and those of warmup."""
+    """Returns the reference's figures of a training run, and the arguments of a model builder: the
+    configuration, the first checkpoint, the learning rate, the steps and the warm-up steps."""
     with np.load(folder / name) as file:
         figures = dict(file)
     (config,) = folder.glob("*_config.json")
@@ -94,9 +94,9 @@ def train_golden(
     weights: Mapping[str, np.ndarray],
     fetches: Callable[[dict[str, tf.Tensor], TrainStep], Any],
 ) -> Any:
-    """Trains as the reference did, from weights of the head on; compares losses and final norms.
+    """Trains as the reference did, from given head weights; compares losses and final norms.
 
-    Returns what `fetches` asks for, of the features and the step, before the first one.
+    Returns what `fetches` makes of the features and the step, before the first step.
     """
     with tf.Graph().as_default(), quick_session() as session:
         features = placeholders(keys, length=128)
@@ -121,7 +121,7 @@ def train_golden(
     expected = dict(zip(figures["final_norm_names"], figures["final_norms"], strict=True))
     assert trained.keys() == expected.keys()
     for name, norm in expected.items():
-        # A bias on the scores of all ends has no gradient but rounding.
+        # A bias on the scores of all ends has no gradient except rounding errors.
         tolerance = 2e-5 if "end_logits/dense_1/bias" not in name else 1e-3
         assert np.linalg.norm(trained[name]) == pytest.approx(norm, rel=1e-4, abs=tolerance), name
     return first

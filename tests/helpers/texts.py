@@ -1,11 +1,11 @@
-"""All kinds of text, for tests that draw them."""
+"""Strategies that draw all kinds of text."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
-# What is apt to go wrong: white space of every kind, control characters, characters that vanish,
-# grow, shrink or depend on their neighbours, other scripts, and the comma rule's "1," and "9,".
+# Likely trouble: white space of every kind, control characters, characters that vanish, grow,
+# shrink or depend on their neighbors, other scripts, and the comma rule's "1," and "9,".
 ODD = [
     *" \t\n\r\x00\x01\x1c\x1f\x7f\x85\xa0\xad\u200b\u200d\u200e\u202e\u2028\u3000\ufeff\ufffd",
     *"\u0301\u0300\u0327\u0345\u05b8\u0651\u20dd\ud800\udfff▁,.'-",

@@ -1,4 +1,4 @@
-"""What TensorFlow records of its own allocations."""
+"""The memory that TensorFlow records for its allocations."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import itertools
 
 import tensorflow.compat.v1 as tf
 
-# Of a session that runs operations in turn, in the thread that calls it. Threads of the process,
-# also if the configuration asks for one, are as many as its first session has asked for; how busy
-# the machine is would change the order of operations, and so what is allocated at a time.
+# For a session that runs operations in turn, in the calling thread. The process has as many threads
+# as its first session asked for, even if a later configuration asks for one. With several threads,
+# the load of the machine would change the order of operations and so the allocation at any time.
 IN_TURN = tf.ConfigProto(inter_op_parallelism_threads=-1)
 
 
 def traced_peak(session: tf.Session, step: tf.Operation | tf.Tensor, feed: dict) -> int:
-    """The most bytes that TensorFlow has allocated at a time in a step, which runs twice."""
+    """Returns the most bytes that TensorFlow has allocated at any time in a step, which runs
+    twice."""
     trace = tf.RunMetadata()
     session.run(step, feed)
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)

@@ -1,4 +1,4 @@
-"""Folders of models, and those that are none."""
+"""Folders of models, and folders that hold none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from albert.inference.folders import open_folder
 
 @pytest.fixture
 def model(exported, tmp_path):
-    """A copy of an exported model, as if it had been moved."""
+    """Returns a moved copy of an exported model."""
     return shutil.copytree(exported, tmp_path / "moved" / "saved_model" / "1")
 
 
-def test_it_alone_can_be_moved(model, squad_dir):
+def test_an_exported_model_needs_no_other_file(model, squad_dir):
     folder = open_folder(str(model))
     assert folder.checkpoint == str(model / "variables" / "variables")
     config = json.loads((squad_dir / "albert.json").read_text())
@@ -31,18 +31,18 @@ def test_it_alone_can_be_moved(model, squad_dir):
     assert open_folder(str(model)).tokenizer.do_lower_case is False
 
 
-def test_the_best_checkpoint_of_a_run_or_else_the_newest(trained, tmp_path):
+def test_a_run_gives_its_best_checkpoint_or_else_the_newest(trained, tmp_path):
     assert open_folder(str(trained)).checkpoint == str(trained / "model.ckpt-best")
     ignored = shutil.ignore_patterns("*best*")
     folder = shutil.copytree(trained, tmp_path / "out", ignore=ignored)
     assert open_folder(str(folder)).checkpoint == str(folder / "model.ckpt-12")
 
 
-def test_a_folder_above_with_one_model(model):
+def test_a_parent_folder_serves_if_it_has_one_model(model):
     for above in (model.parent, model.parent.parent):
         assert open_folder(str(above)).path == str(model)
     shutil.copytree(model, model.parent / "2")
-    fails(model.parent, "has several models, give one of them", str(model.parent / "2"))
+    fails(model.parent, "has several models; pass one of them", str(model.parent / "2"))
 
 
 def change(model, **values) -> None:
@@ -59,14 +59,14 @@ def fails(path, *parts: str) -> None:
         assert part in message
 
 
-def test_no_model(tmp_path):
-    fails(tmp_path / "none", "is no folder")
-    fails(tmp_path, "holds no model; give what --export_dir or --output_dir has made")
+def test_a_folder_without_a_model_is_an_error(tmp_path):
+    fails(tmp_path / "none", "does not exist")
+    fails(tmp_path, "has no model; pass a folder that --export_dir or --output_dir has written")
     (tmp_path / "file").touch()
     fails(tmp_path / "file", "is a file")
 
 
-def test_a_model_of_an_earlier_version(model, trained, tmp_path):
+def test_a_model_of_an_earlier_version_is_an_error(model, trained, tmp_path):
     shutil.rmtree(model / "assets.extra")
     fails(model, "has no assets.extra/model.json", "export the model again")
     fails(model.parent, "export the model again")
@@ -74,7 +74,7 @@ def test_a_model_of_an_earlier_version(model, trained, tmp_path):
     fails(tmp_path / "out", "has no assets.extra/model.json", "which trains nothing")
 
 
-def test_a_file_is_missing(model):
+def test_a_missing_file_is_named(model):
     for missing, part in (
         ("variables/variables.data-00000-of-00001", "damaged or incomplete"),
         ("assets.extra/config.json", "cannot be read"),
@@ -87,19 +87,22 @@ def test_a_file_is_missing(model):
         (model / missing).write_bytes(content)
 
 
-def test_what_does_not_fit(model):
+def test_a_description_that_does_not_fit_is_an_error(model):
     change(model, task="squad-2.0", start_n_top=5, end_n_top=5, no_answer_threshold=None)
-    fails(model, "does not fit the model", "start_logits")
+    fails(model, "does not match the model", "start_logits")
     change(model, task="pretraining")
-    fails(model, "is a model of pretraining, which answers nothing; there are answers for squad")
+    fails(
+        model,
+        "has a model for pretraining, which cannot answer or classify; supported tasks are squad",
+    )
     change(model, max_seq_length=10**6)
-    fails(model, "max_seq_length of 1000000, the model takes")
+    fails(model, "max_seq_length of 1000000, but the model takes")
     description = model / "assets.extra" / "model.json"
     for text in ("", "[]", "{}", '{"task": 3}'):
         description.write_text(text)
         fails(model, "model.json")
     description.write_text('{"task": "squad-1.1", "max_seq_length": 64}')
-    fails(model, "model.json does not say")
+    fails(model, "model.json has no")
 
 
 _NUMBER, _FINITE = "a whole number from 1 to 2147483647", "two finite numbers or null"
@@ -119,7 +122,7 @@ _NUMBER, _FINITE = "a whole number from 1 to 2147483647", "two finite numbers or
         ("limits", ([0, float("nan")], 5), _FINITE),
     ],
 )
-def test_a_value_that_cannot_be(model, name, values, allowed):
+def test_an_impossible_value_is_named(model, name, values, allowed):
     for value in values:
         change(model, **{name: value})
         fails(model, f"assets.extra/model.json: {name} must be {allowed}", f", not {value!r}")

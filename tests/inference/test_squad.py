@@ -1,4 +1,4 @@
-"""Answers of SQuAD 1.1: several texts, long ones, and where in a text an answer stands."""
+"""Answers of SQuAD 1.1: several texts, long texts, and an answer's position in its text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def paragraphs(squad_dir) -> list[dict]:
 
 
 def test_several_texts_are_compared_by_their_scores(model, paragraphs):
-    """Each answer has the score that it has alone, and the shares are of all of them."""
+    """Each answer has the same score as without the other texts; probabilities are over all of
+    them."""
     question = paragraphs[0]["qas"][0]["question"]
     texts = [p["context"] for p in paragraphs]
     together = model.answer(question, texts).answers
@@ -34,7 +35,7 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     for number, answers in enumerate(alone):
         own = [a for a in together if a.context == number]
         assert [a.text for a in own] == [a.text for a in answers][: len(own)]
-        # The shares among the answers of one text do not depend on the others'.
+        # The relative probabilities within one text do not depend on the others.
         for found, expected in zip(own, answers, strict=False):
             ratio = own[0].probability / answers[0].probability
             assert found.probability == pytest.approx(expected.probability * ratio)
@@ -42,9 +43,9 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
 
 
 def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
-    """Those of a text that is cut between two paragraphs are the paragraphs' answers."""
+    """A text split between two paragraphs has the paragraphs' answers."""
     monkeypatch.setattr("albert.inference.squad._MOST_CHARACTERS", 1 << 12)
-    # What comes before it moves an answer's place, in parts without a space too.
+    # Positions count from the beginning of the text, even in parts without a space.
     for text in (" ".join(p["context"] for p in paragraphs), "a" * 9000):
         for answer in model.answer("What?", [text]).answers:
             assert text[answer.place : answer.place + len(answer.text)] == answer.text
@@ -59,7 +60,7 @@ def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
     assert len(kept) == len(together.answers) and places.items() <= kept.items()
 
 
-def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
+def test_answering_can_be_interrupted_between_batches(model, paragraphs):
     pauses = iter([None])
 
     def pause():
@@ -71,7 +72,7 @@ def test_an_answer_can_be_given_up_between_batches(model, paragraphs):
         model.answer_all([("What?", [text])], pause)
 
 
-def test_texts_by_themselves_and_without_words(model, paragraphs):
+def test_one_text_equals_a_list_of_one_and_blanks_have_no_answer(model, paragraphs):
     question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
     expected = model.answer(question, [text])
     assert model.answer(question, text) == expected
@@ -82,8 +83,8 @@ def test_texts_by_themselves_and_without_words(model, paragraphs):
 
 
 @pytest.mark.parametrize("masks", [True, False])
-def test_lengths_of_what_goes_through_the_model(random_model, monkeypatch, masks):
-    """They are multiples of 16 up to the model's; the model's alone where padding counts."""
+def test_texts_are_padded_to_multiples_of_16(random_model, monkeypatch, masks):
+    """The longest is the model's length, which is the only one where padding counts."""
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
     lengths |= {"mask_padding_in_loss": masks, "max_seq_length": 50}
     model = load_model(random_model(make_v1_head(masks), task="squad-1.1", **lengths))
@@ -108,7 +109,7 @@ def found(piece: str, text: str = TEXT):
     return place_of(text, start, start + len(piece))
 
 
-def test_line_character_and_sentence():
+def test_an_answer_has_its_line_character_and_sentence():
     for piece, line, character, sentence in (
         ("First", 1, 1, "First line."),
         ("second", 2, 6, 'The "second" one.'),
@@ -127,11 +128,11 @@ def test_line_character_and_sentence():
     assert found("b", 'He said "a." Then b.').sentence == "Then b."
 
 
-def test_a_long_sentence_is_cut_where_it_is_shown():
+def test_a_long_sentence_is_shortened_with_ellipses():
     place = found("here", "x " * 1000 + "here" + " y" * 1000)
     assert place.before.startswith("…") and place.after.endswith("…")
     assert len(place.sentence) == 200 + 4 + 200 + 2
     assert place.character == 2001
-    # But not where it ends there.
+    # No ellipsis where the sentence ends there.
     text = "Before. " + "x" * 200 + "here" + "y" * 199 + ". After."
     assert found("here", text).sentence == "x" * 200 + "here" + "y" * 199 + "."

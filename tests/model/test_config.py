@@ -1,4 +1,4 @@
-"""Configurations: defaults, files, which model they are of, and impossible values."""
+"""Configurations: defaults, files, the model family, and impossible values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALBERT = {**BERT, "embedding_size": 12}
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a configuration file, of bytes or of what is to become JSON."""
+    """Writes a configuration file: bytes, or a value to dump as JSON."""
 
     def write(content):
         path = tmp_path / "model.json"
@@ -27,8 +27,8 @@ def write(tmp_path):
     return write
 
 
-def test_defaults():
-    """Those of ALBERT-xxlarge, and of Google's BERT."""
+def test_defaults_are_albert_xxlarge_and_googles_bert():
+    """Defaults apply to every key except the size of the vocabulary."""
     common = {"num_hidden_layers": 12, "hidden_act": "gelu", "initializer_range": 0.02}
     common |= {"max_position_embeddings": 512}
     albert = {"vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096}
@@ -51,7 +51,7 @@ def test_json_round_trip_keeps_unknown_keys(write):
     restored = json.loads(config.to_json_string())
     assert restored == {**AlbertConfig(vocab_size=99).to_dict(), **values}
     assert AlbertConfig.from_dict(restored).to_dict() == restored
-    # What is given out is a copy.
+    # The returned dictionary is a copy.
     config.to_dict()["note"].append(2)
     assert config.note == ["ä", None]
 
@@ -101,10 +101,10 @@ def test_file_with_impossible_values_is_an_error(changes, named, write):
         ({"vocab_size": 9, "embedding_size": 8, "model_type": "albert"}, AlbertConfig),
     ],
 )
-def test_keys_tell_the_model(values, expected, write):
+def test_the_keys_tell_albert_from_bert(values, expected, write):
     config = read_config(write(values))
     assert type(config) is expected
-    # `transformers` says the family, which is not kept.
+    # The key of `transformers` names the family; it is not kept.
     kept = {name: value for name, value in values.items() if name != "model_type"}
     assert kept.items() <= config.to_dict().items()
 
@@ -114,9 +114,9 @@ def test_keys_tell_the_model(values, expected, write):
     [
         ({}, "nor of BERT: vocab_size, .*, intermediate_size are missing"),
         ({k: v for k, v in BERT.items() if k != "hidden_size"}, "BERT: hidden_size is missing"),
-        ({"vocab_size": 9, "n_layer": 1}, "no configuration of ALBERT, .*nor of BERT"),
-        ({**BERT, "model_type": "roberta"}, "model_type 'roberta' is another family"),
-        ({**ALBERT, "model_type": "electra"}, "model_type 'electra' is another family"),
+        ({"vocab_size": 9, "n_layer": 1}, "not a configuration of ALBERT, .*nor of BERT"),
+        ({**BERT, "model_type": "roberta"}, "unsupported model_type 'roberta'"),
+        ({**ALBERT, "model_type": "electra"}, "unsupported model_type 'electra'"),
         ({**BERT, "hidden_size": 25}, "hidden_size 25 is not a multiple"),
     ],
 )
@@ -125,8 +125,8 @@ def test_a_configuration_of_neither_model_is_an_error(values, message, write):
         read_config(write(values))
 
 
-def test_a_class_reads_no_configuration_of_the_other_model(write):
-    with pytest.raises(UserError, match="a configuration of BERT, where one of ALBERT is needed"):
+def test_a_class_refuses_the_other_models_configuration(write):
+    with pytest.raises(UserError, match="a configuration of BERT, but one of ALBERT is needed"):
         AlbertConfig.from_json_file(write(BERT))
-    with pytest.raises(UserError, match="a configuration of ALBERT, where one of BERT is needed"):
+    with pytest.raises(UserError, match="a configuration of ALBERT, but one of BERT is needed"):
         BertConfig.from_json_file(write(ALBERT))

@@ -21,7 +21,7 @@ CONFIG |= {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 
 def build_loss(recomputes: bool, **changes) -> tf.Tensor:
-    """A loss in the current graph that takes states of several layers."""
+    """Returns a loss in the current graph that uses states of several layers."""
     tf.set_random_seed(3)
     ids, mask = (tf.placeholder(tf.int32, SHAPE, name) for name in ("ids", "mask"))
     config = AlbertConfig(**{**CONFIG, **changes})
@@ -42,7 +42,7 @@ def feed() -> dict[str, np.ndarray]:
 
 
 def set_up(session: tf.Session) -> None:
-    """Weights with which the gradients of all of them are of the size of 0.01 to 1."""
+    """Sets weights for which all gradients are between 0.01 and 1."""
     session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     load_random_values(session, spread=0.2)
 
@@ -54,7 +54,7 @@ def peak_of(session: tf.Session, gradients: list[tf.Tensor]) -> int:
 def gradients_and_peak(
     recomputes: bool, is_resource: bool, **changes
 ) -> tuple[dict[str, np.ndarray], int]:
-    """The loss and the gradients by name, and the most memory that these take."""
+    """Returns the loss and the gradients by name, and the peak memory of computing them."""
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.variable_scope("", use_resource=is_resource):
             loss = build_loss(recomputes, **changes)
@@ -78,9 +78,9 @@ def assert_same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> 
         (True, {"inner_group_num": 2}, 0.8),
     ],
 )
-def test_gradients_are_those_without_in_less_memory(is_resource, changes, share):
-    """With dropout, so that other masks would show. One layer is in memory at a time; masks of
-    dropout are not kept either."""
+def test_gradients_are_the_same_in_less_memory(is_resource, changes, share):
+    """Dropout is on, so that different masks would show. One layer is in memory at a time, and
+    dropout masks are not kept either."""
     wanted, most = gradients_and_peak(False, is_resource, **changes)
     assert sum(np.abs(value).max() > 0.01 for value in wanted.values()) > 15
     found, peak = gradients_and_peak(True, is_resource, **changes)
@@ -89,10 +89,11 @@ def test_gradients_are_those_without_in_less_memory(is_resource, changes, share)
 
 
 def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
-    """Weights by name, before and after two steps of two batches with other masks each."""
+    """Returns weights by name, before and after two steps of two batches with different masks."""
     with tf.Graph().as_default(), tf.Session() as session:
         loss = build_loss(recomputes)
-        # With its default an update is nearly the sign of a gradient, be it rounding alone.
+        # With its default an update is nearly the sign of a gradient, even of a pure rounding
+        # error.
         options = OptimizerOptions(0.3, 100, gradient_accumulation_steps=2, epsilon=1.0)
         step = training_op(loss, options)
         weights = {v.op.name: v for v in tf.trainable_variables()}
@@ -103,14 +104,14 @@ def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
         return [before, session.run(weights)]
 
 
-def test_steps_of_several_batches_are_those_without():
+def test_accumulated_steps_are_the_same():
     (start, wanted), (_, found) = map(weights_before_and_after, (False, True))
     assert sum(np.abs(wanted[name] - start[name]).max() > 1e-3 for name in wanted) > 15
     assert_same(found, wanted)
 
 
-def test_summands_of_shared_weights_do_not_wait_in_memory():
-    """Each layer begins when that behind it has added its own to the sum."""
+def test_gradients_of_shared_weights_are_summed_at_once():
+    """Each layer waits until the layer after it has added its gradient to the sum."""
     sizes = {"hidden_size": 128, "intermediate_size": 512}
     summand = 4 * (4 * 128 * 128 + 2 * 128 * 512)
     peaks = []
@@ -119,7 +120,7 @@ def test_summands_of_shared_weights_do_not_wait_in_memory():
             gradients = build_gradients(build_loss(True, num_hidden_layers=number, **sizes))
             set_up(session)
             peaks.append(peak_of(session, gradients))
-    # The states between the layers are 4 x 64 KiB.
+    # The states between the layers take 4 x 64 KiB.
     assert peaks[1] - peaks[0] < 4 * (4 * 32 * 128 * 4) + 2 * summand
 
 
@@ -139,6 +140,7 @@ def test_bfloat16_converts_both_forward_passes_alike():
         for name in converted
         if (found := again.fullmatch(name)) and not re.search("gradients/|_grad/", found[2])
     }
-    # Six dense layers and two products of attention in each of two layers, and what is between.
+    # Six dense layers and two products of attention in each of two layers, and the rest between
+    # them.
     assert sum(converted[name] for name in pairs) > 2 * (6 + 2)
     assert {n: converted[n] for n in pairs} == {n: converted[o] for n, o in pairs.items()}

@@ -1,4 +1,4 @@
-"""Layers on real tokens alone: what the padded form gives for them, and its gradients."""
+"""Layers that compute only real tokens: outputs and gradients equal those of the padded form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def make_mask(lengths, width, holes=()):
 MASKS = {
     "lengths and holes": make_mask((40, 3, 17, 31, 1), 40, [(0, 5), (0, 6), (3, 20)]),
     "no padding": make_mask((32, 32), 32),
-    # The number of tokens is a multiple of that of rows, and the longest one of that of lengths.
+    # The number of tokens is a multiple of the number of rows, and the longest length of a
+    # multiple.
     "full rows": make_mask((48, 16, 64), 64),
     "one token": make_mask((1,), 7),
     "an empty sequence": make_mask((0, 9), 9),
@@ -35,7 +36,7 @@ MASKS = {
 
 @functools.cache
 def built(at_positions=False, **options):
-    """A model in a session of its own, with a function of its states, and the gradients of that."""
+    """Returns a model in a new session, with a function of its states and the gradients of that."""
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(3)
         inputs = [tf.placeholder(tf.int32, [None, None]) for _ in range(3)]
@@ -56,9 +57,9 @@ def built(at_positions=False, **options):
 
 
 def run(mask, factors, positions=((0,),), **options):
-    """States of a mask's sequences, and the gradients of a function of them by variable.
+    """Returns states of a mask's sequences, and the gradients of a function of them by variable.
 
-    `positions`, [B, P], are those of the states in a model that is built for some.
+    `positions`, [B, P], select the states of a model that is built for some.
     """
     rng = np.random.RandomState(4)
     ids, segments = rng.randint(1, 50, mask.shape), rng.randint(0, 2, mask.shape)
@@ -69,7 +70,8 @@ def run(mask, factors, positions=((0,),), **options):
 
 def assert_same_gradients(gradients, expected_gradients):
     for name, gradient in expected_gradients.items():
-        # The gradient of a key's bias is 0 but for rounding: that of the kernel is its measure.
+        # The gradient of a key's bias is 0 except for rounding errors, which the kernel's gradient
+        # bounds.
         scope = name.rpartition("/")[0]
         of_scope = (g for n, g in expected_gradients.items() if n.startswith(scope))
         scale = max(np.abs(g).max() for g in of_scope) or 1.0
@@ -79,7 +81,7 @@ def assert_same_gradients(gradients, expected_gradients):
 @pytest.mark.parametrize(
     ("name", "recomputes"), [*((name, False) for name in MASKS), ("lengths and holes", True)]
 )
-def test_equals_the_padded_form(name, recomputes):
+def test_states_and_gradients_equal_the_padded_form(name, recomputes):
     mask, real = MASKS[name], MASKS[name] == 1
     factors = np.random.RandomState(5).randn(*mask.shape, CONFIG.hidden_size) * real[..., None]
     options = {"remove_padding": True, "gradient_checkpointing": recomputes}
@@ -93,8 +95,8 @@ def test_equals_the_padded_form(name, recomputes):
 @pytest.mark.parametrize(
     ("remove_padding", "recomputes"), [(False, False), (True, False), (True, True)]
 )
-def test_the_last_layer_at_some_positions_alone(remove_padding, recomputes):
-    """At the first one of all sequences, and at several."""
+def test_the_last_layer_can_compute_only_some_positions(remove_padding, recomputes):
+    """At the first position of every sequence, and at several."""
     mask, options = MASKS["lengths and holes"], {"gradient_checkpointing": recomputes}
     rows = np.arange(len(mask))[:, np.newaxis]
     for positions in ([(0,)] * 5, [(0, 4), (0, 0), (0, 3), (0, 4), (0, 0)]):
@@ -108,8 +110,8 @@ def test_the_last_layer_at_some_positions_alone(remove_padding, recomputes):
         assert_same_gradients(gradients, expected_gradients)
 
 
-def test_one_position_of_all_sequences():
-    """Has as many rows behind the last attention as there are sequences."""
+def test_one_position_needs_one_row_per_sequence():
+    """Only the attention has rows for all tokens."""
     with tf.Graph().as_default() as graph:
         ids = tf.ones([6, 20], tf.int32)
         model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
@@ -120,7 +122,7 @@ def test_one_position_of_all_sequences():
 
 
 def test_the_number_of_rows_follows_the_tokens():
-    """In steps, so that few shapes occur."""
+    """It grows in steps, so that few shapes occur."""
     with tf.Graph().as_default(), tf.Session() as session:
         mask = tf.placeholder(tf.int32, [None, None])
         rows = PackedRows(mask, num_heads=2).rows(tf.ones([*tf.unstack(tf.shape(mask)), 4]))
@@ -129,8 +131,8 @@ def test_the_number_of_rows_follows_the_tokens():
     assert sizes == [(64, 4), (64, 4), (128, 4), (256, 4)]
 
 
-def test_dropout_reaches_real_tokens_alone():
-    """And draws one mask, forward and backward, so that gradients are finite and repeat."""
+def test_dropout_only_reaches_real_tokens():
+    """One mask serves forward and backward, so that gradients are finite and repeatable."""
     config = albert(num_hidden_layers=2, max_position_embeddings=80, hidden_dropout_prob=0.5)
     mask = MASKS["lengths and holes"]
     with tf.Graph().as_default(), tf.Session() as session:

@@ -2,8 +2,8 @@
 
   make test-multihost        (as root; needs iproute2, util-linux, openssh-server, openssh-client)
 
-Both see the same files, as hosts of a cluster with a network volume do. Shared memory between
-them is switched off, so that everything between the workers goes through the network.
+Both see the same files, like hosts of a cluster with a network volume. Shared memory between them
+is off, so that all data between the workers goes through the network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.helpers.squad import squad_command
 pytestmark = pytest.mark.usefixtures("mpirun")
 HOSTS = {"albert-host-1": "10.213.77.1", "albert-host-2": "10.213.77.2"}
 NETWORK = "10.213.77.0/24"
-# Not in the PATH of everybody; a daemon wants its whole path.
+# Not in every user's PATH; the daemon requires its full path.
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "sshd"
 
 
@@ -32,13 +32,13 @@ def ip(*arguments: str, check: bool = True) -> None:
 
 
 def on(host: str, *command: str) -> list[str]:
-    """A command that runs on a host, under its name."""
+    """Returns a command that runs on a host, under its name."""
     script = f'hostname {host} && exec "$@"'
     return ["ip", "netns", "exec", host, "unshare", "--uts", "sh", "-c", script, "sh", *command]
 
 
 def why_unavailable() -> str:
-    """Why two hosts cannot be made here; empty if they can."""
+    """Returns why two hosts cannot be made here, or an empty string."""
     for program in ("ip", "unshare", SSHD, "ssh-keygen"):
         if not shutil.which(program):
             return f"{program} is missing"
@@ -55,7 +55,7 @@ def remove_hosts() -> None:
 
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory) -> Iterator[str]:
-    """The ssh command from one of the two hosts to the other; both are up meanwhile."""
+    """Starts both hosts and yields the ssh command from one to the other."""
     if reason := why_unavailable():
         pytest.skip(f"no network namespaces with an sshd each, which root can make: {reason}")
     folder = tmp_path_factory.mktemp("ssh")
@@ -92,7 +92,7 @@ def ssh(tmp_path_factory) -> Iterator[str]:
 
 
 def wait_for_sshd(address: str, daemons: list[subprocess.Popen]) -> None:
-    """Returns when the host at an address can be reached from the first."""
+    """Waits until the host at an address can be reached from the first."""
     first = next(iter(HOSTS))
     attempt = on(first, "bash", "-c", f"exec 3<>/dev/tcp/{address}/22")
     while subprocess.run(attempt, capture_output=True).returncode:
@@ -101,8 +101,8 @@ def wait_for_sshd(address: str, daemons: list[subprocess.Popen]) -> None:
 
 
 def job(ssh: str, command: list[str]) -> list[str]:
-    """A command as one worker a host, started from the first."""
-    # A host that is gone is noticed after 10 + 3 x 5 seconds, not after eight minutes.
+    """Returns a command as one worker per host, started from the first."""
+    # A lost host is noticed after 10 + 3 x 5 seconds instead of eight minutes.
     options = (
         f"--mca btl tcp,self --mca btl_tcp_if_include {NETWORK} --mca oob_tcp_if_include {NETWORK} "
         "--mca oob_tcp_keepalive_time 10 --mca oob_tcp_keepalive_intvl 5 "
@@ -114,7 +114,7 @@ def job(ssh: str, command: list[str]) -> list[str]:
     return on(next(iter(HOSTS)), *start, *words, "-H", places, *command)
 
 
-def test_the_same_as_two_workers_on_one_host(ssh, squad_dir, tmp_path):
+def test_two_hosts_equal_two_workers_on_one_host(ssh, squad_dir, tmp_path):
     alone, apart = tmp_path / "alone", tmp_path / "apart"
     flags = ["--use_horovod=true", "--deterministic_run"]
     result = run(under_mpirun(2, squad_command(squad_dir, alone, *flags)))
@@ -129,7 +129,7 @@ def test_the_same_as_two_workers_on_one_host(ssh, squad_dir, tmp_path):
 
 @pytest.mark.parametrize("fault", ["kill", "network gone"])
 def test_a_lost_host_ends_the_job_and_the_command_resumes(ssh, squad_dir, tmp_path, fault):
-    """At step 15 the worker of the second host is killed, or waits for its network to be cut."""
+    """At step 15, the worker on the second host is killed, or waits until its network is cut."""
     flags = ["--use_horovod=true", "--train_steps=30", "--save_checkpoints_steps=10"]
     command = squad_command(squad_dir, tmp_path, *flags, "--do_predict=False")
     broken = at_step("kill" if fault == "kill" else "stall", 15, command, rank=1)

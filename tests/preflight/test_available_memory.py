@@ -1,4 +1,4 @@
-"""How much memory there is, from files as Linux has them and tools that cards come with."""
+"""Available memory, read from Linux files and from the tools of the cards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def machine(tmp_path):
     return write
 
 
-def test_what_the_host_has(machine, tmp_path):
+def test_the_hosts_available_memory_is_read(machine, tmp_path):
     assert host_memory(root=str(tmp_path)) is None, "of another system nothing is known"
     assert host_memory(root=machine()) == (20000000 * 1024, "available on this host")
     assert host_memory(in_use=5000, root=machine()).size == 20000000 * 1024 + 5000
@@ -33,21 +33,21 @@ def test_what_the_host_has(machine, tmp_path):
 @pytest.mark.parametrize(
     ("groups", "file"),
     [
-        # Version 2: the least of the whole path counts.
+        # Version 2: the smallest limit on the whole path counts.
         ("0::/jobs/mine\n", "jobs/mine/memory.max"),
         ("0::/jobs/mine\n", "jobs/memory.max"),
         ("0::/jobs/mine\n", "memory.max"),
         # Inside a container.
         ("0::/\n", "memory.max"),
         ("0::/../../mine\n", "memory.max"),
-        # Version 1, also beside version 2.
+        # Version 1, also in parallel with version 2.
         ("4:memory:/slurm/job_1\n0::/\n", "memory/slurm/job_1/memory.limit_in_bytes"),
         ("4:memory:/slurm/job_1\n", "memory/slurm/memory.limit_in_bytes"),
         ("4:memory:/docker/1f\n", "memory/memory.limit_in_bytes"),
         ("9:name=a:b:/\n4:memory:/a:b\n", "memory/a:b/memory.limit_in_bytes"),
     ],
 )
-def test_the_least_limit_counts(machine, groups, file):
+def test_the_smallest_limit_counts(machine, groups, file):
     no_limits = {
         "sys/fs/cgroup/jobs/mine/memory.max": "max\n",
         "sys/fs/cgroup/jobs/memory.max": "17000000000\n",
@@ -60,17 +60,17 @@ def test_the_least_limit_counts(machine, groups, file):
     assert host_memory(in_use=5000, root=root) == expected
 
 
-def test_a_limit_beyond_the_memory_is_none(machine):
+def test_a_limit_beyond_the_memory_does_not_count(machine):
     files = {
         "proc/self/cgroup": "4:memory:/\n",
         "sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED,
-        # Of a group that this process is not in.
+        # A group that this process is not in.
         "sys/fs/cgroup/memory/other/memory.limit_in_bytes": "1000\n",
     }
     assert host_memory(root=machine(**files)).source == "available on this host"
 
 
-def test_sizes():
+def test_sizes_are_parsed_with_their_units():
     sizes = {"32GB": 32 * 10**9, "96 GiB": 96 * 2**30, "31.5GB": 31_500_000_000}
     sizes |= {"500MB": 500 * 10**6, "500MiB": 500 * 2**20}
     assert {text: parse_size(text) for text in sizes} == sizes
@@ -80,8 +80,8 @@ def test_sizes():
     "text",
     ["", "32", "GB", "-1GB", "0GB", "0.0000000001MB", "32gb", "1e3GB", "32GB.", "9" * 400 + "GB"],
 )
-def test_what_is_no_size(text):
-    with pytest.raises(ValueError, match="is no size; write it like 32GB"):
+def test_an_invalid_size_is_an_error(text):
+    with pytest.raises(ValueError, match="is not a size; write it like 32GB"):
         parse_size(text)
 
 
@@ -90,7 +90,7 @@ def test_what_is_no_size(text):
     [
         ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n24564 MiB\n", 24564 * 2**20),
         ("hpu", "hl-smi", "memory.total [MiB]\n98304 MiB\n", 98304 * 2**20),
-        # Which of them would be taken is not known.
+        # It is not known which of them the job would get.
         ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n8192 MiB\n", None),
         ("gpu", "nvidia-smi", "memory.total [MiB]\n[N/A]\n", None),
         ("gpu", "another-smi", "24564 MiB\n", None),
@@ -98,9 +98,9 @@ def test_what_is_no_size(text):
         ("hpu", "hl-smi", "32768 MiB\n'; exit 9; echo '", None),
     ],
 )
-def test_a_card(tmp_path, monkeypatch, kind, tool, output, size):
+def test_a_cards_memory_is_what_its_tool_says(tmp_path, monkeypatch, kind, tool, output, size):
     program = tmp_path / tool
     program.write_text(f"#!/bin/sh\ncase $* in *memory.total*) printf '{output}' ;; esac\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert card_memory(kind) == (Memory(size, f"on a card, as {tool} says") if size else None)
+    assert card_memory(kind) == (Memory(size, f"on a card, from {tool}") if size else None)

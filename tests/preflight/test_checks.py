@@ -1,4 +1,4 @@
-"""What `albert check` says of a step's memory and its type, by machine and workers."""
+"""The report of `albert check` on a step's memory and type, by machine and workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ GB = 10**9
 
 @pytest.fixture(scope="module")
 def step():
-    """A step of a single weight matrix of 40 MB: 0.2 GB with all that belongs to it."""
+    """Returns a step of a single weight matrix of 40 MB: 0.2 GB with everything that belongs to
+    it."""
     with tf.Graph().as_default():
         weights = tf.get_variable("weights", [1000, 10000])
         loss = tf.reduce_sum(tf.matmul(tf.placeholder(tf.float32, [8, 1000]), weights))
@@ -51,25 +52,25 @@ def rows(step, monkeypatch):
 
 
 def needed(row):
-    """The gigabytes that a row says are needed."""
+    """Returns the gigabytes that a row says are needed."""
     return float(re.match(r"([\d.]+) GB needed", row.value)[1])
 
 
-def test_a_card(rows, step):
+def test_a_card_must_hold_the_step(rows, step):
     size = estimate_memory(step.op)["in all"]
     for room, fits in ((size, True), (size - 1, False)):
-        row = rows("gpu", Memory(room, "on a card, as nvidia-smi says"))["device memory"]
+        row = rows("gpu", Memory(room, "on a card, from nvidia-smi"))["device memory"]
         assert row.ok == fits
         assert needed(row) == pytest.approx(size / GB, abs=0.01)
         assert ("lower --train_batch_size" in row.value) != fits
 
 
-def test_a_card_that_says_nothing(rows):
+def test_an_unknown_card_asks_for_its_memory(rows):
     row = rows("hpu")["device memory"]
-    assert row.ok and row.value.startswith("not known; --device_memory=32GB")
+    assert row.ok and row.value.startswith("unknown; pass --device_memory=32GB")
 
 
-def test_workers_share_the_host(rows):
+def test_all_workers_of_a_host_must_fit(rows):
     one = needed(rows(host=Memory(10 * GB, "here"))["host memory"])
     four = rows(host=Memory(int(3.9 * one * GB), "here"), workers=4)["host memory"]
     assert needed(four) == pytest.approx(4 * one, abs=0.03)
@@ -77,13 +78,13 @@ def test_workers_share_the_host(rows):
     assert "host memory" not in rows(host=Memory(1, "here"), workers=4, rank=1)
 
 
-def test_beside_a_card_the_host_holds_the_program_and_a_checkpoint(rows):
-    """Weights and their two moments, 0.12 GB, and the program of half a gigabyte."""
+def test_with_a_card_the_host_holds_program_and_checkpoint(rows):
+    """Weights with their two moments take 0.12 GB, and the program half a gigabyte."""
     row = rows("hpu", host=Memory(10 * GB, "here"))["host memory"]
     assert needed(row) == pytest.approx(0.62, abs=0.02)
 
 
-def test_another_machine_has_another_host(rows):
+def test_for_another_machine_the_host_is_not_checked(rows):
     found = rows("gpu", Memory(1, "here"), Memory(1, "here"), device_memory=32 * GB)
     assert all(row.ok for row in found.values())
     assert found["device memory"].value.endswith("32.00 GB given by --device_memory")
@@ -91,7 +92,7 @@ def test_another_machine_has_another_host(rows):
 
 
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
-NOT_SET = "not set: the run is in float32"
+NOT_SET = "not set: the run uses float32"
 HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX512_BF16 nor AMX"
 
 
@@ -107,7 +108,7 @@ HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX51
         ("hpu", WITHOUT, "basic", "basic"),
     ],
 )
-def test_advice_on_the_type_of_products(monkeypatch, kind, instructions, config, value):
+def test_bfloat16_is_advised_where_it_is_faster(monkeypatch, kind, instructions, config, value):
     monkeypatch.setattr(device, "kind", lambda: kind)
     monkeypatch.setattr(checks.host, "find_processor", lambda: Cpu("", instructions))
     report = Report()

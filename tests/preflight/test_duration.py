@@ -1,4 +1,4 @@
-"""How long a job takes by what was measured of it: sums worked out by hand."""
+"""The estimated duration of a job from measurements: sums worked out by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS |= {"save_checkpoints_steps": 20, "output_dir": "none"}
 SETTINGS |= {"allreduce_dtype": "float32", "shard_optimizer": "none"}
 
 
-def test_the_pace_is_without_the_first():
+def test_the_pace_excludes_the_first_batch():
     pace = BatchTime.of([10.0, 2.0, 3.0])
     assert pace == (10.0, 2.5, 2)
     assert (pace.seconds(1), pace.seconds(5)) == (10.0, 20.0)
@@ -40,7 +40,7 @@ def part(num_records: int) -> Data:
 
 @pytest.fixture
 def rows(monkeypatch):
-    """The rows about a job of 50 steps at one worker, of which all train 600 examples."""
+    """Returns the rows about a job of 50 steps of one worker; all workers train 600 examples."""
 
     def rows(measured: Measurement, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
         monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
@@ -68,15 +68,17 @@ MEASURED = Measurement(
 )
 
 
-def test_the_job_here(rows):
+def test_one_worker_trains_scores_and_labels(rows):
     """150 micro-batches, 3 times 10 batches, and 2 batches."""
     assert rows(MEASURED) == {
         "features": "5.0 s, made once",
-        "training": "1 min 24 s: 50 steps of 12 examples, 8.00 a second, by 2 batches after the "
+        "training": "1 min 24 s: 50 steps of 12 examples, 8.00 per second, measured over 2 batches "
+        "after the first",
+        "scoring": "33.0 s: 3 x 95 features, 10.00 per second, measured over 2 batches after "
+        "the first",
+        "labelling": "3.0 s: 1 x 11 features, 10.00 per second, measured over 1 batch after the "
         "first",
-        "scoring": "33.0 s: 3 x 95 features, 10.00 a second, by 2 batches after the first",
-        "labelling": "3.0 s: 1 x 11 features, 10.00 a second, by 1 batch after the first",
-        "whole job": "2 min 04 s from the beginning, on hosts like this one",
+        "whole job": "2 min 04 s from the start, on hosts like this one",
     }
 
 
@@ -92,7 +94,7 @@ def test_every_checkpoint_in_the_folder_is_scored(rows, tmp_path):
 
 
 def test_predictions_are_timed_in_the_order_of_the_file():
-    """The longest records would say nothing of the others."""
+    """The longest records would not be representative."""
     asked = []
 
     def predictor(data, by_length):
@@ -105,7 +107,7 @@ def test_predictions_are_timed_in_the_order_of_the_file():
 
 
 def test_workers_stop_measuring_together(monkeypatch):
-    """As rank 0 says, however long a step takes on this one."""
+    """Rank 0 decides, however long a step takes here."""
     monkeypatch.setattr(collectives, "broadcast_object", lambda value: False)
     watch, stopped = duration._StopWatch(), []
     context = types.SimpleNamespace(request_stop=lambda: stopped.append(True))
@@ -115,46 +117,46 @@ def test_workers_stop_measuring_together(monkeypatch):
     assert stopped == []
 
 
-def test_two_workers_here(rows):
+def test_two_measured_workers_halve_the_steps(rows):
     """25 steps of 3 micro-batches each; 5 batches, 2 times; 1 batch."""
     found = rows(MEASURED, workers=2)
-    assert found["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 a second")
-    assert found["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 a second")
+    assert found["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 per second")
+    assert found["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 per second")
     assert found["labelling"].startswith("2.0 s: 1 x 11")
     assert found["whole job"].startswith("1 min 05 s from")
 
 
-def test_workers_like_those_here(rows):
-    """100 MB in 10 Gbit/s: 0.08 s, 0.12 s for what 4 workers send, beside a step of 1.5 s.
+def test_four_modeled_workers_add_the_all_reduce(rows):
+    """100 MB at 10 Gbit/s take 0.08 s, what 4 workers send 0.12 s, and a step 1.5 s.
 
     12 steps of 1.62 s; 1 pass of 3 batches; 1 batch.
     """
     found = rows(MEASURED, RemoteWorkers(4, None, Link(10.0, 0.0)))
     expected = {
         "features": "5.0 s, made once",
-        "training": "19.4 s: 12 steps of 48 examples, 29.63 a second",
-        "scoring": "3.0 s: 1 x 95 features, 40.00 a second",
-        "labelling": "1.0 s: 1 x 11 features, 40.00 a second",
-        "whole job": "28.4 s at an efficiency of 0.926, modelled with 8.00 examples/s of a single "
+        "training": "19.4 s: 12 steps of 48 examples, 29.63 per second",
+        "scoring": "3.0 s: 1 x 95 features, 40.00 per second",
+        "labelling": "1.0 s: 1 x 11 features, 40.00 per second",
+        "whole job": "28.4 s at an efficiency of 0.926, estimated from 8.00 examples/s of a single "
         "worker, as on hosts like this one, and links of 10 Gbit/s with 0 us latency",
     }
     assert found == {**rows(MEASURED), **{f"4 workers: {k}": v for k, v in expected.items()}}
 
 
-def test_other_workers_and_other_bytes(rows):
-    """Half the bytes are sent in half the time. Of another rate, a step of 12 examples takes 0.1 s
-    and the all-reduce 0.12 s; prediction is 3 times faster."""
+def test_float16_halves_the_all_reduce_and_rates_can_be_given(rows):
+    """At another rate, a step of 12 examples takes 0.1 s and the all-reduce 0.12 s; prediction is 3
+    times faster."""
     found = rows(MEASURED, RemoteWorkers(4, None, Link(10.0, 0.0)), allreduce_dtype="float16")
     assert "at an efficiency of 0.962, " in found["4 workers: whole job"]
     found = rows(MEASURED, RemoteWorkers(4, 120.0, Link(10.0, 0.0)))
-    assert found["4 workers: training"] == "2.6 s: 12 steps of 48 examples, 218.18 a second"
-    assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 a second"
-    said = "efficiency of 0.455, modelled with 120.00 examples/s of a single worker, as given"
+    assert found["4 workers: training"] == "2.6 s: 12 steps of 48 examples, 218.18 per second"
+    assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 per second"
+    said = "efficiency of 0.455, estimated from 120.00 examples/s of a single worker, as given"
     assert said in found["4 workers: whole job"]
 
 
-def test_a_job_of_another_machine(rows):
-    """Nothing was measured here but the features."""
+def test_a_given_rate_needs_no_measurement(rows):
+    """Only the features were measured here."""
     found = rows(MEASURED._replace(paces={}), RemoteWorkers(1, 8.0, Link()))
     items = "features", "training", "scoring", "labelling", "whole job"
     assert list(found) == [f"1 worker: {item}" for item in items]
@@ -162,20 +164,21 @@ def test_a_job_of_another_machine(rows):
     assert found["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")
 
 
-def test_without_a_training(rows):
-    """The initial checkpoint is scored where there is no other."""
+def test_without_training_only_scoring_is_estimated(rows):
+    """The initial checkpoint is scored if there is no other."""
     measured = Measurement(0.0, {DEV: part(95)}, {DEV: BatchTime(2.0, 1.0, 2)})
     found = rows(measured, RemoteWorkers(4, None, Link()), trains=False)
     assert found == {
-        "scoring": "11.0 s: 1 x 95 features, 10.00 a second, by 2 batches after the first",
-        "whole job": "11.0 s from the beginning, on hosts like this one",
-        "other workers": "not modelled: nothing is trained",
+        "scoring": "11.0 s: 1 x 95 features, 10.00 per second, measured over 2 batches after "
+        "the first",
+        "whole job": "11.0 s from the start, on hosts like this one",
+        "other workers": "not estimated: nothing is trained",
     }
 
 
 @pytest.mark.parametrize(("workers", "times"), [(1, 0), (2, 1), (4, 1.5), (64, 1.96875)])
 def test_more_workers_send_less_than_twice(workers, times):
-    """200 MB, 10 Gbit/s: 0.16 s for what the gradients are once."""
+    """200 MB at 10 Gbit/s: sending the gradients once takes 0.16 s."""
     scaled = scale(0.16, step_traffic(50_000_000, workers), Link(10.0, microseconds=0.0))
     assert scaled.allreduce == pytest.approx(0.16 * times)
     assert scaled.step == pytest.approx(0.16 * (1 + times))
@@ -192,11 +195,11 @@ def test_more_workers_send_less_than_twice(workers, times):
         ("gradients", 3, 2, 0.75 * (3 * 2 + 4), 12),
     ],
 )
-def test_what_four_workers_send(shard, batches, wire, expected, turns):
-    """Weights are gathered in float32, whatever the gradients are sent as."""
+def test_four_workers_send_as_much_as_their_way_needs(shard, batches, wire, expected, turns):
+    """Weights are gathered in float32, whichever type the gradients are sent in."""
     assert step_traffic(1000, 4, wire, shard, batches) == (1000 * expected, turns)
 
 
-def test_a_link_says_what_it_is():
+def test_a_link_has_bandwidth_and_latency():
     assert str(Link()) == "links of 100 Gbit/s with 20 us latency"
     assert scale(1.0, step_traffic(0, 64), Link()).allreduce == pytest.approx(126 * 20e-6)

@@ -1,4 +1,4 @@
-"""The memory of a training step: counted by hand for a small graph, and as TensorFlow traces it."""
+"""The memory of a training step: by hand for a small graph, and as TensorFlow traces it."""
 
 import argparse
 import functools
@@ -23,7 +23,7 @@ ALBERT = functools.partial(AlbertConfig, embedding_size=32)
 
 
 def small_step(**options) -> tf.Operation:
-    """8 x 5 inputs through two weight matrices with a tanh between them."""
+    """Builds 8 x 5 inputs through two weight matrices with a tanh between them."""
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [8, 5])
         first = tf.get_variable("first", [5, 7])
@@ -32,26 +32,26 @@ def small_step(**options) -> tf.Operation:
         return training_op(loss, OptimizerOptions(1e-3, 10, **options))
 
 
-def test_parts():
+def test_the_parts_of_a_small_step_are_as_by_hand():
     parts = estimate_memory(small_step())
     weights = 4 * (5 * 7 + 7 * 3)
     assert parts["parameters"] == weights
     assert parts["optimizer state"] == 2 * weights
     # The input and the tanh.
     assert parts["activations"] - 4 * (8 * 5 + 8 * 7) in range(0, 64)
-    # The gradient of the product and of the tanh, and what the update takes of the variables.
+    # The gradient of the product and of the tanh, and the update's copies of the variables.
     assert parts["gradients and updates"] in range(3 * weights, 6 * weights)
     assert parts["in all"] == sum(v for k, v in parts.items() if k != "in all")
     assert "accumulated gradients" not in parts
 
 
-def test_accumulated_gradients():
+def test_accumulated_gradients_take_a_copy_of_the_weights():
     parts = estimate_memory(small_step(gradient_accumulation_steps=2))
-    # Three facts of the step besides.
+    # And three metrics of the step.
     assert parts["accumulated gradients"] == parts["parameters"] + 4 * 3
 
 
-def test_resident_memory_by_hand():
+def test_resident_memory_is_as_by_hand():
     parts = {"activations": 50, "gradients and updates": 30, "in all": 200}
     program = cpu_memory({**parts, "activations": -30, "in all": 0})
     assert cpu_memory(parts) == 200 + 8 + program
@@ -61,7 +61,7 @@ def test_resident_memory_by_hand():
 def encoder_step(
     make_config: Callable, layers: int, size: int
 ) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
-    """A step of a small model in the current graph, and what to feed."""
+    """Builds a step of a small model in the current graph; returns it with what to feed."""
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 256}
     dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
     limits = {"vocab_size": 300, "max_position_embeddings": 64, "num_hidden_layers": layers}
@@ -80,7 +80,7 @@ def encoder_step(
     [(ALBERT, 6, 4), (BertConfig, 6, 2)],
     ids=["ALBERT", "BERT"],
 )
-def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
+def test_the_estimate_is_as_tensorflow_traces(make_config, layers, size):
     with tf.Graph().as_default(), tf.Session(config=IN_TURN) as session:
         step, feed = encoder_step(make_config, layers, size)
         parts = estimate_memory(step)
@@ -90,12 +90,12 @@ def test_a_step_takes_as_much_as_tensorflow_traces(make_config, layers, size):
     assert cpu_memory(parts) > parts["in all"]
 
 
-# Gigabytes of a program before a training and at its peak, which benchmarks/memory.py has measured.
+# Gigabytes of a program before training and at its peak, measured by benchmarks/memory.py.
 MEASURED = [("base", 1, False, 0.47, 2.89), ("xxlarge", 2, True, 0.48, 7.24)]
 
 
 @pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)
-def test_a_step_takes_as_much_as_measured(size, accumulation, checkpointing, program, peak):
+def test_the_estimate_is_as_measured(size, accumulation, checkpointing, program, peak):
     flags = argparse.Namespace(config=f"configs/albert_{size}_v2.json", seq_length=384)
     vars(flags).update(layers=None, optimizer="adamw", accumulation=accumulation)
     with tf.Graph().as_default():

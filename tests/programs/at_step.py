@@ -1,4 +1,4 @@
-"""Runs a program, and something happens to one of its workers when training reaches a step.
+"""Runs a program and disturbs one of its workers when training reaches a step.
 
 python -m tests.programs.at_step FAULT STEP RANK PROGRAM.py [FLAG...]
 
@@ -25,19 +25,19 @@ from albert.distributed import collectives, launcher  # noqa: E402
 
 
 def stall() -> None:
-    """The step never ends."""
+    """Never ends the step."""
     while True:
         time.sleep(60)
 
 
-# SIGKILL is what the kernel sends when memory runs out; one that is stopped hangs.
+# The kernel sends SIGKILL when memory runs out; a stopped worker hangs.
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
 FAULTS = {number.name: functools.partial(signal.raise_signal, number) for number in NUMBERS}
 FAULTS |= {"kill": functools.partial(signal.raise_signal, signal.SIGKILL), "stall": stall}
 
 
 class AtStep(tf.train.SessionRunHook):
-    """Calls `fault` once the global step is `step`; before the first one, if it is 0."""
+    """Calls `fault` once the global step is `step`; before the first step if it is 0."""
 
     def __init__(self, fault, step: int):
         self._fault, self._step = fault, step

@@ -1,4 +1,4 @@
-"""What the workers of a job do together, each writing what it got to FOLDER/RANK.npz or .json.
+"""Collective operations of a job's workers; each writes its results to FOLDER/RANK.npz or .json.
 
 mpirun -np N python tests/programs/collectives.py FOLDER
 """
@@ -22,13 +22,13 @@ SHAPES = ([3, 2], [], [5], [4, 1, 2])
 
 
 def values_of(rank: int) -> list[np.ndarray]:
-    """What a worker has: numbers that float16 holds too."""
+    """Returns the values of a worker: numbers that float16 holds as well."""
     generator = np.random.default_rng(rank)
     return [np.asarray(generator.integers(-8, 8, shape) / 4, np.float32) for shape in SHAPES]
 
 
 def arrays_of(rank: int) -> list[np.ndarray]:
-    """Arrays of several lengths; the last worker has none."""
+    """Returns arrays of several lengths; the last worker has none."""
     if rank == collectives.size() - 1:
         return []
     return [np.arange(length, dtype=np.float32) + 100 * rank for length in (2, 0, 3 + rank)]
@@ -43,7 +43,7 @@ def means(dtype: tf.DType | None) -> list[np.ndarray]:
 def main(folder: pathlib.Path) -> None:
     collectives.start(use_horovod=True)
     rank, results = collectives.rank(), {}
-    # The last one as on a card.
+    # The last worker runs as if on a card.
     collectives.connect(on_cpu=rank < collectives.size() - 1)
     names = ("OMPI_MCA_mpi_yield_when_idle", "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD")
     spared = {name: os.environ[name] for name in names if name in os.environ}

@@ -1,4 +1,4 @@
-"""What gathering the optimizer's state takes of memory; see `sharded_steps.py`."""
+"""Measures the memory of gathering the optimizer's state; see `sharded_steps.py`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from albert.distributed import collectives
 from albert.optimizers.sharded import ShardedOptimizer
 
 VARIABLES, ROWS = 8, 1 << 21
-# Of glibc's mallopt: blocks from this size on are the kernel's again as soon as they are freed.
+# For glibc's mallopt: freed blocks of this size and more return to the kernel at once.
 _MMAP_THRESHOLD = -3
 
 
 def measure(folder: pathlib.Path) -> dict[str, int]:
-    """In bytes: the state of all workers, the moment of a variable, and by how much this process's
-    resident memory grew at most while the state was saved and while it was restored."""
-    # What counts is the memory in use, and not what an allocator keeps for later.
+    """Returns, in bytes: the state of all workers, a variable's moment, and the largest growth of
+    this process's resident memory while the state was saved and while it was restored."""
+    # Memory in use counts, not memory that an allocator keeps for later.
     assert ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
-    # A variable a vector, a vector at once.
+    # One variable per vector, and one vector at a time.
     with (
         mock.patch.multiple(collectives, _VECTOR_BYTES=4 * ROWS),
         mock.patch.multiple(sharded_state, _RUN_BYTES=4 * ROWS),
@@ -61,8 +61,8 @@ def _save(state: ShardedState, session: tf.Session, folder: pathlib.Path) -> Non
 
 
 def _growth(do: Callable[[], None]) -> int:
-    """How much more memory this process has at most in the meantime than before, in bytes."""
-    # The kernel begins to note the highest anew.
+    """Returns by how many bytes this process's memory grows at most meanwhile."""
+    # Resets the kernel's record of the peak.
     pathlib.Path("/proc/self/clear_refs").write_text("5")
     before = _resident("VmRSS")
     do()

@@ -1,10 +1,10 @@
-"""Training steps by each way in turn to share out the optimizer.
+"""Runs training steps with each way to shard the optimizer.
 
   mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
 
-A small model by all ways, and the golden steps of ALBERT on SQuAD 1.1 by some. The final weights of
-a way are in FOLDER/WAY.npz, and FOLDER/found.json has what was seen besides, see `Found`, and what
-`gathered_state.py` has measured. Gloo writes what it sends to sockets.
+All ways train a small model, and some run the golden steps of ALBERT on SQuAD 1.1. The final
+weights of a way are in FOLDER/WAY.npz. FOLDER/found.json has the other observations, see `Found`,
+and the measurements of `gathered_state.py`. Gloo writes what it sends to sockets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHARDS = ("none", "state", "gradients")
 
 
 class Way(NamedTuple):
-    """How the steps are done."""
+    """A way to compute the steps."""
 
     shard: str
     batches: int = 1
@@ -56,13 +56,13 @@ class Way(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What was seen of a way besides the weights.
+    """The observations of a way in addition to the weights.
 
     Attributes:
       losses: of the steps.
-      sent: bytes that each worker sends in a step, in the mean.
+      sent: bytes that each worker sends in a step, on average.
       norms: of the gradients of each step, where no batches are accumulated.
-      waits_for: of the backward pass, the part that each vector's reduce-scatter waits for.
+      waits_for: the fraction of the backward pass that each vector's reduce-scatter waits for.
     """
 
     losses: list[float]
@@ -72,7 +72,7 @@ class Found(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What is trained: a step by its features, on which data, and how it begins."""
+    """The training: a step as a function of its features, the data, and the initial values."""
 
     build: Callable[[dict[str, tf.Tensor], OptimizerOptions], TrainStep]
     data: dict[str, np.ndarray]
@@ -83,7 +83,7 @@ class Job(NamedTuple):
 GOLDEN = Way("gradients", 2, model="albert")
 WAYS = (
     *(Way(shard, 2) for shard in SHARDS),
-    # A norm of each variable, over all shares.
+    # The norm of each variable, over all shards.
     *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
     *(Way(shard, 2, wire="float16") for shard in ("none", "gradients")),
     GOLDEN,
@@ -91,7 +91,7 @@ WAYS = (
 
 
 def small_job() -> Job:
-    """An embedding and some layers, whose gradients are large enough to be clipped."""
+    """Returns an embedding and some layers, whose gradients are large enough to be clipped."""
 
     def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
         rng = np.random.default_rng(2)
@@ -136,7 +136,7 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     collectives.start(use_horovod=True)
     collectives.connect()
     found = {"memory": gathered_state.measure(folder)}
-    # Several vectors, also of a small model.
+    # Several vectors, even for a small model.
     collectives._VECTOR_BYTES = 100_000
     jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
@@ -149,7 +149,7 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
 
 
 def train(way: Way, job: Job) -> tuple[dict, Found]:
-    """The weights after the steps, and what was seen."""
+    """Returns the weights after the steps, and the observations."""
     steps = len(next(iter(job.data.values()))) // BATCH
     size = BATCH // way.batches // collectives.size()
     options = OptimizerOptions(
@@ -159,7 +159,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         allreduce_dtype=None if way.wire == "float32" else tf.as_dtype(way.wire),
         shard_optimizer=way.shard,
     )
-    # What Grappler rewrites is not looked at here, and takes longer than the steps.
+    # Grappler's rewriting is not tested here, and takes longer than the steps.
     plain = tf.ConfigProto()
     plain.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default() as graph, tf.Session(config=plain) as session:
@@ -184,7 +184,8 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
 
 
 def parts_of_backward(graph: tf.Graph) -> list[float]:
-    """Of the operations of the backward pass, how many each reduce-scatter depends on, in parts."""
+    """Returns the fraction of the backward pass's operations that each reduce-scatter depends
+    on."""
     needs, parts = {}, []
     for op in graph.get_operations():  # what an operation needs comes before it
         before = {*(tensor.op for tensor in op.inputs), *op.control_inputs}
@@ -196,7 +197,7 @@ def parts_of_backward(graph: tf.Graph) -> list[float]:
 
 
 def bytes_written() -> int:
-    """What this process has written so far, to files and sockets."""
+    """Returns how many bytes this process has written so far, to files and sockets."""
     return int(re.search(r"^wchar: (\d+)$", pathlib.Path("/proc/self/io").read_text(), re.M)[1])
 
 

@@ -29,13 +29,13 @@ ROWS = "return document.querySelectorAll('.row').length"
 
 @pytest.fixture
 def open_view(chromium, tmp_path):
-    """Opens the page of a view; what the console says when the test ends is a failure."""
+    """Opens the page of a view; a message on the console at the end of the test is a failure."""
 
     def open_view(view) -> Page:
         write_page(str(tmp_path / "predictions.html"), view)
         return Page(chromium, f"file://{tmp_path}/predictions.html")
 
-    # What was said before is of other pages.
+    # Earlier messages are from other pages.
     chromium.get_log("browser")
     yield open_view
     emulate(chromium)
@@ -44,7 +44,7 @@ def open_view(chromium, tmp_path):
 
 @pytest.fixture
 def open_service(chromium):
-    """Opens the page of a model, or of a service; with what serves it."""
+    """Opens the page of a model or of a service, and starts its server."""
     started = []
 
     def open_service(service, **kwargs) -> Page:
@@ -63,12 +63,13 @@ def open_service(chromium):
 
 
 def shown(page: Page) -> list[str]:
-    """The heading of every row in sight."""
+    """Returns the heading of every visible row."""
     return page.texts(".row div:first-child")
 
 
 def view_of(count=6, markup=""):
-    """Articles of SQuAD 2.0, answers to them, n-best lists and log-odds; every third is none."""
+    """Returns articles of SQuAD 2.0 with answers, n-best lists and log-odds; every third has no
+    answer."""
     articles, answers, odds, nbest = [], {}, {}, []
     for n in range(count):
         context = f"Tower {n} was built 🏰 by Anna{markup} in {1000 + n}, and it was Anna who fell."
@@ -85,7 +86,7 @@ def view_of(count=6, markup=""):
     return answers_view(f"Towers{markup}", articles, answers, scores, raw, nbest, odds)
 
 
-def test_a_question(open_view):
+def test_a_question_shows_answer_truth_and_scores(open_view):
     page = open_view(view_of())
     assert page.driver.title == page.text("h1") == "Towers"
     assert page.text("h2") == "When built 0?"
@@ -101,12 +102,12 @@ def test_a_question(open_view):
     assert "Best F1 threshold" in page.text("#scores")
     assert page.texts(".row .facts")[0] == "✗ wrong · F1 0% · confidence 5% · Anna"
     page.press("j")
-    # What is predicted and true is both; the first Anna, whose place the file gives.
+    # A text that is both predicted and true has both marks: the first Anna, at the file's offset.
     assert page.texts("#passage mark.answer.truth") == ["Anna"]
     assert page.text("#passage").index("Anna") < page.text("#passage").index("1001")
 
 
-def test_searches_and_filters(open_view):
+def test_searches_and_filters_select_questions(open_view):
     page = open_view(view_of(12))
     page.type("#search", "WHO built 3")
     assert shown(page) == ["Who built 3?"]
@@ -116,7 +117,7 @@ def test_searches_and_filters(open_view):
     page.type("#search", "q5")
     assert page.text("h2") == "Who built 5?"
     page.type("#search", "nowhere")
-    assert shown(page) == [] and "Nothing fits" in page.text("#sample")
+    assert shown(page) == [] and "No predictions match" in page.text("#sample")
     page.find("#sample button").click()
     assert page.text("#count") == "12 of 12"
     # By confidence.
@@ -130,7 +131,7 @@ def test_searches_and_filters(open_view):
     found = page.run("return state.shown.map(s => s.confidence)")
     assert found == sorted(found) and len(found) == expected
 
-    # By outcome, of all questions.
+    # By outcome, over all questions.
     page = open_view(view_of())
     buttons = ["all 6", "right 4", "wrong 2", "unanswerable 2", "abstained 2"]
     assert [" ".join(text.split()) for text in page.texts("#outcomes button")] == buttons
@@ -143,7 +144,7 @@ def test_searches_and_filters(open_view):
 
 
 def bars(page, key):
-    """What the bars of a chart say, by the names that people who see nothing get."""
+    """Returns what the bars of a chart say, by their names for screen readers."""
     names = "return [...document.querySelectorAll(`[id^='${arguments[0]}:']`)]"
     return page.run(names + ".map(bar => bar.ariaLabel)", key)
 
@@ -164,7 +165,8 @@ def test_charts_show_the_selection_and_filter_it(open_view):
     drawn = page.run(line, page.find("[id='word:when']"))
     assert drawn == pytest.approx([100 / 3, high - low], abs=0.2)
 
-    # A bar filters by mouse and keyboard, keeps the focus, and leaves the other bars their counts.
+    # A bar filters by mouse and keyboard, keeps the focus, and does not change the other bars'
+    # counts.
     page.find("[id='word:when']").click()
     assert page.text("#count") == "6 of 12" and page.text("#overall") == "F1 33.3, 6 questions"
     assert sorted(bars(page, "word"))[0] == when and len(bars(page, "word")) == 2
@@ -178,7 +180,7 @@ def test_charts_show_the_selection_and_filter_it(open_view):
     assert focused.get_attribute("id") == "word:when"
     assert focused.get_attribute("aria-pressed") == "false"
 
-    # A bar says as many as it chooses.
+    # A bar shows as many as it selects.
     page.press(Keys.ESCAPE)
     page.find("[id='confidence:90-100%']").click()
     assert page.text("#count") == "5 of 12" and "5 questions" in bars(page, "confidence")[9]
@@ -193,7 +195,7 @@ def test_the_address_holds_the_filters(open_view):
     page.driver.get(f"{path}#only=nothing&order=none&word=&from=0")
     assert page.text("#count") == "12 of 12", "what is not known is no filter"
 
-    # Each step is one back: typing into a field, a button, a bar, a row.
+    # "Back" undoes one step: typing into a field, a button, a bar, a row.
     page.driver.get(path + "#")
     page.type("#search", "built")
     page.find("[data-only=wrong]").click()
@@ -232,7 +234,7 @@ def test_the_selection_is_saved_as_a_table(open_view, chromium, tmp_path):
     assert [float(row["confidence"]) for row in rows] == [s["confidence"] for s in samples]
 
 
-def test_keyboard(open_view):
+def test_every_key_does_what_the_page_says(open_view):
     page = open_view(view_of(40))
     selected = "return document.querySelector('[aria-selected=true] div').innerText"
     page.press("j", "j", "k", Keys.ARROW_DOWN)
@@ -251,7 +253,7 @@ def test_keyboard(open_view):
     assert page.run(selected) == "Who built 1?"
 
 
-def test_markup_is_text(open_view):
+def test_markup_in_a_text_is_shown_as_text(open_view):
     broken = "return [window.broken, document.querySelectorAll('img').length]"
     page = open_view(view_of(markup=MARKUP))
     assert page.text("h1") == f"Towers{MARKUP}"
@@ -264,7 +266,7 @@ def test_markup_is_text(open_view):
 
 
 def labels(names, passage=None):
-    """A view of 8 examples with these labels, of which the last two are wrong."""
+    """Returns a view of 8 examples with these labels; the last two are wrong."""
     texts = [{"id": f"e{n}", "passage": passage, "texts": [f"text {n}", "b"]} for n in range(8)]
     outputs = []
     for n, answer in enumerate([0, 1, 0, 1, 0, 1, 1, 0]):
@@ -273,7 +275,7 @@ def labels(names, passage=None):
     return labels_view("Pairs", texts, outputs, names, {"eval_accuracy": 0.75})
 
 
-def test_labels_and_options(open_view):
+def test_a_matrix_shows_and_selects_labels(open_view):
     page = open_view(labels(["no", "yes"]))
     assert page.texts("#scores .chip") == ["Accuracy 0.7500"]
     assert page.text("#overall") == "Accuracy 75.0%, 8 examples"
@@ -291,7 +293,7 @@ def test_labels_and_options(open_view):
     assert page.text("#passage") == "a passage"
 
 
-def test_numbers(open_view):
+def test_numbers_are_listed_and_plotted(open_view):
     texts = [{"id": f"e{n}", "passage": None, "texts": [f"text {n}"]} for n in range(3)]
     outputs = [{"label_ids": np.float32(n), "predictions": np.float32(n * n)} for n in range(3)]
     page = open_view(labels_view("Numbers", texts, outputs, [None], {"pearson": 0.96}))
@@ -302,7 +304,7 @@ def test_numbers(open_view):
     assert page.texts("#detail dd") == ["4.00", "2.00"]
     circles = "return document.querySelectorAll('circle').length"
     assert page.run(circles) == 3
-    # Those that are not known are called so, and the rest is shown.
+    # Unknown numbers are named so, and the rest is shown.
     nan = np.float32("nan")
     outputs = [{"label_ids": np.float32(n), "predictions": [nan, 3.0, 2.5][n]} for n in range(3)]
     page = open_view(labels_view("Numbers", texts, outputs, [None], {"pearson": nan}))
@@ -317,7 +319,7 @@ def test_numbers(open_view):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_narrow_and_in_both_schemes(open_view, chromium, scheme):
+def test_the_page_fits_a_phone_in_both_color_schemes(open_view, chromium, scheme):
     emulate(chromium, 390, prefers_color_scheme=scheme)
     page = open_view(view_of(1000))
     assert page.run(FITS)
@@ -331,14 +333,15 @@ def test_narrow_and_in_both_schemes(open_view, chromium, scheme):
             assert contrast(page.run(style, field, "borderTopColor"), inside) >= 3
     fill = page.run("return getComputedStyle(document.querySelector('.track i')).backgroundColor")
     assert contrast(fill, page.run(style, "list", "backgroundColor")) >= 3
-    # Of many questions no more are drawn than are in sight.
+    # Only visible questions are drawn.
     assert page.run(ROWS) < 60
     page.type("#search", "77")
     assert page.text("#count") == "19 of 1000"
     page.type("#search", "")
     page.find("summary").click()
 
-    # The page scrolls, and nothing in it; a sample takes the place of the list until one goes back.
+    # The page scrolls, and nothing inside it; a sample replaces the list until the reader goes
+    # back.
     assert page.run("return $('list').scrollHeight === $('list').clientHeight")
     page.run("scrollTo(0, 500 * 56)")
     row = "return document.elementFromPoint(100, 400).closest('.row')"
@@ -360,22 +363,22 @@ def test_narrow_and_in_both_schemes(open_view, chromium, scheme):
 
 
 class TestServer:
-    """Its page."""
+    """The page of a server."""
 
     def ask(self, page: Page, button=None) -> None:
-        """Asks, and waits for what comes of it."""
+        """Asks, and waits for the result."""
         (button or page.find("#send")).click()
         page.until(page.find("#send").is_enabled)
 
     def fault_at(self, page: Page, name: str) -> str:
-        """What is said to be wrong with an input, which must have the focus."""
+        """Returns the fault reported for an input, which must have the focus."""
         field, fault = page.find(f"#{name}"), page.find(f"#{name}-fault")
         assert field.get_attribute("aria-describedby") == fault.get_attribute("id")
         assert field.get_attribute("aria-invalid") == str(fault.is_displayed()).lower()
         assert not fault.is_displayed() or page.driver.switch_to.active_element == field
         return fault.text
 
-    def test_an_answer_in_its_text(self, open_service, exported):
+    def test_an_answer_is_marked_in_its_text(self, open_service, exported):
         page, model = open_service(exported), load_once(str(exported))
         text = f"A tower 🏰 and a mill{MARKUP} stood here, and\nmore words of it."
         question = f"What is{MARKUP}?"
@@ -388,7 +391,7 @@ class TestServer:
         assert page.run(in_text) == text
         marked = "return document.querySelector('mark').textContent"
         assert page.run(marked) == found[0].text
-        # Another answer is shown where it stands.
+        # Selecting another answer marks that one.
         assert len(page.texts("#others button")) == min(5, len(found)) > 1
         page.find("#others li:nth-child(2) button").click()
         assert page.run(marked) == found[1].text and page.run(in_text) == text
@@ -399,14 +402,14 @@ class TestServer:
         shares = [f"{100 * answer.probability:.1f}%" for answer in found[:5]]
         assert page.texts(".row span:last-child") == shares
         assert page.texts("#facts") == [f"confidence {shares[0]} · line 1"]
-        # What is shown for a terminal asks the same.
+        # The command shown for a terminal asks the same.
         command = shlex.split(page.run("return document.getElementById('curl').textContent"))
         assert command[:2] == ["curl", page.driver.current_url + "v1/answer"]
         asked = json.loads(command[command.index("-d") + 1])
         assert asked == {"question": question, "context": text, "n_best": 5}
         assert page.console() == []
 
-    def test_examples_and_what_the_page_says_of_the_model(self, open_service, exported):
+    def test_examples_fill_the_form_and_the_model_is_described(self, open_service, exported):
         page = open_service(exported)
         name = pathlib.Path(exported).parent.parent.name
         assert f" Model: {name} (squad-1.1), version " in page.text("#about")
@@ -421,7 +424,7 @@ class TestServer:
         assert page.run("return context.value + question.value") == ""
         assert page.driver.switch_to.active_element == page.find("#context")
 
-    def test_faults_and_the_keyboard(self, open_service, exported):
+    def test_faults_name_the_input_and_focus_it(self, open_service, exported):
         page = open_service(exported, limits=Limits(body_bytes=1000, seconds=LONGEST))
         page.type("#question", " ")
         self.ask(page)
@@ -432,7 +435,7 @@ class TestServer:
         assert self.fault_at(page, "question") == "" and page.texts("#said") != [""]
         page.type("#context", Keys.CONTROL + Keys.ENTER)
         assert self.fault_at(page, "context") == "Context is empty."
-        # What only the server refuses.
+        # Only the server refuses this.
         page.run("context.value = 'half a character \\ud83c'")
         self.ask(page)
         assert self.fault_at(page, "context").startswith("Context has half of a surrogate pair")
@@ -455,8 +458,8 @@ class TestServer:
         self.ask(page)
         assert self.fault_at(page, "token") == "" and page.texts("mark") != []
 
-    def test_an_answer_that_takes_long(self, open_service, exported):
-        """The old answer is dimmed meanwhile, and stays for who stops."""
+    def test_a_slow_answer_can_be_stopped(self, open_service, exported):
+        """The old answer is dimmed meanwhile, and stays if the reader stops."""
         service = Gated(load_once(str(exported)))
         page = open_service(service)
         service.may.set()
@@ -479,11 +482,11 @@ class TestServer:
         assert page.text("#clock").startswith("Answered in ")
         page.served.server.stop()
         self.ask(page)
-        unreachable = "The server cannot be reached (Failed to fetch). Does it still run?"
+        unreachable = "The server cannot be reached (Failed to fetch). Is it still running?"
         assert page.texts("#fault") == [unreachable] and page.texts("#clock") == [""]
         assert not page.find("#answer").is_displayed()
 
-    def test_labels_and_options(self, open_service, random_model):
+    def test_probabilities_of_labels_and_options_are_shown(self, open_service, random_model):
         folder = model_of(random_model, "labels")
         page = open_service(folder)
         page.type("#text", "A text.")
@@ -506,7 +509,7 @@ class TestServer:
         assert len(page.texts("#others li")) == 4 and page.console() == []
 
     @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
-    def test_the_answer_is_in_sight(self, open_service, exported, width, scheme):
+    def test_the_answer_is_visible_on_any_screen(self, open_service, exported, width, scheme):
         page = open_service(exported)
         emulate(page.driver, width, height=500, prefers_color_scheme=scheme)
         page.type("#context", "word" * 100)

@@ -1,4 +1,4 @@
-"""Samples on the terminal, with and without colours; and the page as a file."""
+"""Samples on the terminal, with and without colors; and the page as a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def width(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def test_plain():
+def test_without_colors_brackets_mark_answers():
     assert list(lines_of(VIEW, SAMPLE, PLAIN)) == [
         "q1  right  F1 100%  confidence 83%  log-odds of no answer -1.50",
         "  Who built it?",
@@ -42,8 +42,8 @@ def test_plain():
     ]
 
 
-def test_colours_say_the_same():
-    """And nothing of a text acts on the terminal."""
+def test_colors_say_the_same():
+    """Control codes in a text do not act on the terminal."""
     coloured = "\n".join(lines_of(VIEW, SAMPLE, COLOURED))
     codes = re.findall(r"\x1b\[[\d;]+m", coloured)
     of_wrong = {COLOURED.before["wrong"]}
@@ -53,7 +53,7 @@ def test_colours_say_the_same():
     assert without == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
 
 
-def test_lines_fit(monkeypatch):
+def test_lines_fit_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     view = {**VIEW, "passages": ["word " * 30 + "x" * 100]}
     nbest = [["long " * 12, 0.004], ["", 1.0]]
@@ -67,7 +67,7 @@ def test_lines_fit(monkeypatch):
     assert "".join(lines[first:]).count("long") == 12
 
 
-def test_none():
+def test_missing_answers_are_named():
     for answer, truths, unanswerable, predicted, true in (
         ("", [], True, "[no answer]", "no answer"),
         (None, [(0, "Anna")], False, "[no prediction]", "{Anna}"),
@@ -78,12 +78,12 @@ def test_none():
         assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 
 
-def test_labels_options_and_numbers():
+def test_labels_options_and_numbers_are_shown():
     labelled = {"id": "e1", "passage": None, "texts": ["one", "two"]}
     sample = {**labelled, "right": False, "confidence": 0.7, "truth": 0, "answer": 1}
     sample["probabilities"] = [0.3, 0.7]
     view = {"kind": "labels", "labels": ["no", "yes"], "passages": ["text"]}
-    shares = ["  of all      30%  no", "              70%  yes"]
+    shares = ["  all labels  30%  no", "              70%  yes"]
     said = ["  predicted  yes", "  true       no", *shares, ""]
     first = "e1  wrong  confidence 70%"
     assert list(lines_of(view, sample, PLAIN)) == [first, "  one", "  two", *said]
@@ -95,8 +95,8 @@ def test_labels_options_and_numbers():
     assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
 
 
-def test_numbers_that_are_not_known():
-    """A model whose weights are none any more has predictions all the same."""
+def test_unknown_numbers_are_named():
+    """A model with NaN weights still has predictions."""
     outputs = {"label_ids": np.int64(1), "predictions": np.int32(0)}
     nan = np.float32("nan")
     text = [{"id": "e1", "passage": None, "texts": ["one"]}]
@@ -104,7 +104,7 @@ def test_numbers_that_are_not_known():
     view = labels_view("T", text, [output], ["a", "b"], {"f1": nan})
     assert view["scores"] == {"f1": None}
     (sample,) = view["samples"]
-    shares = ["  of all        ?  a", "                ?  b"]
+    shares = ["  all labels    ?  a", "                ?  b"]
     said = ["e1  wrong", "  one", "  predicted  a", "  true       b", *shares, ""]
     assert list(lines_of(view, sample, PLAIN)) == said
     numbers = labels_view("T", text, [{**outputs, "predictions": nan}], [None], {})
@@ -113,7 +113,7 @@ def test_numbers_that_are_not_known():
     assert "  n-best        ?  Anna" in list(lines_of(VIEW, nbest, PLAIN))
 
 
-def test_which_samples():
+def test_only_selects_samples_by_outcome():
     samples = [
         {"right": True, "unanswerable": True, "abstained": True},
         {"right": False, "unanswerable": True, "abstained": False},
@@ -124,7 +124,7 @@ def test_which_samples():
     assert found == {"all": [0, 1, 2], **some}
 
 
-def test_where_there_are_colours(monkeypatch):
+def test_colors_are_used_on_capable_terminals(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(terminal.sys, "stdout", stream)
     for is_terminal, no_color, term, style in (
@@ -146,8 +146,8 @@ WHOLE = {
 }
 
 
-def test_a_view_is_read_as_it_was_written(tmp_path):
-    """Nothing in a text is markup, and there is no address of anything to load."""
+def test_a_written_view_is_read_back(tmp_path):
+    """Nothing in a text is markup, and the page loads nothing from any address."""
     path = tmp_path / "predictions.html"
     write_page(str(path), WHOLE)
     assert read_page(str(path)) == WHOLE
@@ -161,11 +161,11 @@ def test_a_view_is_read_as_it_was_written(tmp_path):
     assert known == [None, None, None, 0.1235]
 
 
-def test_what_is_no_page(tmp_path):
+def test_another_page_is_an_error(tmp_path):
     path, script = tmp_path / "predictions.html", b'<script type="application/json" id="data">'
     for content in (b"<html></html>", b"\xff", script + b"[]</script>"):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="is no page of predictions"):
+        with pytest.raises(UserError, match="is not a page of predictions"):
             read_page(str(path))
     with pytest.raises(UserError, match="none.html cannot be read: No such file"):
         read_page(str(tmp_path / "none.html"))

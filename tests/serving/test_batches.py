@@ -1,4 +1,4 @@
-"""What waits is answered together, and nothing that was taken is lost."""
+"""Waiting requests are answered together, and no accepted request is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from albert.serving.batches import Batcher, RequestRefused
 
 
 class Doubling:
-    """Doubles numbers when it may, but not zero; notes the batches."""
+    """Doubles numbers, except zero, when a test allows it; notes the batches."""
 
     def __init__(self):
         self.may, self.begun, self.batches = threading.Event(), threading.Event(), []
@@ -29,7 +29,7 @@ def doubling():
 
 @pytest.fixture
 def batcher(doubling):
-    """One whose model has begun with the first number, 1."""
+    """Returns a batcher whose model has begun with the first number, 1."""
     batcher = Batcher(doubling, most_waiting=4, most_together=3)
     first = batcher.submit(1)
     assert doubling.begun.wait(60)
@@ -43,18 +43,18 @@ def batcher(doubling):
     ("sizes", "batches"),
     [
         ((1, 1, 1, 1), [[1], [2, 3, 4], [5]]),
-        # What is larger than a batch goes alone.
+        # A request larger than a batch gets a separate one.
         ((2, 1, 9, 1), [[1], [2, 3], [4], [5]]),
     ],
 )
-def test_what_waits_goes_together_up_to_the_limit(batcher, doubling, sizes, batches):
+def test_waiting_requests_are_batched_up_to_the_limit(batcher, doubling, sizes, batches):
     futures = [batcher.submit(number, size) for number, size in enumerate(sizes, start=2)]
     doubling.may.set()
     assert [future.result(60) for future in futures] == [4, 6, 8, 10]
     assert doubling.batches == batches
 
 
-def test_a_batch_that_nobody_waits_for_is_given_up():
+def test_a_batch_that_nobody_waits_for_is_abandoned():
     begun, pauses = threading.Event(), []
 
     def count(numbers, pause):
@@ -66,13 +66,13 @@ def test_a_batch_that_nobody_waits_for_is_given_up():
     batcher = Batcher(count, 4, 2, pause=lambda: pauses.append(1))
     abandoned = batcher.submit(1)
     assert begun.wait(60) and abandoned.cancel()
-    # It waits for that alone, and not for the million.
+    # The model stops before the million.
     batcher.wait_until_idle(60)
     assert 0 < len(pauses) < 1_000_000
     batcher.close()
 
 
-def test_one_at_fault_does_not_fail_the_others(batcher, doubling):
+def test_a_faulty_request_does_not_fail_the_others(batcher, doubling):
     batcher.wait_until_idle(0.01)
     futures = [batcher.submit(number) for number in (2, 0, 3)]
     doubling.may.set()
@@ -81,7 +81,7 @@ def test_one_at_fault_does_not_fail_the_others(batcher, doubling):
     assert isinstance(futures[1].exception(0), ZeroDivisionError)
 
 
-def test_closing_answers_what_was_taken(doubling):
+def test_closing_answers_accepted_requests(doubling):
     sizes = []
     batcher = Batcher(doubling, 9, 3, note_batch=sizes.append)
     futures = [batcher.submit(number) for number in range(1, 8)]
@@ -91,5 +91,5 @@ def test_closing_answers_what_was_taken(doubling):
     closing.join(60)
     assert [future.result(0) for future in futures] == [2, 4, 6, 8, 10, 12, 14]
     assert sum(sizes) == 7 and max(sizes) == 3 and batcher.waiting == 0
-    with pytest.raises(RequestRefused, match="ends"):
+    with pytest.raises(RequestRefused, match="shutting down"):
         batcher.submit(1)

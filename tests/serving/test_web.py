@@ -29,7 +29,7 @@ def model(exported):
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
-    """Starts servers, and stops them."""
+    """Starts servers, and stops them at the end of the test."""
     with contextlib.ExitStack() as stack:
 
         def serve(*args, **kwargs) -> Served:
@@ -42,7 +42,7 @@ def serve() -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def gated(serve, model) -> Callable[..., tuple[Gated, Served]]:
-    """Starts a server under limits whose model waits until it may answer."""
+    """Starts a server under limits, whose model waits until a test lets it answer."""
 
     def gated(**limits) -> tuple[Gated, Served]:
         service = Gated(model)
@@ -53,7 +53,7 @@ def gated(serve, model) -> Callable[..., tuple[Gated, Served]]:
 
 @pytest.fixture(scope="module")
 def served(model) -> Iterator[Served]:
-    """With a token and a small limit of size."""
+    """Starts a server with a token and a small limit on the size of bodies."""
     served = Served(QuestionService(model), Limits(body_bytes=2000, seconds=LONGEST), "secret")
     yield served
     served.stop()
@@ -72,14 +72,14 @@ def served(model) -> Iterator[Served]:
         (422, b'{"question": "Who?"}', "application/json", "'context' is missing"),
     ],
 )
-def test_bad_requests(served, status, data, kind, message):
+def test_a_bad_request_gets_a_status_and_a_message(served, status, data, kind, message):
     data = iter(data) if isinstance(data, list) else data
     response = served.post(data=data, headers={**BEARER, "Content-Type": kind})
     assert (response.status_code, list(response.json())) == (status, ["error"])
     assert message in response.json()["error"]
 
 
-def test_the_token(served):
+def test_requests_need_the_token_except_for_health(served):
     for headers in ({}, {"Authorization": "secret"}, {"Authorization": "Bearer secrets"}):
         response = served.post(headers=headers)
         assert (response.status_code, response.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -88,7 +88,7 @@ def test_the_token(served):
     assert served.get("/health").json()["status"] == "ok"
 
 
-def test_the_page_may_load_nothing_and_no_other_may_show_it(served):
+def test_the_page_loads_nothing_and_cannot_be_framed(served):
     response = served.get("/")
     policies = response.headers["Content-Security-Policy"].split("; ")
     policy = dict(policy.split(maxsplit=1) for policy in policies)
@@ -98,20 +98,20 @@ def test_the_page_may_load_nothing_and_no_other_may_show_it(served):
     own = {"connect-src": "'self'", "img-src": "data:"}
     assert policy == {**own, **dict.fromkeys(nothing, "'none'")}
     assert response.headers["X-Content-Type-Options"] == "nosniff"
-    # Nor does anything say what serves.
+    # No header names the server's software.
     assert "server" not in response.headers
 
 
-def test_other_methods_and_hosts(served):
+def test_other_methods_get_405_and_no_redirects_happen(served):
     response = served.get("/v1/answer", headers=BEARER)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
-    # Nobody is sent to a host that the request names.
+    # A request's host never becomes a redirect's target.
     response = served.post(headers={**BEARER, "Host": "evil.example"}, path="/v1/answer/")
     assert (response.status_code, response.json()) == (404, {"error": "Not Found"})
 
 
-def test_what_is_counted_and_timed(serve, model):
-    """Unknown paths as one, and answers alone."""
+def test_metrics_count_requests_and_time_answers(serve, model):
+    """Unknown paths count as one, and only answers are timed."""
     served = serve(QuestionService(model))
     assert [served.get(path).json() for path in ("/a", "/b")] == [{"error": "Not Found"}] * 2
     assert served.post({"question": " "}).status_code == 422
@@ -123,7 +123,7 @@ def test_what_is_counted_and_timed(serve, model):
     assert "/a" not in served.get("/metrics").text.replace("/answer", "")
 
 
-def test_the_description(served):
+def test_the_openapi_description_is_valid(served):
     described = served.get("/openapi.json", headers=BEARER).json()
     assert described["openapi"] == "3.1.0"
     answer = described["paths"]["/v1/answer"]["post"]
@@ -146,11 +146,11 @@ def test_a_flood_is_answered_in_batches(gated, model):
         futures = [pool.submit(served.post, bodies[0])]
         assert service.begun.wait(LONGEST)
         futures += [pool.submit(served.post, body) for body in bodies[1:]]
-        # The model works at one and three wait; the others know at once.
+        # The model works on one and three wait; the others are refused at once.
         until(lambda: sum(future.done() for future in futures) == 8)
         refused = [future.result() for future in futures if future.done()]
         assert {response.status_code for response in refused} == {503}
-        assert "3 requests wait already" in refused[0].json()["error"]
+        assert "3 requests are waiting" in refused[0].json()["error"]
         assert refused[0].headers["Retry-After"] == "1"
         assert served.get("/health").status_code == 200
         assert served.metric("albert_queue_length") == 3
@@ -168,21 +168,21 @@ def test_a_flood_is_answered_in_batches(gated, model):
         assert own == other
 
 
-def test_an_answer_or_a_body_that_takes_too_long(gated):
+def test_a_slow_answer_or_body_gets_a_timeout(gated):
     service, served = gated(seconds=0.3)
     with ThreadPoolExecutor(2) as pool:
         responses = list(pool.map(lambda _: served.post(), range(2)))
     assert [response.status_code for response in responses] == [504, 504]
-    assert responses[0].json() == {"error": "there was no answer in 0.3 seconds"}
-    # Who waited has left the queue.
+    assert responses[0].json() == {"error": "no answer within 0.3 seconds"}
+    # The timed-out request has left the queue.
     assert served.metric("albert_queue_length") == 0
     sent = served.connect('{"question"', length=100)
     with sent, http.client.HTTPResponse(sent) as response:
         response.begin()
-        assert response.status == 408 and b"did not come within 0.3 seconds" in response.read()
+        assert response.status == 408 and b"did not arrive within 0.3 seconds" in response.read()
 
 
-def test_a_client_that_hangs_up(gated):
+def test_a_client_that_hangs_up_leaves_the_queue(gated):
     service, served = gated()
     status = 'albert_requests_total{path="/v1/answer",status="499"}'
     with ThreadPoolExecutor(1) as pool:
@@ -200,9 +200,9 @@ def test_a_client_that_hangs_up(gated):
     assert ["Who is gone?"] not in service.batches
 
 
-def test_a_fault_of_the_model_is_one_requests_own(serve, model, caplog):
+def test_a_model_error_fails_only_its_request(serve, model, caplog):
     class Failing(QuestionService):
-        """Breaks down at a question, and has an answer that JSON lacks to another."""
+        """Raises an error for one question, and gives another an answer that JSON cannot hold."""
 
         def answer_all(self, asked, pause):
             if asked[0]["question"] == "bad":
@@ -216,16 +216,16 @@ def test_a_fault_of_the_model_is_one_requests_own(serve, model, caplog):
     assert response.status_code == 500
     assert response.json() == {"error": "the model failed; see the server's log"}
     until(lambda: "RuntimeError: broken" in caplog.text)
-    message = "the answer has NaN or infinity; the model's weights may be damaged"
+    message = "the answer contains NaN or infinity; the model's weights may be damaged"
     caplog.clear()
     response = served.post({**BODY, "question": "nan"})
     assert (response.status_code, response.json()) == (500, {"error": message})
     (record,) = caplog.records
-    assert record.getMessage() == f"no answer to a request: {message}" and not record.exc_info
+    assert record.getMessage() == f"a request failed: {message}" and not record.exc_info
     assert served.post().status_code == 200
 
 
-def test_hosts(serve, model):
+def test_only_allowed_hosts_are_served(serve, model):
     with listen("127.0.0.1", 0) as listener:
         served = serve(QuestionService(model), hosts=hosts_of(listener))
     allowed = ("localhost", "LocalHost:80", "127.0.0.1:1", "[::1]:80")
@@ -266,13 +266,13 @@ def test_a_short_request_does_not_wait_for_a_long_one(serve, model):
         assert served.post(long).status_code == 503
         service.may.set()
         assert [future.result().status_code for future in (first, second)] == [200] * 2
-    # Each of the long ones went alone.
+    # Each of the long ones had a separate batch.
     assert served.metric("albert_batch_size_count") == served.metric("albert_batch_size_sum") == 3
 
 
 @pytest.mark.parametrize("kind", ["labels", "number", "options"])
-def test_other_tasks(serve, random_model, kind):
-    """They answer as their models do, in the form that the description has."""
+def test_other_tasks_answer_as_their_models_do(serve, random_model, kind):
+    """Answers have the form of the description."""
     model = load_once(model_of(random_model, kind))
     served = serve(service_of(model))
     described = served.get("/openapi.json").json()["paths"]["/v1/answer"]["post"]
@@ -312,7 +312,7 @@ def validator():
     return jsonschema.Draft202012Validator(schema)
 
 
-def test_fields_that_are_read(validator):
+def test_valid_fields_are_read(validator):
     assert fields.read(LEAST, FIELDS) == {**LEAST, "more": "", "n_best": 1}
     whole = {**LEAST, "more": "", "n_best": 20}
     assert fields.read(whole, FIELDS) == whole
@@ -328,7 +328,7 @@ def test_fields_that_are_read(validator):
         ([], "the body must be a JSON object with question, more, options, n_best"),
         (None, "must be a JSON object"),
         ({"options": ["a", "b"]}, "'question' is missing"),
-        ({**LEAST, "context": "a"}, "'context' is no field; there are question, more"),
+        ({**LEAST, "context": "a"}, "'context' is not a field; the fields are question, more"),
         ({**LEAST, "question": ""}, "'question' is empty"),
         ({**LEAST, "question": " \n\u3000"}, "'question' is empty"),
         ({**LEAST, "question": None}, "'question' must be a text"),
@@ -342,7 +342,7 @@ def test_fields_that_are_read(validator):
         ({**LEAST, "n_best": True}, "must be an integer"),
     ],
 )
-def test_fields_that_do_not_fit(validator, body, message):
+def test_fields_that_do_not_fit_are_refused(validator, body, message):
     with pytest.raises(fields.InvalidRequest) as caught:
         fields.read(body, FIELDS)
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What no setting may be, whatever its bounds, and what flags say of themselves."""
+"""Values that no setting may have, regardless of its bounds, and the help of flags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.helpers.files import settings_of
 
 
 class Values(Settings):
-    """One of every type."""
+    """Settings with one of every type."""
 
     number: float = setting(float("nan"), "A default that is none.")
     count: int = setting(1, "Whole.", TRAINING, aliases=("other",))
@@ -43,7 +43,7 @@ def parse(monkeypatch):
     """Parses a command line, and checks its values."""
 
     def parse(*arguments: str) -> Values:
-        # Those of this process have the tests' own.
+        # This process's flags have values of the tests.
         for name, value in vars(flags.FlagValues()).items():
             monkeypatch.setitem(vars(flags.FLAGS), name, value)
         command_line.parse(["program", *arguments], "", Values)
@@ -64,7 +64,7 @@ def parse(monkeypatch):
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
         ("--texts=" + os.fsdecode(b"\xe4"), r"--texts='\\udce4' is not UTF-8 text"),
         *(
-            (f"--lengths={bad}", f"--lengths={bad}: must be ascending numbers of tokens from 1")
+            (f"--lengths={bad}", f"--lengths={bad}: must be ascending positive numbers of tokens")
             for bad in ("0,64", "64,32", "32,32", "-1,64", "a,64", "32.5,64", "64,", "")
         ),
         ("--no_such_flag=1", "--no_such_flag is not a flag; see --help"),
@@ -72,16 +72,16 @@ def parse(monkeypatch):
         # absl has --only_check_args.
         ("--onyl_check_args", "--onyl_check_args is not a flag; see --help"),
         ("word", "'word' is not a flag"),
-        ("--flagfile=/no/such/file", "--flagfile: no file of flags"),
-        (f"--flagfile={sys.executable}", "--flagfile: no file of flags"),
+        ("--flagfile=/no/such/file", "--flagfile: not a file of flags"),
+        (f"--flagfile={sys.executable}", "--flagfile: not a file of flags"),
     ],
 )
-def test_what_no_value_may_be(parse, flag, message):
+def test_a_bad_value_is_named_with_its_flag(parse, flag, message):
     with pytest.raises(FlagError, match=message):
         parse(flag)
 
 
-def test_what_values_may_be(parse):
+def test_good_values_are_parsed(parse):
     found = parse()
     assert found.given == set() and found.path is None and found.needed == "" and found.count == 1
     found = parse(
@@ -94,8 +94,8 @@ def test_what_values_may_be(parse):
     assert "count" in found.given
 
 
-def test_values_without_a_command_line():
-    """They are checked as a command line's are, and nobody can change them."""
+def test_settings_from_python_are_checked_and_constant():
+    """The checks are those of a command line."""
     values = {"count": 7, "lengths": (16, 32), "path": pathlib.Path("a"), "switch": False}
     found = Values.of(**values, number=2, texts=["a", "b"])
     assert (found.count, found.lengths, found.path, found.switch) == (7, (16, 32), "a", False)
@@ -105,7 +105,7 @@ def test_values_without_a_command_line():
     with pytest.raises(AttributeError):
         found.count = 8
     for wrong, message in {
-        "cuont=1": "no setting cuont; did you mean count? See docs/flags.md",
+        "cuont=1": "unknown setting cuont; did you mean count? See docs/flags.md",
         "least=1": "least",
         "count=x": "count",
         "number=nan": "--number must be a finite number, not nan",
@@ -120,7 +120,7 @@ def test_values_without_a_command_line():
 
 
 class Some(Settings):
-    """Some that affect something."""
+    """Settings that affect something."""
 
     steps: int = setting(3, "Whole.", TRAINING, Affects.WEIGHTS, aliases=("other_steps",))
     length: int = setting(4, "Whole.", TRAINING, Affects.FEATURES)
@@ -133,13 +133,14 @@ class Some(Settings):
 
 
 class More(Some):
-    """The same with other defaults."""
+    """The same settings with other defaults."""
 
     rate: float = redefined(Some, "rate", 0.25, affects=Affects.WEIGHTS)
 
 
-def test_what_settings_affect():
-    """Features affect weights and scores; of paths the contents count, which are not here."""
+def test_settings_affect_features_weights_and_scores():
+    """What affects features affects weights and scores. For paths, contents count, which are not
+    here."""
     for flag in ("--other_steps=3", "--steps=7"):
         found = settings_of(Some, flag)
         assert "steps" in found.given and "length" not in found.given
@@ -151,7 +152,7 @@ def test_what_settings_affect():
     assert more.rate == 0.25 and more.affecting(Affects.SCORES) == {"length": 4, "switch": True}
 
 
-def test_required():
+def test_a_missing_required_flag_is_an_error():
     settings_of(Some, "--name=x").require("name", "steps", ("file", "name"))
     with pytest.raises(FlagError, match="--name is required"):
         Some().require("steps", "name")
@@ -160,7 +161,7 @@ def test_required():
 
 
 def test_help_is_by_theme(capsys):
-    """In the order of the themes, whatever the order of the definitions."""
+    """In the order of the themes, regardless of the order of the definitions."""
     with pytest.raises(SystemExit) as caught:
         command_line.parse(["program", "--helpfull"], "", Some)
     assert caught.value.code == 0

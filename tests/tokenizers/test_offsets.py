@@ -1,4 +1,4 @@
-"""Which characters the tokens stand for, held against properties over all kinds of text."""
+"""The characters of each token, tested by properties over all kinds of text."""
 
 import time
 
@@ -28,7 +28,7 @@ def english(shared):
 
 @pytest.fixture(scope="module", params=["english", "tiny"])
 def model(request):
-    """A SentencePiece model: of English, or of nothing but some made-up words."""
+    """Returns a SentencePiece model: of English, or of a few made-up words."""
     if request.param == "tiny":
         return load(request.getfixturevalue("squad_dir") / "spm.model")
     return request.getfixturevalue("english")
@@ -42,7 +42,7 @@ def align(model):
 
 
 def normalized(model, text, lower=True):
-    """What the model sees of a text, without white space and with one form of sigma."""
+    """Returns what the model sees of a text, without white space and with one form of sigma."""
     prepared = tokenization.preprocess_text(text, lower=lower)
     return spelled(model.normalize(prepared))
 
@@ -52,12 +52,13 @@ def spelled(pieces):
 
 
 def pieces_of(model, text, lower=True):
-    """The tokens' texts, by the tokenizer."""
+    """Returns the tokens' texts, from the tokenizer."""
     return tokenization.encode_pieces(model, tokenization.preprocess_text(text, lower=lower))
 
 
 def groups(tokens):
-    """Runs of tokens that share characters: first and last token, first and last character."""
+    """Returns runs of tokens that share characters: first and last token, first and last
+    character."""
     count = len(tokens.ids)
     first = 0
     for i in range(count):
@@ -71,9 +72,9 @@ def groups(tokens):
 @hypothesis.example("", True)
 @hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", True)
 @SETTINGS
-def test_tokens_and_their_places(model, align, text, lower):
-    """Ids are the tokenizer's; places lie in the text and in order; what is there spells the tokens
-    and is all of the text."""
+def test_tokens_spell_the_text_at_their_offsets(model, align, text, lower):
+    """Ids are the tokenizer's; offsets are in the text and in order; together they cover the whole
+    text."""
     tokens, pieces = align(text, lower), pieces_of(model, text, lower)
     prepared = tokenization.preprocess_text(text, lower=lower)
     assert tokens.ids.tolist() == tokenization.encode_ids(model, prepared)
@@ -92,7 +93,7 @@ def test_tokens_and_their_places(model, align, text, lower):
 
 @hypothesis.given(text=TEXTS, data=st.data())
 @SETTINGS
-def test_span_of_covers_the_answer_and_takes_no_token_more_than_needed(model, align, text, data):
+def test_span_of_covers_the_answer_with_the_fewest_tokens(model, align, text, data):
     tokens = align(text)
     hypothesis.assume(len(tokens.ids))
     first = data.draw(st.integers(0, len(text) - 1), "first")
@@ -102,18 +103,18 @@ def test_span_of_covers_the_answer_and_takes_no_token_more_than_needed(model, al
     covered = range(tokens.starts[start], tokens.ends[end] + 1)
     lost = [i for i in range(first, last + 1) if i not in covered and normalized(model, text[i])]
     assert not lost, (text[first : last + 1], tokens.ids[start : end + 1])
-    # What stands for no more than the white space before the first word begins no answer.
+    # A token that is only the white space before the first word begins no answer.
     from_word = pieces_of(model, text)[0] == "▁"
     places = list(enumerate(zip(tokens.starts, tokens.ends, strict=True)))
     touching = [i for i, (a, b) in places if i >= from_word and max(a, first) <= min(b, last)]
     if touching:
-        # Tokens that stand for no character may lie at the span's end.
+        # Tokens without characters may be at the span's end.
         extra = [i for i, (a, b) in places[start : end + 1] if i not in touching and b >= a]
         assert (start, extra) == (touching[0], [])
 
 
-def test_a_model_without_a_piece_of_white_space(tmp_path):
-    """All of its unknown text is one token, the white space too."""
+def test_a_model_without_a_piece_for_white_space_works(tmp_path):
+    """Its unknown text is one token, including the white space."""
     options = {"vocab_size": 10, "hard_vocab_limit": False, "model_type": "word", "minloglevel": 2}
     lines, prefix = iter(20 * ["ab ab ab"]), str(tmp_path / "plain")
     spm.SentencePieceTrainer.train(sentence_iterator=lines, model_prefix=prefix, **options)
@@ -125,7 +126,7 @@ def test_a_model_without_a_piece_of_white_space(tmp_path):
 
 
 def assert_time_is_linear(tokenize, units):
-    """Eight times the text takes nothing like the 64 times as long that it would be squared."""
+    """Eight times the text must not take nearly 64 times as long, as quadratic time would."""
 
     def seconds(text):
         started = time.process_time()
@@ -137,13 +138,13 @@ def assert_time_is_linear(tokenize, units):
         assert min(seconds(long) for _ in range(2)) < 30 * min(seconds(short) for _ in range(3))
 
 
-def test_time_is_linear(align):
+def test_sentencepiece_takes_linear_time(align):
     units = ["word ", "a", "1,", "1995, ", "é", "½ ", "中", "😀", "a\u200b", "x\n\n \u0301", "Σ."]
     assert_time_is_linear(align, [*units, "\x00"])
 
 
 class TestCommaRule:
-    """Pieces that end in a digit and a comma, which are cut again without the comma."""
+    """Pieces that end in a digit and a comma, which are split again without the comma."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),
@@ -154,7 +155,7 @@ class TestCommaRule:
             ("\u0661\u200b1\u0301, x", "▁=\u0661|\u0661=\u0661|▁1=\u200b1\u0301|,=,|▁x= x"),
         ],
     )
-    def test_by_hand(self, english, text, expected):
+    def test_pieces_are_as_by_hand(self, english, text, expected):
         """`expected` has pieces and their characters."""
         of_model = english.encode(tokenization.preprocess_text(text), out_type=str)
         assert {"▁1,", "▁9,"} & set(of_model), "the rule is not at work"
@@ -163,7 +164,7 @@ class TestCommaRule:
         assert "|".join(f"{p}={text[start : end + 1]}" for p, start, end in spans) == expected
 
     @pytest.mark.parametrize("text", ["b 19, b", "19, b", "b １９, b", "b ①⑨, b", "①⑨,"])
-    def test_unknown_digits_and_comma_that_are_one_piece(self, squad_dir, text):
+    def test_an_unknown_number_with_comma_is_split(self, squad_dir, text):
         model = load(squad_dir / "spm.model")
         assert "19," in model.encode(tokenization.preprocess_text(text), out_type=str)
         tokens = Aligner(model).tokenize(text, True)
@@ -171,8 +172,8 @@ class TestCommaRule:
         got = {piece: text[start : end + 1] for piece, start, end in spans if piece in ("19", ",")}
         digits = "".join(char for char in text if char.isdigit())
         assert got == {"19": digits, ",": ","}
-        # The second "▁", put before the digits when they are cut again, stands for no character;
-        # at the text's beginning it shares the first one, so that ends do not run backwards.
+        # The second "▁", inserted before the digits when they are split again, has no character; at
+        # the text's beginning it shares the first one, so that ends never decrease.
         empty = [piece for piece, start, end in spans if end < start]
         assert empty == ([] if text[0].isdigit() else ["▁"])
 
@@ -193,8 +194,8 @@ class TestWordPiece:
 
     @staticmethod
     def places(text, lower):
-        """The characters that each character of a word comes from, by looking at all beginnings of
-        the text; those that vanish belong to the one before."""
+        """Returns the source characters of each character of a word, by checking all prefixes of
+        the text; characters that vanish belong to the previous one."""
         basic = BasicTokenizer(lower)
         lengths = [len("".join(basic.tokenize(text[:i]))) for i in range(len(text) + 1)]
         places = []
@@ -209,7 +210,7 @@ class TestWordPiece:
     @hypothesis.example(" \n\u0301\u200b", True)
     @hypothesis.example("The\u0301  of\u200b, caf\u00e9\x00 1995 각중文 \u2028that", True)
     @SETTINGS
-    def test_tokens_and_their_places(self, aligner, vocab, text, lower):
+    def test_tokens_and_offsets_follow_the_definition(self, aligner, vocab, text, lower):
         tokens, wordpiece = aligner.tokenize(text, lower), WordpieceTokenizer(vocab)
         found, places = [], self.places(text, lower)
         for word in BasicTokenizer(lower).tokenize(text):
@@ -222,7 +223,7 @@ class TestWordPiece:
         assert tokens.ids.tolist() == aligner.ids(text, lower)
         assert tokens.first_word == 0
 
-    def test_more_words_than_are_remembered(self, vocab, monkeypatch):
+    def test_more_words_than_the_cache_holds_give_the_same(self, vocab, monkeypatch):
         monkeypatch.setattr("albert.tokenizers.offsets._REMEMBERED_WORDS", 3)
         aligner = WordAligner(WordpieceTokenizer(vocab), vocab["[UNK]"])
         text = "the of that the a of b " + "z" * 201 + " ?"
@@ -230,6 +231,6 @@ class TestWordPiece:
         assert aligner.ids(text, True) == expected
         assert 0 < len(aligner._pieces) <= 3
 
-    def test_time_is_linear(self, aligner):
+    def test_wordpiece_takes_linear_time(self, aligner):
         units = ["word ", "a", "é", "中", "각", "a\u200b", "\x00", "Σ.", "?"]
         assert_time_is_linear(lambda text: aligner.tokenize(text, True), units)

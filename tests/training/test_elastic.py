@@ -1,4 +1,4 @@
-"""How other workers cut the steps of a run that goes on."""
+"""Resuming the steps of a run with another number of workers."""
 
 import json
 
@@ -15,7 +15,7 @@ BEGUN["optimizer"] = "adamw"
 
 @pytest.fixture
 def settings(tmp_path) -> RunSettings:
-    """Flags of a folder with a run of 4 workers."""
+    """Returns flags of a folder with a run of 4 workers."""
     (tmp_path / "run.json").write_text(json.dumps({"version": 2, "settings": BEGUN}))
     flags = {"elastic_resume": True, "overwrite_output_dir": False, "output_dir": str(tmp_path)}
     flags |= {"train_batch_size": 8, "gradient_accumulation_steps": 3}
@@ -23,14 +23,14 @@ def settings(tmp_path) -> RunSettings:
 
 
 def by(workers: int, **changed) -> dict:
-    """What shapes the run by other workers."""
+    """Returns what affects the run with another number of workers."""
     return {**BEGUN, "number of workers": workers, **changed}
 
 
 @pytest.mark.parametrize(
     ("workers", "batch", "batches"), [(1, 8, 12), (2, 8, 6), (12, 8, 1), (24, 4, 1), (3, 16, 2)]
 )
-def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
+def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
     settings = settings.replaced(train_batch_size=batch)
     assert original_batch_settings(settings, by(workers, train_batch_size=batch)) == BEGUN
     with collectives.simulated_workers(workers):
@@ -39,8 +39,8 @@ def test_a_step_is_cut_in_another_way(settings, workers, batch, batches):
     assert found.learning_rate == 0.5
 
 
-def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
-    """Other differences stay."""
+def test_a_scaled_learning_rate_is_that_of_the_first_workers(settings):
+    """Other differences remain."""
     assert original_batch_settings(settings, by(2, optimizer="lamb")) == {
         **BEGUN,
         "optimizer": "lamb",
@@ -50,22 +50,22 @@ def test_a_scaled_learning_rate_is_that_of_the_workers_that_began(settings):
     assert found.learning_rate * 2 == 0.5 * 4
 
 
-def test_workers_that_cannot(settings):
+def test_workers_that_cannot_split_a_step_are_refused(settings):
     with pytest.raises(FlagError) as caught:
         original_batch_settings(settings, by(5))
     assert str(caught.value) == (
         f"--elastic_resume: the run in {settings.output_dir} has steps of 96 examples, which 5 "
-        "workers cannot share out in batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
+        "workers cannot split into batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
         "give another --train_batch_size"
     )
-    with pytest.raises(FlagError, match="no number of them can"):
+    with pytest.raises(FlagError, match="no number of workers can"):
         original_batch_settings(settings, by(1, train_batch_size=7))
 
 
 @pytest.mark.parametrize(
     "change", [{"elastic_resume": False}, {"overwrite_output_dir": True}, {"output_dir": "none"}]
 )
-def test_what_is_begun_is_as_the_flags_say(settings, change):
+def test_a_new_run_uses_the_flags_unchanged(settings, change):
     settings = settings.replaced(**change)
     assert original_batch_settings(settings, by(5)) == by(5)
     with collectives.simulated_workers(5):

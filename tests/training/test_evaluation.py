@@ -38,7 +38,7 @@ class Place:
             save(self.folder / f"model.ckpt-{step}", step, global_step=np.int64(step))
 
     def run(self, score=None):
-        """A run of the program; returns what it has scored, and the best entry."""
+        """Runs the program; returns what it has scored, and the best entry."""
         self.scored = []
         best = self.evaluation().score_all(score or self.score)
         return self.scored, best
@@ -65,7 +65,7 @@ class Place:
             remove_checkpoint(str(self.folder / f"model.ckpt-{step}"))
 
     def best_copy(self):
-        """The step of model.ckpt-best, which must be whole and have the predictions beside it."""
+        """Returns the step of model.ckpt-best, which must be whole and have its predictions."""
         prefix = str(self.folder / "model.ckpt-best")
         weight, step = (tf.train.load_variable(prefix, n) for n in ("weight", "global_step"))
         assert weight[0] == step and self.output.read_text() == str(step)
@@ -81,7 +81,7 @@ def named(*steps):
     return [f"model.ckpt-{step}" for step in steps]
 
 
-def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
+def test_all_are_scored_and_the_first_best_is_kept(place, log):
     place.init_checkpoint = "some/where"
     place.add(20, 5, 15, 10)
     before = {f: f.read_bytes() for f in place.folder.iterdir()}
@@ -103,7 +103,7 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
     common = {"init_checkpoint": "some/where", "history": entries, "settings": place.settings}
     assert record == {**best, **common, "version": 1}
 
-    # As the reference has them.
+    # As in the reference.
     line = "=" * 50
     assert (place.folder / "eval_results.txt").read_text().splitlines() == [
         *("exact_match = 20.0", "f1 = 40.5"),
@@ -125,8 +125,8 @@ def test_all_are_scored_and_the_first_of_the_best_is_kept(place, log):
     ]
 
 
-def test_by_other_settings_the_only_copy_of_the_best_is_not_lost(place):
-    """Of which the numbered one was removed, as programs do that keep the last few."""
+def test_with_other_settings_the_only_copy_of_the_best_stays(place):
+    """Its numbered checkpoint was removed, as by programs that keep the last few."""
     place.add(5, 10, 15, 20)
     place.run()
     place.remove(5, 10)
@@ -141,7 +141,7 @@ def test_by_other_settings_the_only_copy_of_the_best_is_not_lost(place):
 
 
 class TestResumed:
-    def test_what_is_new_is_scored(self, place):
+    def test_only_new_checkpoints_are_scored(self, place):
         for step, best_step in ((5, 5), (10, 10), (15, 10), (20, 10)):
             place.add(step)
             scored, best = place.run()
@@ -155,8 +155,8 @@ class TestResumed:
         assert (place.folder / "eval_results.txt").read_text() == text, "as in one run"
 
     @pytest.mark.parametrize(("writes", "left"), [(True, [15]), (False, [10, 15])])
-    def test_stopped(self, place, writes, left):
-        """While a checkpoint is scored, or what the best has given is written."""
+    def test_a_stopped_evaluation_is_completed(self, place, writes, left):
+        """Stopped while a checkpoint is scored, or while the best one's outputs are written."""
         place.add(5, 10, 15)
 
         def score(checkpoint):
@@ -172,8 +172,8 @@ class TestResumed:
         assert place.run()[0] == named(*left)
         assert place.best_copy() == 10
 
-    def test_other_settings(self, place):
-        """A value is another, and there are more and fewer."""
+    def test_other_settings_score_all_again(self, place):
+        """A value differs, or there are more or fewer settings."""
         place.add(5, 10)
         place.run()
         place.scores[5] = (90.0, 91.0)
@@ -191,8 +191,8 @@ class TestResumed:
         ],
     )
     @pytest.mark.parametrize("same_settings", [True, False])
-    def test_a_damaged_output(self, place, name, damage, same_settings, log):
-        """Without a copy of the best nothing would be exported but the newest."""
+    def test_a_damaged_output_is_made_again(self, place, name, damage, same_settings, log):
+        """Without a copy of the best, an export would only have the newest checkpoint."""
         place.add(5, 10)
         place.run()
         path = place.folder / name
@@ -206,9 +206,9 @@ class TestResumed:
             place.settings = {"n_best_size": 1}
         assert place.run()[0] == named(5, 10)
         assert path.read_bytes() == whole and place.best_copy() == 10
-        expected = "is missing or not what was written: all is scored anew"
+        expected = "is missing or was changed: scoring all checkpoints again"
         assert not same_settings or expected in log(logging.WARNING)[0]
-        # As records were written once.
+        # Records of an earlier version.
         place.replace_record({k: v for k, v in place.record().items() if k != "files"})
         assert place.run()[0] == []
 
@@ -219,11 +219,11 @@ class TestResumed:
             *({"history": value} for value in (None, 3, "x", {"a": 1}, [3], ["x"], [[]], [{}])),
             *({"files": value} for value in (None, 3, "x", [3], ["predictions.json"])),
             {"files": {"predictions.json": 3}},
-            # Of the last entry of the history.
+            # The last entry of the history.
             *({"f1": "x"}, {"f1": None}, {"global_step": []}, {"checkpoint": []}),
         ],
     )
-    def test_a_record_that_is_damaged(self, place, content, log):
+    def test_a_damaged_record_scores_all_again(self, place, content, log):
         place.add(5, 10)
         place.run()
         if isinstance(content, dict):
@@ -234,12 +234,13 @@ class TestResumed:
         log()
         assert place.run()[0] == named(5, 10) and place.record()["f1"] == 60.25
         warnings = log(logging.WARNING)
-        assert content == {"version": 0} or (len(warnings) == 1 and "scored anew" in warnings[0])
+        again = "scoring all checkpoints again"
+        assert content == {"version": 0} or (len(warnings) == 1 and again in warnings[0])
 
 
 class TestWhatThereIs:
     def test_the_best_when_the_numbered_are_gone(self, place):
-        """They may have been removed to save space."""
+        """The numbered checkpoints may have been removed to save space."""
         place.add(5, 10, 20)
         place.run()
         place.remove(5, 10, 20)
@@ -250,8 +251,8 @@ class TestWhatThereIs:
         assert place.run()[0] == []
 
     @pytest.mark.parametrize("name", ["start.ckpt", "model.ckpt-best"])
-    def test_the_initial_checkpoint(self, place, name):
-        """Elsewhere, under names that are common; it stays where it is, and is scored once."""
+    def test_the_initial_checkpoint_is_scored_once(self, place, name):
+        """It is elsewhere, under a common name, and stays there."""
         place.init_checkpoint = str(place.folder / "pretrained" / name)
         save(place.init_checkpoint, 15, global_step=np.int64(15))
         scored, best = place.run()
@@ -261,20 +262,20 @@ class TestWhatThereIs:
         record = place.record()
         assert record["init_checkpoint"] == place.init_checkpoint
         assert place.run()[0] == [] and place.record() == record
-        # Another one's scores are its own.
+        # Another checkpoint has separate scores.
         place.init_checkpoint, place.settings = str(place.folder / "another.ckpt"), {"init": 20}
         save(place.init_checkpoint, 20)
         assert place.run()[1]["f1"] == SCORES[20][1]
-        # Numbered ones come first.
+        # Numbered ones take precedence.
         place.add(5)
         place.settings = {"init": 5}
         assert place.run()[0] == named(5)
         assert place.record()["init_checkpoint"] == place.init_checkpoint
 
-    def test_nothing(self, place):
+    def test_without_checkpoints_nothing_is_scored(self, place):
         with pytest.raises(UserError, match=f"^{place.folder} has no checkpoint.*--init_checkp"):
             place.run()
         place.init_checkpoint = str(place.folder / "nowhere")
-        with pytest.raises(UserError, match="nowhere: no checkpoint there"):
+        with pytest.raises(UserError, match="nowhere: no such checkpoint"):
             place.run()
         assert list(place.folder.iterdir()) == []

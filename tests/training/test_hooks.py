@@ -1,4 +1,4 @@
-"""What happens between training steps: checkpoints, log lines, curves."""
+"""Hooks that run between training steps: checkpoints, log lines, curves."""
 
 import re
 import resource
@@ -17,10 +17,10 @@ from tests.helpers.checkpoints import points
 
 
 def train(folder, hook, clock, durations, monitor=None, waits=()):
-    """Runs a step for each of `durations`, the seconds that pass on the clock meanwhile.
+    """Runs a step for each of `durations`, the seconds that the clock advances during it.
 
-    The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000, its batch has
-    100 + k tokens, and comes after `waits[k]` seconds if that is known. A monitor gets them.
+    The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000. Its batch has
+    100 + k tokens, and arrives after `waits[k]` seconds if given. A monitor gets these values.
     """
     monitor = monitor or hooks.StepMonitor()
     with tf.Graph().as_default():
@@ -58,7 +58,7 @@ def run_steps(folder, count, every, last):
 
 
 def saved(folder, name="model.ckpt"):
-    """The steps of the checkpoints there, which must hold the step of their name."""
+    """Returns the steps of the checkpoints, each of which must hold the step in its name."""
     steps = sorted(int(f.stem.removeprefix(f"{name}-")) for f in folder.glob(f"{name}-*.index"))
     for step in steps:
         assert tf.train.load_variable(str(folder / f"{name}-{step}"), "global_step") == step
@@ -66,15 +66,13 @@ def saved(folder, name="model.ckpt"):
 
 
 def names_in(lines):
-    """Of the checkpoints that were saved."""
+    """Returns the names of the checkpoints that were saved."""
     return [re.fullmatch(r"Saved .*/(\w+\.ckpt-\d+)", line).group(1) for line in lines]
 
 
 class TestSaveCheckpoints:
-    def test_a_signal_waits_for_twice_the_longest_step_of_several_workers(
-        self, tmp_path, clock, monkeypatch
-    ):
-        """A worker that is lost would never end its step."""
+    def test_several_workers_get_twice_the_longest_step_to_stop(self, tmp_path, clock, monkeypatch):
+        """A step with a lost worker would never end."""
         noted = []
         monkeypatch.setattr(hooks.signals, "defer", noted.append)
         monkeypatch.setattr(hooks.collectives, "size", lambda: 2)
@@ -88,8 +86,8 @@ class TestSaveCheckpoints:
         train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 
-    def test_multiples_and_the_end_but_not_the_beginning(self, tmp_path, log):
-        """Also of a run that is resumed."""
+    def test_multiples_and_the_end_are_saved_but_not_the_start(self, tmp_path, log):
+        """In a resumed run as well."""
         for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):
             run_steps(tmp_path, count, 3, last)
             assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
@@ -97,8 +95,8 @@ class TestSaveCheckpoints:
         assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-9"
 
     @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
-    def test_a_folder_that_is_removed_replaced_or_emptied(self, tmp_path, clock, then):
-        """The next save ends the training."""
+    def test_a_folder_that_vanishes_ends_the_training(self, tmp_path, clock, then):
+        """The next save detects it."""
         folder = tmp_path / "run"
 
         def durations():
@@ -138,8 +136,9 @@ class TestSaveCheckpoints:
         runs = int(newest.rpartition("-")[2]) * micro_batches
         assert tf.train.load_variable(newest, "global_step") == runs
 
-    def test_minutes(self, tmp_path, clock, log):
-        """Besides the steps; what only serves resuming goes when there is something newer."""
+    def test_checkpoints_are_also_saved_by_the_minute(self, tmp_path, clock, log):
+        """In addition to those by steps; a newer checkpoint replaces those that are only for
+        resuming."""
         hook = hooks.SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
         train(tmp_path, hook, clock, [20] * 12)
         expected = ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
@@ -147,7 +146,7 @@ class TestSaveCheckpoints:
         assert saved(tmp_path) == [5, 10] and saved(tmp_path, "resume.ckpt") == []
 
     def test_a_checkpoint_takes_its_name_when_it_is_whole(self, tmp_path, monkeypatch):
-        """Whatever a saver writes, and in which order, until it returns."""
+        """The saver may write its files in any order until it returns."""
 
         class Disturbed(tf.train.Saver):
             def save(self, session, path, **options):
@@ -170,21 +169,21 @@ LINE = re.compile(
 
 
 def parsed(lines):
-    """The figures of the lines about steps."""
+    """Returns the figures of the lines about steps."""
     matches = [LINE.fullmatch(line) for line in lines if line.startswith("step ")]
     assert all(matches), lines
     return [match.groups() for match in matches]
 
 
 def statistics(lines):
-    """The rows of the block at the end."""
+    """Returns the rows of the block at the end."""
     rows = lines[lines.index("Training statistics") + 1 :]
     return dict(re.fullmatch(r"  (\S.*?)  +(\S.*)", row).groups() for row in rows)
 
 
 class TestTrainingLog:
-    def test_lines(self, tmp_path, clock, log, monitor):
-        """The first step takes 2 s, the others 0.5 s, but those from the sixth on 1 s."""
+    def test_lines_have_loss_rate_and_remaining_time(self, tmp_path, clock, log, monitor):
+        """The first step takes 2 s, the others 0.5 s, and those from the sixth on 1 s."""
         hook = hooks.TrainingLog(
             monitor, str(tmp_path), total_steps=10, batch_size=8, every_steps=4
         )
@@ -194,7 +193,7 @@ class TestTrainingLog:
             ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
             # Three steps in 1.5 s, of 101 to 103 tokens.
             ("4", "10", "40.0", "0.2500", "0.003", "16.00", "16.00", "204", "3.0 s"),
-            # Four in 3.5 s; since the first seven in 5 s, so that two take 1.43 s.
+            # Four in 3.5 s; since the first, seven in 5 s, so that two take 1.43 s.
             ("8", "10", "80.0", "0.1250", "0.007", "9.14", "11.20", "121", "1.4 s"),
             ("10", "10", "100.0", "0.1000", "0.009", "8.00", "10.29", "108", "0.0 s"),
         ]
@@ -205,7 +204,7 @@ class TestTrainingLog:
         # 100 to 109 in 9 s.
         assert rows == {**expected, "tokens/s, mean": "116"}
 
-    def test_of_a_resumed_run(self, tmp_path, clock, log, monitor):
+    def test_a_resumed_run_logs_its_own_steps(self, tmp_path, clock, log, monitor):
         run_steps(tmp_path, 6, 100, 6)
         log()
         hook = hooks.TrainingLog(
@@ -220,7 +219,7 @@ class TestTrainingLog:
         assert statistics(lines)["steps"] == "7"
         assert hook.step == 13
 
-    def test_no_half_minute_without_a_line(self, tmp_path, clock, log, monitor):
+    def test_a_line_appears_every_half_minute(self, tmp_path, clock, log, monitor):
         hook = hooks.TrainingLog(
             monitor, str(tmp_path), total_steps=12, batch_size=8, every_steps=6
         )
@@ -228,7 +227,7 @@ class TestTrainingLog:
         # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
         assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
 
-    def test_one_step_or_none(self, tmp_path, clock, log, monitor):
+    def test_one_step_or_none_needs_no_curve(self, tmp_path, clock, log, monitor):
         train(tmp_path, hooks.TrainingLog(monitor, None, 1, 8, 1), clock, [2], monitor)
         assert points(tmp_path) == {}, "there is no folder for them"
         assert statistics(log())["examples/s, without the first step"] == "0.00"
@@ -236,7 +235,7 @@ class TestTrainingLog:
         assert log() == []
 
     @pytest.mark.parametrize("micro", [1, 2])
-    def test_curve(self, tmp_path, clock, log, monitor, micro):
+    def test_curves_have_each_steps_figures(self, tmp_path, clock, log, monitor, micro):
         """The figures of a step are those of its last run."""
         hook = hooks.TrainingLog(
             monitor, str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro
@@ -250,8 +249,8 @@ class TestTrainingLog:
         assert curves["learning_rate"] == pytest.approx(rates)
         assert "step 6/6 (100.0%)" in "".join(log())
 
-    def test_waiting_for_input(self, tmp_path, clock, log, monitor):
-        """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in all."""
+    def test_waiting_for_input_is_reported(self, tmp_path, clock, log, monitor):
+        """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in total."""
         hook = hooks.TrainingLog(
             monitor, str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2
         )
@@ -261,17 +260,17 @@ class TestTrainingLog:
         lines = log()
         shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))
         assert shares == ["37.5%", "12.5%", "2.5%"]
-        # Of all steps but the first.
+        # Of all steps except the first.
         assert statistics(lines)["waiting for input"] == "7.5%"
 
 
-def test_peak_memory():
+def test_peak_memory_is_the_kernels_figure():
     with open("/proc/self/status", encoding="ascii") as file:
         kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
     assert hooks.peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
 
 
-def test_format_seconds():
+def test_seconds_are_formatted_for_reading():
     for seconds, text in (
         *((0, "0.0 s"), (0.84, "0.8 s"), (59.94, "59.9 s"), (59.96, "1 min 00 s")),
         *((60, "1 min 00 s"), (192, "3 min 12 s"), (3599.4, "59 min 59 s")),
@@ -280,7 +279,7 @@ def test_format_seconds():
         assert hooks.format_seconds(seconds) == text
 
 
-def test_curves_that_tensorboard_reads(tmp_path):
+def test_tensorboard_reads_the_curves(tmp_path):
     for start in (0, 2):
         curves = Curves(str(tmp_path / "new"), suffix=f".{start}")
         curves.add(start + 1, loss=1.5, learning_rate=0.25)
@@ -293,7 +292,7 @@ def test_curves_that_tensorboard_reads(tmp_path):
     assert [(e.step, e.value) for e in found.Scalars("learning_rate")] == [(1, 0.25), (3, 0.25)]
 
 
-def test_a_disk_that_is_full_is_an_error_where_it_is_met(tmp_path):
+def test_a_full_disk_is_an_error_when_it_occurs(tmp_path):
     curves = Curves(str(tmp_path))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))

@@ -1,4 +1,4 @@
-"""What a training waits for, and what ends it; the rest is tested by whole runs."""
+"""Reasons for which a training waits or ends; whole runs test the rest."""
 
 import re
 import threading
@@ -20,7 +20,7 @@ from tests.helpers.checkpoints import points, write_checkpoint
 
 
 def error_of(make_operation) -> tf.errors.OpError:
-    """TensorFlow's own error when an operation fails."""
+    """Returns TensorFlow's own error when an operation fails."""
     with tf.Graph().as_default(), tf.Session() as session:
         with pytest.raises(tf.errors.OpError) as caught:
             session.run(make_operation())
@@ -30,10 +30,10 @@ def error_of(make_operation) -> tf.errors.OpError:
 @pytest.mark.parametrize(
     ("fail", "reason"),
     [
-        # TensorFlow hints at memory, whatever is exhausted.
+        # TensorFlow suggests memory, regardless of the exhausted resource.
         (
             lambda: tf.io.write_file("/dev/full", "x" * 100000),
-            r"^out: a checkpoint or a curve cannot be written \(No space left on device\)",
+            r"^out: cannot write a checkpoint or a curve \(No space left on device\)",
         ),
         # More than any machine has.
         (lambda: tf.fill([1 << 25, 1 << 20], tf.random.normal([])), "lower --train_batch_size"),
@@ -45,14 +45,14 @@ def error_of(make_operation) -> tf.errors.OpError:
     ],
     ids=["full disk", "out of memory", "not finite", "a bug"],
 )
-def test_reasons_for_people(fail, reason):
+def test_errors_of_tensorflow_become_user_messages(fail, reason):
     found = user_message(error_of(fail), "out", 7)
     assert found is None if reason is None else re.search(reason, found)
 
 
 @pytest.mark.parametrize("is_newest", [True, False])
-def test_a_byte_of_a_checkpoint_that_is_another(tmp_path, is_newest):
-    """In the folder of the run it is where the training goes on, elsewhere --init_checkpoint."""
+def test_a_changed_byte_in_a_checkpoint_is_named(tmp_path, is_newest):
+    """In the run's folder, training resumes from it; elsewhere it is --init_checkpoint."""
     folder = tmp_path if is_newest else tmp_path / "elsewhere"
     prefix = write_checkpoint(folder / "model.ckpt-7", {"w": np.ones(100, "f4")})
     data = bytearray((folder / "model.ckpt-7.data-00000-of-00001").read_bytes())
@@ -68,9 +68,9 @@ def test_a_byte_of_a_checkpoint_that_is_another(tmp_path, is_newest):
     assert re.fullmatch(rf"{named} is damaged \(.*Checksum does not match.*\); .*", reason)
 
 
-def test_every_worker_draws_dropout_of_its_own(monkeypatch, tmp_path):
-    """The same in every run with a seed; were it one for all, a batch had as few masks as workers
-    make of it."""
+def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
+    """The masks repeat in every run with a seed. With equal masks on all workers, a batch would
+    have fewer masks."""
 
     def model_fn(features, labels, mode, params):
         tf.train.get_or_create_global_step()
@@ -89,7 +89,7 @@ def test_every_worker_draws_dropout_of_its_own(monkeypatch, tmp_path):
 
 
 def model_of(loss_of):
-    """A model without variables, whose loss is a function, in Python, of its features."""
+    """Returns a model without variables, whose loss is a Python function of its features."""
 
     def model_fn(features, labels, mode, params):
         loss = tf.numpy_function(loss_of, [features["x"]], features["x"].dtype)
@@ -102,7 +102,7 @@ def model_of(loss_of):
     return model_fn
 
 
-def test_time_of_scoring_is_none_of_the_trainings(tmp_path, log, stop_clock):
+def test_scoring_time_does_not_count_as_training(tmp_path, log, stop_clock):
     clock = stop_clock(loop, hooks)
 
     def train_on(number: float) -> float:
@@ -123,8 +123,9 @@ def test_time_of_scoring_is_none_of_the_trainings(tmp_path, log, stop_clock):
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
-    """It is all of the making of batches, unless they are made ahead, and nothing of the step's."""
+def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
+    """It is the time to make batches, unless they are made ahead, and excludes the step's own
+    time."""
     steps, clock = 5, stop_clock(loop, hooks)
     made, begun = ([threading.Event() for _ in range(steps + 2)] for _ in range(2))
 
@@ -143,7 +144,7 @@ def test_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
     def input_fn() -> tf.data.Dataset:
         batches = tf.data.Dataset.from_tensor_slices(np.arange(steps + 1.0))
         batches = batches.map(lambda x: {"x": tf.numpy_function(make, [x], x.dtype)})
-        # Else TensorFlow adds it.
+        # Otherwise TensorFlow adds it.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
         return batches.prefetch(1) if ahead else batches.with_options(options)
@@ -153,7 +154,7 @@ def test_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
     estimator = make_estimator(model_fn, str(tmp_path), 1, False)
     train(estimator, monitor, input_fn, TrainingPlan(steps, 1, 1, 10, 1, 1))
     shares = points(tmp_path)["waiting_for_input"]
-    # Some of the first batches are made before the first step has begun, or while it waits.
+    # Some of the first batches are made before the first step begins, or while it waits.
     first = shares.pop(1)
     assert ahead or first == pytest.approx(3 / 8)
     assert shares == {step: 0 if ahead else pytest.approx(3 / 8) for step in range(2, steps + 1)}

@@ -1,4 +1,4 @@
-"""Prediction: what is shared out ends up in order, and what the log says of it."""
+"""Prediction: distributed batches end up in order, and the log has their throughput."""
 
 import itertools
 import re
@@ -25,14 +25,14 @@ def model_fn(features, labels, mode, params):
 
 @pytest.fixture
 def checkpoints(tmp_path):
-    """Of two models, which multiply by 2 and by 3."""
+    """Writes checkpoints of two models, which multiply by 2 and by 3."""
     models = ({"global_step": np.int64(0), "weight": np.float32(weight)} for weight in (2, 3))
     return [write_checkpoint(tmp_path / f"model.ckpt-{n}", m) for n, m in enumerate(models, 2)]
 
 
 @pytest.fixture
 def predictor(tmp_path, monkeypatch):
-    """Of ten numbers in batches of four; every look at the clock takes 1.25 s."""
+    """Predicts ten numbers in batches of four; every reading of the clock takes 1.25 s."""
     clock = itertools.count(7.0, 1.25)
     monkeypatch.setattr(prediction, "time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
 
@@ -45,7 +45,7 @@ def predictor(tmp_path, monkeypatch):
     predictor.close()
 
 
-def test_throughput_of_every_checkpoint_and_of_all(predictor, checkpoints, log):
+def test_throughput_is_logged_per_checkpoint_and_in_total(predictor, checkpoints, log):
     predictor.log_statistics()
     assert log() == [], "without predictions there is nothing to say"
     for checkpoint, weight in zip(checkpoints, (2, 3), strict=True):
@@ -71,16 +71,16 @@ def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_pat
     predictor.finish()
     with pytest.raises(RuntimeError, match="closed"):
         model.next()
-    # As after a training that goes on.
+    # As after a training that continues.
     assert predictor.outputs(checkpoints[1])[9]["product"] == 27
-    # Not only the first is looked at.
+    # Not only the first one is checked.
     other = write_checkpoint(tmp_path / "model.ckpt-9", {"weight": np.ones(2, "f4")})
-    with pytest.raises(UserError, match=r"model.ckpt-9 does not fit the model.*weight \[2\]"):
+    with pytest.raises(UserError, match=r"model.ckpt-9 does not match the model.*weight \[2\]"):
         predictor.outputs(other)
 
 
 def row(number: int) -> dict[str, np.ndarray]:
-    """What a model gives for an example."""
+    """Returns a model's outputs for an example."""
     return {"id": np.int32(number), "logits": np.arange(3, dtype=np.float32) - number}
 
 
@@ -96,7 +96,8 @@ def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size,
     keys = iter(row(0))
 
     def gather(values, dtype):
-        """What each worker sends of one column; the others as this one."""
+        """Returns what each worker sends for one column; the other workers send the same as this
+        one."""
         key = next(keys)
         sent = [[np.ravel(row(n)[key]) for n in share if n >= 0] for share in shares]
         np.testing.assert_array_equal(values, np.array(sent[0], dtype), strict=True)

@@ -1,4 +1,4 @@
-"""--download: the model of --init_checkpoint is there before the job begins."""
+"""--download: the model of --init_checkpoint exists before the job begins."""
 
 import io
 import tarfile
@@ -18,7 +18,7 @@ def settings(path, download=True):
 
 @pytest.fixture
 def archive(tmp_path):
-    """What would be fetched lies there already."""
+    """Places the archive where it would be downloaded."""
     with tarfile.open(tmp_path / "albert_base_v2.tar.gz", "w:gz") as tar:
         for name in (*FILES, "30k-clean.model"):
             member = tarfile.TarInfo(f"albert_base/{name}")
@@ -28,8 +28,8 @@ def archive(tmp_path):
 
 
 @pytest.mark.parametrize("checkpoint", ["", "model.ckpt-best"])
-def test_a_model_that_is_missing(archive, checkpoint):
-    """It is fetched only where that is asked for, and stays as it is then."""
+def test_a_missing_model_is_only_fetched_on_request(archive, checkpoint):
+    """A fetched model is not fetched again."""
     fetch_missing(settings(archive / checkpoint, download=False))
     fetch_missing(settings(None))
     assert not archive.exists()
@@ -40,7 +40,7 @@ def test_a_model_that_is_missing(archive, checkpoint):
     assert not (archive / FILES[0]).exists()
 
 
-def test_a_name_that_is_not_known(tmp_path, capfd):
-    with pytest.raises(UserError, match="--download: mine of --init_checkpoint .* as said above"):
+def test_an_unknown_name_is_an_error(tmp_path, capfd):
+    with pytest.raises(UserError, match="--download: could not download mine of --init_checkpoint"):
         fetch_missing(settings(tmp_path / "mine" / "model.ckpt-7"))
-    assert "mine is not known without a URL" in capfd.readouterr().err
+    assert "mine is unknown; pass its URL" in capfd.readouterr().err

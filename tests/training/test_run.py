@@ -1,4 +1,4 @@
-"""The steps of a run: where a training goes on, and who may use its folder."""
+"""The steps of a run: where training resumes, and which run may use the folder."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ DATA = Data(["records"], {}, num_examples=8, num_records=8)
 
 
 class SomeSettings(KeptCheckpoints, RunSettings):
-    """Those of a program."""
+    """The settings of a program."""
 
 
 def always(value: object) -> Callable[..., object]:
@@ -33,7 +33,7 @@ def always(value: object) -> Callable[..., object]:
 
 
 class NoTask(Task):
-    """A task of which only the outside is looked at."""
+    """A task of which only the interface is used."""
 
     outputs = ("answers.txt",)
     requested_splits, prepared, contents = (
@@ -63,7 +63,7 @@ def begin(tmp_path):
     locks.release_held()
 
 
-def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch):
+def test_a_run_resumes_after_the_batches_it_has_seen(begin, monkeypatch):
     """A step takes as many batches as are accumulated."""
     starts = []
     monkeypatch.setattr(run, "point_to_newest", lambda folder: 5)
@@ -75,8 +75,8 @@ def test_resumes_behind_the_batches_that_are_done(begin, monkeypatch):
     assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
 
 
-def test_the_folder_is_its_own(begin, tmp_path):
-    """The litter of killed runs goes."""
+def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
+    """Leftovers of killed runs are removed."""
     for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh"):
         (tmp_path / name).touch()
     (tmp_path / "model.ckpt-3_temp").mkdir()
@@ -86,8 +86,8 @@ def test_the_folder_is_its_own(begin, tmp_path):
     assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
 
 
-def test_what_is_only_scored(begin, monkeypatch):
-    """It leaves no record of settings of weights, and is read once however often it is scored: it
+def test_a_split_only_scored_is_read_once_and_not_recorded(begin, monkeypatch):
+    """It leaves no record of settings of weights. However often it is scored, it is read once: it
     may be large, and is scored in the middle of a training."""
     read = []
     monkeypatch.setattr(NoTask, "contents", lambda self, part: read.append(part) or {})
@@ -100,7 +100,7 @@ def test_what_is_only_scored(begin, monkeypatch):
 
 
 @pytest.mark.parametrize("by_length", [True, False])
-def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch, by_length):
+def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_length):
     read, backwards = [], np.arange(8)[::-1]
     monkeypatch.setattr(Data, "order", lambda self: backwards)
     monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
@@ -111,14 +111,14 @@ def test_prediction_is_by_length_unless_its_time_is_estimated(begin, monkeypatch
 
 
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
-def test_old_checkpoints_go_when_nobody_needs_them(begin, do_eval, kept):
-    """As training goes on, unless all are scored first."""
+def test_old_checkpoints_are_removed_when_not_needed(begin, do_eval, kept):
+    """During training, unless all are scored first."""
     settings = begin("--keep_checkpoint_max=3").task.settings.replaced(do_eval=do_eval)
     assert training_plan(settings, 100).keep_checkpoints == kept
 
 
-def test_patience(begin, monkeypatch):
-    """How many checkpoints without a better score end a training; an equal one is no better."""
+def test_patience_counts_checkpoints_without_a_better_score(begin, monkeypatch):
+    """That number of them ends a training; an equal score is no better."""
     for patience, scores, ends in (
         *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
         (2, [2.0, 1.0, 2.0], True),
@@ -137,10 +137,10 @@ def test_patience(begin, monkeypatch):
         *(("cpu", "float16", "state", None), ("cpu", "bfloat16", "none", "works on the HPU only")),
         *(("hpu", "bfloat16", "gradients", None), ("hpu", "float32", "state", None)),
         ("hpu", "float16", "none", None),
-        ("hpu", "float16", "state", "habana-horovod's reduce-scatter has no float16 there"),
+        ("hpu", "float16", "state", "reduce-scatter of habana-horovod has no float16"),
     ],
 )
-def test_the_types_that_horovod_sends(monkeypatch, kind, wire, shard, fault):
+def test_types_that_horovod_cannot_send_are_refused(monkeypatch, kind, wire, shard, fault):
     monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
     settings = types.SimpleNamespace(allreduce_dtype=wire, shard_optimizer=shard, use_horovod=True)
     with pytest.raises(FlagError, match=fault) if fault else contextlib.nullcontext():

@@ -1,4 +1,4 @@
-"""run.json: a folder is resumed by the run that began it, and by no other."""
+"""run.json: only the run that began a folder can resume it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OUTPUTS = str.split("""
     eval/events.out.tfevents.2.host nbest_predictions.json eval_results.txt eval_results.json
     assets.extra/model.json
 """)
-# What a run may find in its folder; some have names that are nearly a run's.
+# Files that a run may find in its folder; some names resemble a run's.
 OTHERS = str.split("""
     notes.txt model.ckpt-notes.txt model.ckpt-10.index.bak my_model.ckpt-10.index eval/notes.txt
     model.ckpt-best-of-all.index model.ckpt-999/notes.txt events.out.tfevents.notes checkpoint.old
@@ -55,7 +55,7 @@ def write(folder, names):
 
 @pytest.fixture
 def full(tmp_path):
-    """A folder with all kinds of files, ours and others, and a record."""
+    """Makes a folder with all kinds of files, from runs and others, and a record."""
     begin(tmp_path)
     write(tmp_path, OUTPUTS + OTHERS)
     return tmp_path
@@ -77,8 +77,8 @@ class TestBegin:
         # The order of settings does not matter.
         begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
 
-    def test_what_is_there_stays(self, full):
-        """Whether it is of the same run or of none."""
+    def test_existing_files_stay(self, full):
+        """They belong to the same run, or to none."""
         before = listing(full)
         begin(full)
         assert listing(full) == before
@@ -103,22 +103,22 @@ class TestAnotherRun:
             begin(full, albert_config_file={**SETTINGS["albert_config_file"], "hidden_size": 64})
         assert listing(full) == before
 
-    def test_another_number_of_workers(self, tmp_path):
-        """One card first, then all of them, and both commands have one folder."""
+    def test_another_number_of_workers_is_refused(self, tmp_path):
+        """First one card, then all of them, and both commands name one folder."""
         begin(tmp_path, **{"number of workers": 1})
         with pytest.raises(FlagError) as caught:
             begin(f"{tmp_path}/", **{"number of workers": 8})
         assert str(caught.value) == (
             f"--output_dir {tmp_path}/ holds a run with other flags: number of workers (was 1, is "
-            "8); start 1 to resume it, or go on with 8 by --elastic_resume, or give the run with 8 "
-            f"a folder of its own, for example --output_dir={tmp_path}-8, or "
-            "--overwrite_output_dir to remove what is there and start anew"
+            "8); start 1 to resume it, or pass --elastic_resume to resume it with 8, or give the "
+            f"run with 8 another folder, for example --output_dir={tmp_path}-8, or pass "
+            "--overwrite_output_dir to remove that run and start over"
         )
 
     @pytest.mark.parametrize(
         "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
     )
-    def test_a_damaged_record(self, tmp_path, content):
+    def test_a_damaged_record_is_an_error(self, tmp_path, content):
         path = tmp_path / "run.json"
         path.mkdir() if content is None else path.write_bytes(content)
         with pytest.raises(UserError, match=r"run\.json is damaged; give another --output_dir"):
@@ -127,7 +127,7 @@ class TestAnotherRun:
 
 
 class TestOverwrite:
-    def test_outputs_go_and_other_files_stay(self, full, log):
+    def test_outputs_are_removed_and_other_files_stay(self, full, log):
         begin(full, overwrite=True, learning_rate=1.0)
         after = listing(full)
         assert after.keys() == {"run.json", *OTHERS}
@@ -145,7 +145,7 @@ class TestOverwrite:
         begin(full, overwrite=True)
         assert listing(full).keys() == {"run.json", *OTHERS}
 
-    def test_a_name_with_pattern_characters(self, tmp_path):
+    def test_a_folder_name_is_not_a_pattern(self, tmp_path):
         write(tmp_path, ["run[1]*/model.ckpt-1.index", "run1/model.ckpt-1.index"])
         begin(tmp_path / "run[1]*", overwrite=True)
         assert listing(tmp_path).keys() == {"run[1]*/run.json", "run1/model.ckpt-1.index"}
@@ -166,7 +166,7 @@ class TestOverwrite:
         assert listing(elsewhere).keys() == {*files}
         assert {*os.listdir(folder)} == before - {"model.ckpt-1.index"} | {"run.json"}
 
-    def test_what_the_record_lists_goes_and_not_what_this_run_would_write(self, full):
+    def test_the_records_list_decides_what_is_removed(self, full):
         write(full, ["null_odds.json"])
         checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
         outputs = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
@@ -176,8 +176,8 @@ class TestOverwrite:
         kept = [name for name in OUTPUTS if ".ckpt-" not in name]
         assert listing(full).keys() == {"run.json", *OTHERS, *kept}
 
-    def test_a_record_that_lists_nothing(self, full):
-        """As they were written once, or changed since: what this run would write goes."""
+    def test_without_a_list_this_runs_outputs_are_removed(self, full):
+        """Records of an earlier version, or changed ones."""
         for outputs in ({}, {"outputs": None}, {"outputs": [1]}, {"outputs": "notes.txt"}):
             record = {"version": 1, "settings": SETTINGS, **outputs}
             (full / "run.json").write_text(json.dumps(record))
@@ -198,8 +198,8 @@ LITTER = str.split(f"""
 
 
 class TestLitter:
-    def test_goes_and_all_else_stays(self, full):
-        """Of another task too: the record lists it."""
+    def test_leftovers_are_removed_and_other_files_stay(self, full):
+        """Those of another task as well: the record lists them."""
         kept = listing(full)
         for task_outputs in (TASK_OUTPUTS, ["test_results.tsv"]):
             write(full, LITTER)
@@ -208,8 +208,8 @@ class TestLitter:
             assert listing(full) == kept
             assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
-    def test_of_a_killed_writer(self, tmp_path):
-        """The real name that one leaves."""
+    def test_leftovers_of_a_killed_writer_are_removed(self, tmp_path):
+        """Under the real name that a writer leaves."""
 
         def write() -> None:
             with open_atomically(str(tmp_path / "predictions.json")) as file:

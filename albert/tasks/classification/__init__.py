@@ -1,1 +1,1 @@
-"""The parts that tasks share that choose one of several labels, or predict a number."""
+"""Shared parts of the tasks that choose one of several labels or predict a number."""

@@ -1,4 +1,4 @@
-"""A classification as a task: what all of them have in common, and test predictions as files."""
+"""The base class of classification tasks, and files of test predictions."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
 
 
 def check_flags(settings: ClassificationSettings) -> None:
-    """Checks the flags of any classification.
+    """Checks the flags that all classification tasks share.
 
     Raises:
-      FlagError: nothing to do, or no step to train.
-      UserError: --data_dir is no folder.
+      FlagError: there is nothing to do, or there are no training steps.
+      UserError: --data_dir is not a folder.
     """
     if not (settings.export_dir or any(getattr(settings, flag) for flag in _DO.values())):
-        raise FlagError("nothing to do: give --do_train, --do_eval, --do_predict or --export_dir")
+        raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
     if settings.train_steps < 1:
         raise FlagError(f"--train_step must be positive, not {settings.train_steps}")
     if not os.path.isdir(settings.data_dir):
-        raise UserError(f"--data_dir {settings.data_dir} is no folder")
+        raise UserError(f"--data_dir {settings.data_dir} is not a folder")
 
 
 class ClassificationTask(TextTask):
-    """A classification, or a regression, under the flags.
+    """A classification or regression task.
 
     Attributes:
-      processor: reads the files.
-      labels: in the order of their ids; only None for regression.
-      dropout: of the head, in training.
-      sequences: how many sequences an example has; none if it is one.
-      input_name: what the input of a part is called where its content is recorded.
-      metrics: names of scores; the first tells which checkpoint is best.
-      limits: what lies outside of them in regression is moved to them where it is written.
+      processor: reader of the data set's files.
+      labels: labels in the order of their ids; `[None]` for regression.
+      dropout: dropout rate of the head in training.
+      sequences: number of sequences of an example, as a shape; empty for a single sequence.
+      input_name: name of a split's input in records of its content.
+      metrics: names of scores; the first selects the best checkpoint.
+      limits: for regression, the range to which written predictions are clipped.
     """
 
     required = ("data_dir", "task_name", CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
@@ -92,13 +92,13 @@ class ClassificationTask(TextTask):
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield from super().describe()
-        numbers = "none: a number is predicted"
+        numbers = "none: the task predicts a number"
         yield "labels", numbers if self.labels == [None] else ", ".join(map(str, self.labels))
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         settings = self.settings
         num_steps, num_warmup_steps = settings.train_steps, settings.warmup_step
-        # What --num_train_epochs come to where they alone are given, and so on.
+        # --num_train_epochs sets the steps unless they are given; the warm-up works the same way.
         if settings.num_train_epochs and "train_steps" not in settings.given:
             num_steps = steps_of_epochs(settings, num_examples, settings.data_dir)
         if settings.warmup_proportion and not (
@@ -116,7 +116,7 @@ class ClassificationTask(TextTask):
         return Assets({**description, **values}, files)
 
     def feature_shape(self) -> list[int]:
-        """Returns the shape of an example's sequences, see `feature_spec`."""
+        """Returns the shape of an example's sequences; see `feature_spec`."""
         return [*self.sequences, self.settings.max_seq_length]
 
     def model_inputs(self) -> Mapping[str, Any]:
@@ -145,16 +145,16 @@ class ClassificationTask(TextTask):
         return {"num_examples": len(ids)}
 
     def _of_examples(self, data: Data, outputs: list[Output]) -> list[Output]:
-        """Returns the outputs of the examples, without those of what fills a batch up.
+        """Returns the outputs of real examples, without those that only fill a batch.
 
         Raises:
-          UserError: the features are of other examples.
+          UserError: the features belong to other examples.
         """
         real = [output for output in outputs if output["is_real_example"]]
         if len(data.source) != len(real):
             raise UserError(
-                f"{data.files[0]} has {len(real)} features, the data set in "
-                f"{self.settings.data_dir} {len(data.source)} examples; remove the former"
+                f"{data.files[0]} has {len(real)} features, but the data set in "
+                f"{self.settings.data_dir} has {len(data.source)} examples; remove the feature file"
             )
         return real
 
@@ -167,15 +167,16 @@ def write_predictions(
     labels: Sequence[str | None],
     limits: tuple[float, float] | None = None,
 ) -> None:
-    """Writes what the model gives for the examples of a test set.
+    """Writes the predictions for the examples of a test set.
 
     Args:
-      results_file: the probability of every label, a line an example; in regression the number.
-      submission_file: id and predicted label, below a header, as GLUE takes them.
-      ids: of the examples of the test set.
+      results_file: file for the probabilities of all labels, or the number in regression, with one
+        line per example.
+      submission_file: file for ids and predicted labels, below a header, in GLUE's format.
+      ids: ids of the test set's examples.
       outputs: "probabilities" [C] and "predictions" of every example.
-      labels: in the order of their ids; only None for regression.
-      limits: what lies outside of them in regression is moved to them in the submission.
+      labels: labels in the order of their ids; `[None]` for regression.
+      limits: for regression, the range to which predictions in the submission are clipped.
     """
     with open(results_file, "w", encoding="utf-8") as file:
         file.writelines("\t".join(map(str, output["probabilities"])) + "\n" for output in outputs)

@@ -1,4 +1,4 @@
-"""Reads the files of a data set: what all processors have in common."""
+"""The base class of the processors that read the files of a data set."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from albert.training.task import DEV, TEST, TRAIN
 
 
 class Processor(abc.ABC):
-    """Reads the files of a data set."""
+    """A reader of a data set's files."""
 
     def __init__(self, use_spm, do_lower_case):
-        """`use_spm`: normalize texts for a SentencePiece model, lower case if `do_lower_case`."""
+        """Makes a processor.
+
+        Args:
+          use_spm: whether to normalize texts for a SentencePiece model.
+          do_lower_case: whether this lower-cases texts.
+        """
         self.use_spm = use_spm
         self.do_lower_case = do_lower_case
 
@@ -22,38 +27,38 @@ class Processor(abc.ABC):
         """Returns the training set.
 
         Raises:
-          UserError: there is none, or its files are not as they should be.
+          UserError: the data set does not have it, or its files are invalid.
         """
         return self.read_files(self.files_of(data_dir, TRAIN), TRAIN)
 
     def get_dev_examples(self, data_dir: str) -> list[Any]:
-        """Returns the development set; raises as `get_train_examples` does."""
+        """Returns the development set; raises the errors of `get_train_examples`."""
         return self.read_files(self.files_of(data_dir, DEV), DEV)
 
     def get_test_examples(self, data_dir: str) -> list[Any]:
-        """Returns the test set; raises as `get_train_examples` does."""
+        """Returns the test set; raises the errors of `get_train_examples`."""
         return self.read_files(self.files_of(data_dir, TEST), TEST)
 
     @abc.abstractmethod
     def get_labels(self) -> Sequence[str | None]:
-        """Returns the labels in the order of their ids; only None for regression."""
+        """Returns the labels in the order of their ids; `[None]` for regression."""
 
     @abc.abstractmethod
     def files_of(self, data_dir: str, part: str) -> list[str]:
-        """Returns the files of a part of the data set: "train", "dev" or "test".
+        """Returns the files of a split, "train", "dev" or "test".
 
         Raises:
-          UserError: there are none.
+          UserError: the data set does not have the split.
         """
 
     @abc.abstractmethod
     def read_files(self, files: Sequence[str], part: str) -> list[Any]:
-        """Returns the examples in the files of a part; raises as `get_train_examples` does."""
+        """Returns the examples in the files of a split; raises as `get_train_examples`."""
 
     @staticmethod
     @abc.abstractmethod
     def id_of(example: Any) -> str:
-        """Returns the name of an example in the file of labels."""
+        """Returns the id of an example in the file of predicted labels."""
 
     @staticmethod
     @abc.abstractmethod
@@ -61,7 +66,7 @@ class Processor(abc.ABC):
         """Returns the parts of an example to display: `id`, `passage` (or None) and `texts`."""
 
     def process_text(self, text: str | bytes) -> str:
-        """Returns a text as the tokenizer wants it."""
+        """Returns a text in the form that the tokenizer expects."""
         text = tokenization.convert_to_unicode(text)
         return (
             tokenization.preprocess_text(text, lower=self.do_lower_case) if self.use_spm else text

@@ -1,4 +1,4 @@
-"""Features of examples with labels: their records, and the files of a part of a data set."""
+"""Features of labeled examples: their records, and the feature file of a split."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from albert.training.task import TRAIN
 
 
 def feature_spec(shape: Sequence[int], is_regression: bool = False) -> dict:
-    """Returns the specification by which `tf.io.parse_example` reads a record.
+    """Returns the specification with which `tf.io.parse_example` reads a record.
 
     Args:
-      shape: of an example's sequences: its length, or before it how many there are.
+      shape: shape of an example's sequences: their length, preceded by their number if there are
+        several.
       is_regression: whether labels are numbers.
     """
     return {
@@ -35,13 +36,13 @@ def feature_spec(shape: Sequence[int], is_regression: bool = False) -> dict:
 def serialize(
     sequences: Sequence[TokenSequence], label_id: float, length: int, is_real_example: bool = True
 ) -> bytes:
-    """Returns a `tf.train.Example`, whose `label_ids` is a float in regression, else an integer.
+    """Returns a `tf.train.Example`, whose `label_ids` is a float for regression, else an integer.
 
     Args:
-      sequences: of the example; their values are joined end to end.
-      label_id: the label's number; the label itself, a float, in regression.
-      length: what each sequence is padded to.
-      is_real_example: false for what fills a batch up.
+      sequences: sequences of the example; their values are concatenated.
+      label_id: number of the label; for regression, the label itself, a float.
+      length: length to which each sequence is padded.
+      is_real_example: false for an example that only fills a batch.
     """
     is_real = tf_example.entry("is_real_example", tf_example.varint(int(is_real_example)))
     entries = sequence_entries(sequences, length) + is_real
@@ -51,19 +52,19 @@ def serialize(
         )
     label = tf.train.Feature(float_list=tf.train.FloatList(value=[label_id]))
     joined = tf.train.Example(features=tf.train.Features(feature={"label_ids": label}))
-    # Serialized messages one after the other are read as one message with the fields of both.
+    # Concatenated serialized messages are read as one message with the fields of both.
     return tf_example.example(entries) + joined.SerializeToString()
 
 
 class LabelledFeatures(FeatureSource):
-    """The features of a part of a data set.
+    """The features of a split.
 
     Attributes:
-      way_out: what to do about a file that is no feature file, for messages.
+      way_out: advice in messages about a file that is not a feature file.
     """
 
     trims = True
-    way_out = "give another name"
+    way_out = "pass another name"
 
     def __init__(
         self,
@@ -77,18 +78,18 @@ class LabelledFeatures(FeatureSource):
         more: Mapping[str, Any],
         workers: int = 1,
     ):
-        """Describes the features of `part`, "train", "dev" or "test".
+        """Describes the features of a split.
 
         Args:
-          part: the part.
-          processor: reads the examples.
-          files: of the part.
-          feature_file: where the features are or will be.
-          tokenizer: of the model.
+          part: name of the split, "train", "dev" or "test".
+          processor: reader of the examples.
+          files: files of the split.
+          feature_file: file that has or will have the features.
+          tokenizer: the model's tokenizer.
           shape: see `feature_spec`.
-          records: makes the record of each example, see `serialize`.
-          more: what the features are a function of besides.
-          workers: processes that make them.
+          records: function that makes the record of each example; see `serialize`.
+          more: other values that the features depend on.
+          workers: number of processes that make them.
         """
         self.name = part
         self.workers = workers
@@ -128,5 +129,5 @@ class LabelledFeatures(FeatureSource):
         return count_foreign_records(path, self.spec, length, self.way_out, self._limits)
 
     def source_of(self, file: FeatureFile) -> list[Any] | None:
-        """Returns the examples, of which nothing else is needed to train on them."""
+        """Returns the examples, or None for training, which needs only their features."""
         return None if self.name == TRAIN else self._examples

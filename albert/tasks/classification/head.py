@@ -1,4 +1,4 @@
-"""The parts that heads of classification share: scores from the pooled output, and losses."""
+"""Shared parts of classification heads: scores from the pooled output, and losses."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from albert.training.model_fn import Encode, Head, HeadOutput
 
 
 class ClassifierOutput(NamedTuple):
-    """What the head says of texts.
+    """The outputs of a classification head for a batch.
 
     Attributes:
-      losses: [B], None without labels.
-      probabilities: [B, C]; in regression the numbers, [B, 1].
-      logits: [B, C]; in regression the numbers, [B].
-      predictions: int32 [B], the likeliest labels; in regression the numbers.
+      losses: losses [B], or None without labels.
+      probabilities: probabilities [B, C]; for regression, the predicted numbers [B, 1].
+      logits: logits [B, C]; for regression, the predicted numbers [B].
+      predictions: most probable labels, int32 [B]; for regression, the predicted numbers.
     """
 
     losses: tf.Tensor | None
@@ -32,17 +32,17 @@ class ClassifierOutput(NamedTuple):
         return None if self.losses is None else tf.reduce_mean(self.losses)
 
 
-# From pooled output [B, H], labels [B] or None, and the rate of dropout.
+# Arguments: pooled output [B, H], labels [B] or None, and the dropout rate.
 Classify = Callable[[tf.Tensor, tf.Tensor | None, float], ClassifierOutput]
 
 
 def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tensor:
-    """Builds the last layer; returns its scores, float32 [B, C].
+    """Builds the last layer and returns its scores, float32 [B, C].
 
     Args:
       pooled: float32 [B, H], the encoder's pooled output.
-      num_scores: C.
-      dropout: the probability that the layer does not see a unit; 0 outside training.
+      num_scores: number of scores C.
+      dropout: dropout rate of the pooled output; 0 outside training.
     """
     weights = tf.get_variable(
         "output_weights",
@@ -57,7 +57,7 @@ def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tens
 
 
 def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> ClassifierOutput:
-    """Returns predictions from scores [B, C], and losses where there are labels, int32 [B]."""
+    """Returns predictions from scores [B, C], and losses if there are labels, int32 [B]."""
     probabilities = tf.nn.softmax(logits)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
     losses = None
@@ -69,13 +69,13 @@ def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> ClassifierOutput:
 def make_head(classify: Classify, dropout: float, threshold: float | None = None) -> Head:
     """Returns the head of a classification or regression.
 
-    Its predictions are `probabilities`, `predictions` and `logits`, see `ClassifierOutput`, and
-    `label_ids` and `is_real_example` where the features have them.
+    Its predictions are `probabilities`, `predictions` and `logits` (see `ClassifierOutput`), and
+    `label_ids` and `is_real_example` if the features have them.
 
     Args:
-      classify: the layers above the encoder.
-      dropout: the probability in training that they do not see a unit.
-      threshold: a number that an exported model gives out as `threshold`, None for none.
+      classify: function that builds the layers on the encoder.
+      dropout: dropout rate of their input in training.
+      threshold: a number that an exported model outputs as `threshold`; None to output none.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:

@@ -1,4 +1,4 @@
-"""The scores of GLUE (https://arxiv.org/abs/1804.07461), of NumPy arrays."""
+"""The metrics of GLUE (https://arxiv.org/abs/1804.07461), computed from NumPy arrays."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import numpy as np
 
 
 def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the share of equal entries of two integer arrays [N]."""
+    """Returns the fraction of equal entries in two integer arrays [N]."""
     return float(np.mean(labels == predictions))
 
 
 def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the harmonic mean of precision and recall of class 1; 0 if no 1 was found.
+    """Returns the harmonic mean of precision and recall for class 1; 0 if there are no hits.
 
     Args:
-      labels, predictions: int [N], of 0 and 1.
+      labels, predictions: int [N], each 0 or 1.
     """
     found = np.sum((labels == 1) & (predictions == 1))
     return float(2 * found / max(np.sum(labels == 1) + np.sum(predictions == 1), 1))
 
 
 def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns Matthews' correlation coefficient, which for two classes is Pearson's.
+    """Returns the Matthews correlation, which for two classes equals the Pearson correlation.
 
     Args:
-      labels, predictions: int [N], of 0 and 1.
+      labels, predictions: int [N], each 0 or 1.
 
     Returns:
-      From -1 to 1; 0 if all labels or all predictions are the same.
+      A number from -1 to 1; 0 if all labels or all predictions are the same.
     """
     return pearson(labels, predictions)
 
 
 def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns Pearson's correlation coefficient of two arrays [N]; 0 if one of them is constant."""
+    """Returns the Pearson correlation of two arrays [N]; 0 if one of them is constant."""
     x, y = (values.astype(np.float64) for values in (labels, predictions))
     if not (np.ptp(x) and np.ptp(y)):
         return 0.0
@@ -44,12 +44,12 @@ def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def spearman(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns Spearman's correlation coefficient, Pearson's of ranks; equal values share a mean."""
+    """Returns the Spearman correlation, which is the Pearson correlation of ranks."""
     return pearson(_ranks(labels), _ranks(predictions))
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, float64 [N]."""
+    """Returns ranks from 1, float64 [N]; equal values share their mean rank."""
     _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[groups]
@@ -73,7 +73,7 @@ def cross_entropy(labels: np.ndarray, logits: np.ndarray) -> float:
     return float(np.mean(log_sums - shifted[np.arange(len(labels)), labels]))
 
 
-# The names under which the reference reports them, and for what it has not, usual ones.
+# Names are those of the reference. Metrics that the reference lacks have their usual names.
 _METRICS = {
     "eval_accuracy": accuracy,
     "f1": f1,
@@ -90,9 +90,9 @@ def compute_metrics(
     """Returns scores by name, and `eval_loss`, the mean loss.
 
     Args:
-      names: of the scores.
-      labels: int [N], or float [N] in regression.
-      logits: float [N, C], or in regression [N].
+      names: names of the scores.
+      labels: int [N]; for regression, float [N].
+      logits: float [N, C]; for regression, [N].
     """
     if logits.ndim == 1:
         predictions, loss = logits, mean_squared_error(labels, logits)

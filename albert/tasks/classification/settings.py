@@ -1,4 +1,4 @@
-"""The settings that all classifications have."""
+"""The settings of all classification tasks."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from albert.settings.text_settings import TextSettings
 
 
 class ClassificationSettings(KeptCheckpoints, TextSettings):
-    """Data, features and schedule; there is no warmup unless flags say otherwise."""
+    """Data, features and schedule; by default there is no warm-up."""
 
-    # Which one of several, where there are any.
+    # Empty if there is only one task.
     task_name: str = ""
     num_train_epochs: float = redefined(RunSettings, "num_train_epochs", 0.0)
     warmup_proportion: float = redefined(RunSettings, "warmup_proportion", 0.0)
@@ -21,7 +21,8 @@ class ClassificationSettings(KeptCheckpoints, TextSettings):
     max_seq_length: int = redefined(TextSettings, "max_seq_length", 512)
     data_dir: str = setting(
         "",
-        "Folder with a folder a task, such as MRPC; of --task_name=tsv itself. Required.",
+        "Folder that has a subfolder for each task, such as MRPC. With --task_name=tsv, the folder "
+        "of the data itself. Required.",
         DATA,
         Affects.FEATURES,
         basic=True,
@@ -36,7 +37,7 @@ class ClassificationSettings(KeptCheckpoints, TextSettings):
     )
     warmup_step: int = setting(
         0,
-        "Steps in which the learning rate rises; takes the place of --warmup_proportion.",
+        "Number of warm-up steps, in which the learning rate rises; overrides --warmup_proportion.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0,

@@ -1,4 +1,4 @@
-"""Labels as a view, see `albert.report.page`: what each example got, and what is true."""
+"""Conversion of predicted and true labels to a view (see `albert.report.page`)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def labels_view(
     """Returns the view of a classification or regression.
 
     Args:
-      title: of the page.
-      texts: `id`, `passage` (a text or None) and `texts` of each example; as many of these as there
-        are labels are options.
+      title: title of the page.
+      texts: `id`, `passage` (a text or None) and `texts` of each example. With a passage, the texts
+        are options, one per label.
       outputs: "label_ids", "predictions" and "probabilities" [C] of each example.
-      labels: in the order of their ids; only None for regression.
-      scores: of all, by name.
+      labels: labels in the order of their ids; `[None]` for regression.
+      scores: scores of all examples, by name.
     """
     passages: dict[str, int] = {}
     samples = []

@@ -1,1 +1,1 @@
-"""GLUE and one's own classification tasks: files -> examples -> features -> model -> scores."""
+"""GLUE and your own classification tasks, from files over features and model to scores."""

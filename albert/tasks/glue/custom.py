@@ -1,4 +1,4 @@
-"""One's own task, from TSV or JSONL files with `label`, `text_a` and perhaps `text_b`."""
+"""Your own task, from TSV or JSONL files with `label`, `text_a` and optionally `text_b`."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from albert.data.rows import SourceLine, read_json_lines, read_tsv_records
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.training.task import TEST, TRAIN
 
-# Half of a character is what JSON can hold and UTF-8 cannot.
+# JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
 _READERS = {".tsv": read_tsv_records, ".jsonl": read_json_lines}
 
 
 class TsvProcessor(DataProcessor):
-    """Reads train, dev and test, each a .tsv with a header or a .jsonl, from one folder.
+    """A reader of train, dev and test files, each .tsv with a header or .jsonl, in one folder.
 
-    The labels of classification are those of the training file, sorted. Columns and keys with
-    other names than `label`, `text_a` and `text_b` do not count; a test set needs no label.
+    For classification, the labels are the sorted labels in the training file. Columns or keys other
+    than `label`, `text_a` and `text_b` are ignored. A test set needs no labels.
     """
 
     def __init__(self, use_spm, do_lower_case, data_dir: str, is_regression: bool):
-        """Takes the folder of the files; `use_spm` and `do_lower_case` as in `DataProcessor`."""
+        """Makes a processor for a folder; for `use_spm` and `do_lower_case` see `DataProcessor`."""
         super().__init__(use_spm, do_lower_case)
         self._data_dir = data_dir
         self._is_regression = is_regression
@@ -37,13 +37,13 @@ class TsvProcessor(DataProcessor):
     def is_regression(self) -> bool:
         return self._is_regression
 
-    # To mypy a cached property is read-only, which it is not.
+    # mypy considers a cached property read-only, although it can be set.
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Returns the labels of the training file.
+        """Returns the labels in the training file.
 
         Raises:
-          UserError: they are not at least two, or the file is not as it should be.
+          UserError: there are fewer than two labels, or the file is invalid.
         """
         if self._is_regression:
             return ()
@@ -52,21 +52,21 @@ class TsvProcessor(DataProcessor):
         if len(labels) < 2:
             found = ", ".join(map(repr, labels)) or "none"
             raise UserError(
-                f"{path}: two different labels are needed for classification, found: {found}; "
-                "for numbers give --tsv_regression"
+                f"{path}: classification needs two different labels, found: {found}; "
+                "pass --tsv_regression if labels are numbers"
             )
         return tuple(sorted(labels))
 
     def path(self, data_dir: str, part: str) -> str:
-        """Returns the file of a part of the data set: "train", "dev" or "test".
+        """Returns the file of a split, "train", "dev" or "test".
 
         Raises:
-          UserError: there is none, or there are two.
+          UserError: the file does not exist, or it exists in both formats.
         """
         names = [os.path.join(data_dir, part + ending) for ending in _READERS]
         found = [name for name in names if os.path.exists(name)]
         if len(found) != 1:
-            which = "both are there, keep one" if found else "neither is there"
+            which = "both exist, remove one" if found else "neither exists"
             raise UserError(f"one of {' and '.join(names)} is needed: {which}")
         return found[0]
 
@@ -88,12 +88,12 @@ class TsvProcessor(DataProcessor):
 
 def _text(place: SourceLine, record: Mapping[str, Any], key: str) -> str:
     if not isinstance(record.get(key), str):
-        raise place.error(f"{key} is missing, or no text; there are {', '.join(map(str, record))}")
+        raise place.error(f"{key} is missing or not a text; found {', '.join(map(str, record))}")
     return record[key]
 
 
 def _label(place: SourceLine, record: Mapping[str, Any]) -> str:
-    """Returns the label as in the file; one that is not text in JSON is as JSON writes it."""
+    """Returns the label as it is in the file; a JSON number or Boolean keeps its JSON form."""
     label = record.get("label")
     if isinstance(label, bool | int | float):
         label = json.dumps(label)
@@ -101,5 +101,5 @@ def _label(place: SourceLine, record: Mapping[str, Any]) -> str:
         raise place.error("label is missing")
     label = label.strip()
     if _NOT_IN_A_TABLE.search(label):
-        raise place.error(f"the label {label!r} has a tab, a line end or half of a character")
+        raise place.error(f"the label {label!r} has a tab, a line end or half a surrogate pair")
     return label

@@ -1,4 +1,4 @@
-"""An example of a classification task, and the processors that read its files."""
+"""Examples of classification tasks, and the base class of the processors that read them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from albert.training.task import TEST
 
 
 class InputExample:
-    """A text or a pair of texts, and its label.
+    """A text or a pair of texts with its label.
 
     Attributes:
-      guid: the example's id; in a test set, its index in GLUE's submission.
-      text_a, text_b: the texts; text_b is None where a task has one.
-      label: one of the processor's labels; a float in regression.
+      guid: id of the example; for a test set, its index in GLUE's submission.
+      text_a, text_b: texts; text_b is None for tasks with single texts.
+      label: one of the processor's labels; a float for regression.
     """
 
     def __init__(self, guid, text_a, text_b=None, label=None):
@@ -35,13 +35,13 @@ class InputExample:
 
 
 class Columns(NamedTuple):
-    """A file of a data set and its columns, counted from 0, or from the end if negative.
+    """A file of a data set and its columns, numbered from 0, or from -1 backwards from the last.
 
     Attributes:
-      file: its name.
-      text_a, text_b, label: columns; None for what it has not.
-      guid: column of the id, None if rows are numbered.
-      has_header: whether the first line is not an example.
+      file: name of the file.
+      text_a, text_b, label: columns; None for columns that the file does not have.
+      guid: column of the id; None to number the rows.
+      has_header: whether the first line is a header.
     """
 
     file: str
@@ -52,22 +52,22 @@ class Columns(NamedTuple):
     has_header: bool = True
 
     def width(self) -> int:
-        """Counts the columns that a row needs, as far as the numbers from the left tell."""
+        """Returns the number of columns that a row needs at least, ignoring negative numbers."""
         return 1 + max(
             n for n in (self.text_a, self.text_b, self.label, self.guid) if n is not None
         )
 
 
 class DataProcessor(Processor):
-    """Reads the files of a task.
+    """A reader of a task's files.
 
     Attributes:
-      folder: of the task's files, below --data_dir.
-      labels: in the order of their ids; none for regression.
-      metrics: names of scores, see `glue.metrics`; the first tells which checkpoint is best.
-      files: what the parts of the data set lie in.
-      submission: what GLUE calls the test predictions.
-      limits: the least and the greatest number that GLUE takes in regression, if it has any.
+      folder: folder of the task's files in --data_dir.
+      labels: labels in the order of their ids; empty for regression.
+      metrics: names of scores, see `classification.metrics`; the first selects the checkpoint.
+      files: files of the splits.
+      submission: name of the test predictions in a submission to GLUE.
+      limits: for regression, the range of numbers that GLUE accepts; None if unlimited.
     """
 
     folder: ClassVar[str] = ""
@@ -76,7 +76,7 @@ class DataProcessor(Processor):
     labels: Sequence[str] = ()
     metrics: Sequence[str] = ("eval_accuracy",)
     files: ClassVar[dict[str, Columns]] = {}
-    # Whether a row of training or development that is too short is left out, not an error.
+    # Whether to skip rows of training or development that are too short; otherwise they are errors.
     skips_short_rows: ClassVar[bool] = False
 
     def get_labels(self) -> list[str | None]:
@@ -85,14 +85,14 @@ class DataProcessor(Processor):
 
     @property
     def is_regression(self) -> bool:
-        """Tells whether labels are numbers."""
+        """Returns whether labels are numbers."""
         return self.get_labels() == [None]
 
     def path(self, data_dir: str, part: str) -> str:
-        """Returns the file of a part of the data set: "train", "dev" or "test".
+        """Returns the file of a split, "train", "dev" or "test".
 
         Raises:
-          UserError: the task has no such part.
+          UserError: the task does not have the split.
         """
         if part not in self.files:
             raise UserError(f"{self.folder} has no {part} set, only {', '.join(self.files)}")
@@ -115,7 +115,7 @@ class DataProcessor(Processor):
         return {"id": example.guid, "passage": None, "texts": texts}
 
     def read_examples(self, path: str, part: str) -> list[InputExample]:
-        """Reads the examples of the file of a part; raises as `get_train_examples` does."""
+        """Reads the examples in the file of a split; raises as `get_train_examples`."""
         examples = list(self._examples(path, part))
         if not examples:
             raise UserError(f"{path} has no examples")
@@ -132,10 +132,10 @@ class DataProcessor(Processor):
             elif self.skips_short_rows and part != TEST:
                 left_out.append(place.line)
             else:
-                raise place.error(f"{len(row)} columns, {width} are needed")
+                raise place.error(f"{len(row)} columns, but {width} are needed")
         if left_out:
             tf.logging.warning(
-                "%s: %d rows with too few columns are left out, the first is line %d",
+                "%s: skipped %d rows with too few columns, the first in line %d",
                 path,
                 len(left_out),
                 left_out[0],
@@ -154,10 +154,10 @@ class DataProcessor(Processor):
         )
 
     def label_of(self, text: str | None, place: SourceLine) -> str | float:
-        """Returns the label that stands in a file; the first one, or 0, where there is none.
+        """Returns the label for the text in a file; without a text, the first label or 0.
 
         Raises:
-          UserError: it is none of the task's labels, or no number in regression.
+          UserError: the text is not a label of the task or, for regression, not a number.
         """
         labels = [label for label in self.get_labels() if label is not None]
         if text is None:
@@ -170,11 +170,11 @@ class DataProcessor(Processor):
 
 
 def _number(text: str, place: SourceLine) -> float:
-    """Reads a finite number."""
+    """Parses a finite number."""
     try:
         value = float(text)
     except ValueError as e:
         raise place.error(f"the label is {text!r}, not a number") from e
     if not math.isfinite(value):
-        raise place.error(f"the label is {text!r}; a finite number is needed")
+        raise place.error(f"the label is {text!r}, but it must be finite")
     return value

@@ -1,4 +1,4 @@
-"""Examples to features, token ids with their segments and the label, and to feature files."""
+"""Features of examples (token ids with segments, and the label), and feature files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from albert.tasks.classification.features import LabelledFeatures
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tokenization import FullTokenizer
 
-# Around and between the two texts of a pair, and around a single text.
+# [CLS] and two [SEP] for a pair of texts; [CLS] and [SEP] for a single text.
 _PAIR_SPECIAL_TOKENS, _SINGLE_SPECIAL_TOKENS = 3, 2
 
 
 class Feature(NamedTuple):
-    """What the model takes of an example.
+    """The model's input for an example.
 
     Attributes:
-      sequence: the tokens of its texts.
-      label_id: the label's number; the label itself, a float, in regression.
-      is_real_example: false for what fills a batch up.
+      sequence: tokens of the texts.
+      label_id: number of the label; for regression, the label itself, a float.
+      is_real_example: false for an example that only fills a batch.
     """
 
     sequence: TokenSequence
@@ -31,7 +31,7 @@ class Feature(NamedTuple):
 
 
 class FeatureMaker:
-    """Makes features of the examples of a task."""
+    """A converter of a task's examples to features."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class FeatureMaker:
         label_list: Sequence[str | None],
         max_seq_length: int,
     ):
-        """Prepares what all features share; arguments as in `make_feature`.
+        """Stores the arguments of `make_feature` that all features share.
 
         Raises:
           UserError: the tokenizer has no [CLS] or [SEP].
@@ -50,10 +50,10 @@ class FeatureMaker:
         self._max_seq_length = max_seq_length
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
-        """Returns a serialized `tf.train.Example` for each example, as a processor has read it.
+        """Returns a serialized `tf.train.Example` for each example that a processor has read.
 
         Raises:
-          UserError: a label is none of the task's.
+          UserError: a label is not one of the task's.
         """
         ids_a, ids_b = (
             self._tokenizer.encode(texts, normalized=True)
@@ -78,13 +78,13 @@ def make_feature(
     label_list: Sequence[str | None],
     max_seq_length: int,
 ) -> Feature:
-    """Returns the feature of an example; what does not fit is cut off the end of the longer text.
+    """Returns the feature of an example, with the longer text truncated at its end if necessary.
 
     Args:
       example: the example.
-      ids_a, ids_b: its texts' tokens; the second may be none.
-      special_ids: those of [CLS] and [SEP].
-      label_list: the labels in the order of their numbers; only None for regression.
+      ids_a, ids_b: token ids of its texts; the second may be empty.
+      special_ids: ids of [CLS] and [SEP].
+      label_list: labels in the order of their ids; `[None]` for regression.
       max_seq_length: length of the feature.
 
     Raises:
@@ -97,7 +97,7 @@ def make_feature(
 def cut_sequence(
     ids_a: Sequence[int], ids_b: Sequence[int], special_ids: Sequence[int], max_seq_length: int
 ) -> TokenSequence:
-    """Returns one or two texts as a sequence; arguments are as in `make_feature`."""
+    """Returns one or two texts as a truncated sequence; for the arguments see `make_feature`."""
     kept_a, kept_b = max_seq_length - _SINGLE_SPECIAL_TOKENS, 0
     if ids_b:
         kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL_TOKENS)
@@ -107,7 +107,7 @@ def cut_sequence(
 def sequences_of(
     pairs: Iterable[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int
 ) -> list[TokenSequence]:
-    """Returns texts, or pairs of them, as sequences; the second text of a pair may be empty."""
+    """Returns texts or pairs of texts as sequences; the second text of a pair may be empty."""
     pairs = list(pairs)
     ids_a = tokenizer.encode(pair[0] for pair in pairs)
     ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
@@ -118,9 +118,9 @@ def sequences_of(
 
 
 def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns the numbers of tokens to keep, as if the longer text lost its last until both fit.
+    """Returns how many tokens of each text to keep: the longer text is truncated until both fit.
 
-    Of two equally long ones the second loses a token first, as in the reference.
+    If both have the same length, the second loses a token first, as in the reference.
     """
     if length_a + length_b <= room:
         return length_a, length_b
@@ -140,15 +140,15 @@ def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | 
 
 
 def serialize(feature: Feature, max_seq_length: int) -> bytes:
-    """Returns the record of a feature, see `albert.tasks.classification.features.serialize`."""
+    """Returns the record of a feature; see `albert.tasks.classification.features.serialize`."""
     sequence, label_id, is_real_example = feature
     return features.serialize([sequence], label_id, max_seq_length, is_real_example)
 
 
 class GlueFeatures(LabelledFeatures):
-    """The features of a part of a data set."""
+    """The features of a split."""
 
-    way_out = "give another --cached_dir"
+    way_out = "pass another --cached_dir"
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class GlueFeatures(LabelledFeatures):
         feature_file: str,
         workers: int = 1,
     ):
-        """Describes the features of `part`, "train", "dev" or "test", with their length."""
+        """Describes the features of a split, "train", "dev" or "test"."""
         maker = FeatureMaker(tokenizer, processor.get_labels(), max_seq_length)
         super().__init__(
             part,

@@ -1,4 +1,4 @@
-"""The settings of GLUE, and of a classification of one's own."""
+"""The settings of GLUE tasks, and of classification with your own data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from albert.settings.fields import ANSWERS, DATA, FEATURES, Affects, redefined, 
 from albert.tasks.classification.settings import ClassificationSettings
 
 CUSTOM = "tsv"
-# What `albert.tasks.glue.tasks` has, which cannot be imported without TensorFlow, and one's own.
+# The tasks of `albert.tasks.glue.tasks`, whose import needs TensorFlow, and the custom one.
 TASKS = (
     *("cola", "mnli", "mismnli", "mrpc", "rte", "sst-2", "sts-b", "qqp", "qnli", "wnli", "ax"),
     CUSTOM,
@@ -16,35 +16,39 @@ SHORTEST = 5
 
 
 class GlueSettings(ClassificationSettings):
-    """The settings of GLUE; the steps are the reference's."""
+    """The settings of GLUE; the numbers of steps are those of the reference."""
 
     train_steps: int = redefined(ClassificationSettings, "train_steps", 1000)
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)
     task_name: str = setting(
         "",
-        "One of cola, mnli, mismnli, mrpc, rte, sst-2, sts-b, qqp, qnli, wnli, ax, tsv. Required.",
+        "Task: cola, mnli, mismnli, mrpc, rte, sst-2, sts-b, qqp, qnli, wnli, ax, or tsv for your "
+        "own data. Required.",
         DATA,
         Affects.FEATURES,
         basic=True,
     )
     tsv_regression: bool = setting(
-        False, "With --task_name=tsv: labels are numbers to be predicted.", DATA, Affects.FEATURES
+        False,
+        "With --task_name=tsv: predict numbers (regression) instead of labels.",
+        DATA,
+        Affects.FEATURES,
     )
     cached_dir: str | None = setting(
         None,
-        "Folder of the features of training and development: read if made from the same "
-        "input, else written. Default: --output_dir.",
+        "Folder for the features of the training and development sets. They are reused if they "
+        "were made from the same input, otherwise written. Default: --output_dir.",
         FEATURES,
         path=True,
     )
     input_file: str | None = setting(
         None,
-        "Folder with a ready train.tf_record, which takes the place of the training features "
-        "in --cached_dir; where it has none, they are used.",
+        "Folder with a ready-made train.tf_record to use instead of the training features in "
+        "--cached_dir. If it has none, those in --cached_dir are used.",
         FEATURES,
         path=True,
     )
     threshold_to_export: float = setting(
-        float("nan"), "Number that the exported model gives as `threshold`.", ANSWERS
+        float("nan"), "Number that the exported model returns as `threshold`.", ANSWERS
     )

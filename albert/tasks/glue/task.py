@@ -1,4 +1,4 @@
-"""A classification or regression of texts as a task: those of GLUE, or one's own."""
+"""Classification and regression of texts: the tasks of GLUE, and your own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_MNLI = ("mnli", "mismnli", "ax")
 
 
 class GlueTask(ClassificationTask):
-    """A task of GLUE, or one's own, under the flags."""
+    """A task of GLUE, or your own."""
 
     settings: GlueSettings
     kind = "glue"
@@ -44,7 +44,7 @@ class GlueTask(ClassificationTask):
         self.metrics, self.limits = processor.metrics, processor.limits
 
     def identity(self) -> dict[str, Any]:
-        # A model may label texts of one's own, and that of MNLI has three sets of its pairs.
+        # A model may label your own texts, and a model of MNLI is used with three data sets.
         name = self.settings.task_name.lower()
         others = {} if name in (CUSTOM, *_OF_MNLI) else {"task_name": name}
         return {**super().identity(), **others}
@@ -75,7 +75,7 @@ class GlueTask(ClassificationTask):
         summary = super().write_labels(data, outputs, names)
         if self.processor.submission:
             tf.logging.info(
-                "In a submission to GLUE %s is %s",
+                "In a submission to GLUE, name %s %s",
                 self.label_outputs[1],
                 self.processor.submission,
             )
@@ -83,7 +83,7 @@ class GlueTask(ClassificationTask):
 
 
 def _feature_path(settings: GlueSettings, part: str) -> str:
-    """Returns where the features of a part of the data set are or will be."""
+    """Returns the path of a split's feature file, which may not exist yet."""
     cached, task = settings.cached_dir or settings.output_dir, settings.task_name.lower()
     ready = os.path.join(settings.input_file or "", "train.tf_record")
     if part == TRAIN and settings.input_file and os.path.exists(ready):
@@ -97,13 +97,13 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
     """Returns the processor of --task_name.
 
     Raises:
-      FlagError, UserError: as in `check_flags`, or there is no such task.
+      FlagError, UserError: see `check_flags`; or the task does not exist.
     """
     check_flags(settings)
     name = settings.task_name.lower()
     if name not in TASKS:
         raise FlagError(
-            f"--task_name={settings.task_name} is no task; there are {', '.join(TASKS)}"
+            f"--task_name={settings.task_name} is not a task; use one of {', '.join(TASKS)}"
         )
     if settings.tsv_regression and name != CUSTOM:
         raise FlagError(f"--tsv_regression is for --task_name={CUSTOM} only")
@@ -116,11 +116,11 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
 
 
 def load_processor(settings: GlueSettings) -> DataProcessor:
-    """Returns the processor of --task_name, with the labels that the model was trained for.
+    """Returns the processor of --task_name, with the labels on which the model was trained.
 
     Raises:
-      FlagError, UserError: as in `make_processor`.
-      UserError: the model was trained for other labels.
+      FlagError, UserError: see `make_processor`.
+      UserError: the model was trained on other labels.
     """
     processor = make_processor(settings)
     if settings.do_train:
@@ -131,7 +131,7 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
         return processor
     is_same_kind = processor.is_regression == (trained_for == [None])
     if isinstance(processor, TsvProcessor) and is_same_kind:
-        # The files to be labelled need no training file beside them.
+        # The folder of the files to label needs no training file.
         processor.labels = tuple(label for label in trained_for if label is not None)
     if not is_same_kind or processor.get_labels() != trained_for:
         raise UserError(
@@ -148,7 +148,7 @@ def _folder_of_model(settings: GlueSettings) -> str:
     except UserError:
         if collectives.is_chief():
             raise
-        # On another host than rank 0's it need not be there.
+        # Only rank 0's host needs the model's folder.
         return settings.output_dir
 
 
@@ -166,9 +166,9 @@ def classify(
 
     Args:
       pooled: float32 [B, H], the encoder's pooled output.
-      labels: int32 [B], or float32 [B] in regression; None for no losses.
-      dropout: the probability that the head does not see a unit; 0 outside training.
-      num_labels: C; 1 for regression, in which the loss is the squared difference.
+      labels: int32 [B]; for regression, float32 [B]; None to compute no losses.
+      dropout: dropout rate of the pooled output; 0 outside training.
+      num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
     """
     scores = pooled_scores(pooled, num_labels, dropout)
     if num_labels > 1:
@@ -179,7 +179,7 @@ def classify(
 
 
 def make_head(num_labels: int, dropout: float, threshold: float | None = None) -> Head:
-    """Returns the head of a classification or, with one label, regression.
+    """Returns the head of a classification or, if `num_labels` is 1, of a regression.
 
     Args:
       num_labels: see `classify`.

@@ -9,7 +9,7 @@ _ENTAILMENT = ("contradiction", "entailment", "neutral")
 
 
 class MnliProcessor(DataProcessor):
-    """MultiNLI: whether a premise entails a hypothesis; development and test set matched."""
+    """MultiNLI: whether a premise entails a hypothesis; matched development and test sets."""
 
     folder = "MNLI"
     submission = "MNLI-m.tsv"
@@ -22,7 +22,7 @@ class MnliProcessor(DataProcessor):
 
 
 class MisMnliProcessor(MnliProcessor):
-    """MultiNLI, with the development and test sets of other genres than those trained on."""
+    """MultiNLI with mismatched development and test sets, of other genres than the training set."""
 
     submission = "MNLI-mm.tsv"
     files = {
@@ -33,7 +33,7 @@ class MisMnliProcessor(MnliProcessor):
 
 
 class MrpcProcessor(DataProcessor):
-    """Microsoft Research Paraphrase Corpus: whether two sentences mean the same."""
+    """Microsoft Research Paraphrase Corpus: whether two sentences are paraphrases."""
 
     folder = "MRPC"
     submission = "MRPC.tsv"
@@ -74,7 +74,7 @@ class Sst2Processor(DataProcessor):
 
 
 class StsbProcessor(DataProcessor):
-    """Semantic Textual Similarity Benchmark: how near two sentences are, from 0 to 5."""
+    """Semantic Textual Similarity Benchmark: how similar two sentences are, from 0 to 5."""
 
     folder = "STS-B"
     submission = "STS-B.tsv"
@@ -88,7 +88,7 @@ class StsbProcessor(DataProcessor):
 
 
 class QqpProcessor(DataProcessor):
-    """Quora Question Pairs: whether two questions ask the same."""
+    """Quora Question Pairs: whether two questions are duplicates."""
 
     folder = "QQP"
     submission = "QQP.tsv"
@@ -99,12 +99,12 @@ class QqpProcessor(DataProcessor):
         DEV: Columns("dev.tsv", text_a=3, text_b=4, label=5, guid=0),
         TEST: Columns("test.tsv", text_a=1, text_b=2, guid=0),
     }
-    # The published files have some, at line ends inside questions.
+    # The published files have such rows, because some questions contain line ends.
     skips_short_rows = True
 
 
 class QnliProcessor(DataProcessor):
-    """Question NLI, from SQuAD: whether a sentence holds the answer to a question."""
+    """Question NLI, from SQuAD: whether a sentence contains the answer to a question."""
 
     folder = "QNLI"
     submission = "QNLI.tsv"
@@ -124,7 +124,7 @@ class RteProcessor(QnliProcessor):
 
 
 class WnliProcessor(QnliProcessor):
-    """Winograd NLI: whether a sentence follows with its pronoun replaced."""
+    """Winograd NLI: whether a sentence entails another one with its pronoun replaced."""
 
     folder = "WNLI"
     submission = "WNLI.tsv"
@@ -132,7 +132,7 @@ class WnliProcessor(QnliProcessor):
 
 
 class AXProcessor(DataProcessor):
-    """GLUE's diagnostic set: what a model of MultiNLI is tested with."""
+    """GLUE's diagnostic set, which tests a model of MultiNLI."""
 
     folder = "diagnostic"
     submission = "AX.tsv"

@@ -1,1 +1,1 @@
-"""Pretraining: plain text -> documents -> masked sentence pairs -> records -> model -> scores."""
+"""Pretraining, from plain text over masked sentence pairs, records and model to scores."""

@@ -1,4 +1,4 @@
-"""A block of text to the records that are made of it."""
+"""Conversion of a block of text to records."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from albert.tasks.pretraining.pairs import PairMaker, PairOptions, SegmentPair, 
 from albert.tasks.pretraining.records import PairRecordMaker
 from albert.tasks.pretraining.text import Block, Documents, PieceEncoder, join_documents
 
-# Rows that are worked on at a time: arrays of them fit into the processor's cache.
+# Number of rows that are processed at a time, so that their arrays fit into the processor's cache.
 _ROWS = 256
 
 
 class DataOptions(NamedTuple):
-    """The flags that shape records, besides those of the tokenizer."""
+    """The flags that records depend on, other than those of the tokenizer."""
 
     dupe_factor: int
     random_seed: int
@@ -28,14 +28,14 @@ class DataOptions(NamedTuple):
 
 
 class BlockRecords(NamedTuple):
-    """The serialized records of a block, and numbers of things in it by name."""
+    """The serialized records of a block, and counts by name."""
 
     records: list[bytes]
     counts: collections.Counter
 
 
 class BlockMaker:
-    """Makes the records of blocks: a function of the blocks, the options and a block's number."""
+    """A maker of records, which depend only on the blocks, the options and a block's number."""
 
     def __init__(self, blocks: Sequence[Block], encoder: PieceEncoder, options: DataOptions):
         self._blocks = blocks
@@ -47,10 +47,10 @@ class BlockMaker:
         )
 
     def records(self, number: int) -> BlockRecords:
-        """Returns the records of block `number`, all its duplicates together, shuffled.
+        """Returns the records of block `number`, including all duplicates, shuffled.
 
         Raises:
-          UserError: the text is no good.
+          UserError: the text is invalid.
         """
         rng = np.random.Generator(np.random.PCG64([self._options.random_seed, number]))
         draw = random.Random(int(rng.integers(2**63)))
@@ -81,7 +81,7 @@ class BlockMaker:
         rng: np.random.Generator,
         counts: collections.Counter,
     ) -> Iterator[bytes]:
-        """Yields the records of pairs, and counts them."""
+        """Yields the records of pairs, and adds to the counts."""
         batch = make_sequences(pairs, documents, self._encoder, self._maker.seq_length)
         begins_word = self._encoder.begins_word[batch.ids]
         masked = self._masker.mask(batch.ids, batch.layout, begins_word, rng)
@@ -94,9 +94,9 @@ class BlockMaker:
         return self._maker.records(batch, masked, begins_word)
 
     def _with_others(self, own: Documents, number: int, draw: random.Random) -> Documents:
-        """Returns the documents, joined by those of another block if they are less than two.
+        """Adds the documents of another block if there are fewer than two.
 
-        No pair is made of the others alone.
+        No pair consists only of the added documents.
         """
         if len(own.ranges) > 1 or len(self._blocks) == 1:
             return own

@@ -1,4 +1,4 @@
-"""The pretraining heads: masked language model, and how the second segment goes with the first."""
+"""The pretraining heads: masked language model, and relation between the two segments."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from albert.training.model_fn import Encode, Head, HeadOutput
 
 
 class Prediction(NamedTuple):
-    """Losses and hits of a head.
+    """The losses and hits of a head.
 
     Attributes:
       losses: float32, the cross-entropy of each prediction.
-      correct: float32 of the same shape, 1 where the likeliest class is the label, else 0.
+      correct: float32 of the same shape, 1 if the most probable class is the label, otherwise 0.
     """
 
     losses: tf.Tensor
@@ -30,13 +30,13 @@ def predict_masked_tokens(
     table: tf.Tensor,
     labels: tf.Tensor,
 ) -> Prediction:
-    """Builds the masked language model, at the masked positions only.
+    """Builds the masked language model at the masked positions.
 
     Args:
-      albert_config: the sizes.
-      masked: float32 [B, P, H], the encoder's last states where to predict.
-      table: float32 [V, E], the word embeddings, which are the output's weights too.
-      labels: int32 [B, P], what is right.
+      albert_config: the encoder's configuration.
+      masked: float32 [B, P, H], the encoder's last states at the masked positions.
+      table: float32 [V, E], the word embeddings, which are also the output weights.
+      labels: int32 [B, P], the original tokens.
 
     Returns:
       Losses and hits [B, P].
@@ -63,11 +63,11 @@ def predict_relation(
 ) -> Prediction:
     """Predicts whether the second segment follows the first (0) or not (1).
 
-    In an ALBERT's data, 1 says that the two have changed places; in a BERT's, that the second is
-    from anywhere.
+    In data for ALBERT, 1 means that the two have been swapped; in data for BERT, that the second
+    comes from another place.
 
     Args:
-      albert_config: the sizes.
+      albert_config: the encoder's configuration.
       pooled: float32 [B, H], the encoder's pooled output.
       labels: int32 [B].
 
@@ -86,14 +86,14 @@ def predict_relation(
 
 
 def _prediction(logits: tf.Tensor, labels: tf.Tensor) -> Prediction:
-    """Returns losses and hits [M] of scores [M, C] and true classes [M]."""
+    """Returns losses and hits [M] for scores [M, C] and true classes [M]."""
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     hits = tf.equal(tf.argmax(logits, axis=-1, output_type=tf.int32), labels)
     return Prediction(losses, tf.cast(hits, tf.float32))
 
 
 def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Returns the reference's mean of losses with weights, a scalar."""
+    """Returns the weighted mean of losses as the reference computes it, a scalar."""
     return tf.reduce_sum(weights * values) / (tf.reduce_sum(weights) + 1e-5)
 
 
@@ -101,7 +101,7 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
     """Returns the heads of pretraining.
 
     The loss is the mean cross-entropy of the masked tokens plus that of the segments' relation. The
-    predictions are sums for each example, see `albert.tasks.pretraining.scoring`.
+    predictions are sums for each example; see `scores_of`.
     """
     is_bert = isinstance(albert_config, modeling.BertConfig)
     relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
@@ -133,7 +133,7 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
 def _sums(
     tokens: Prediction, weights: tf.Tensor, relation: Prediction, relation_name: str
 ) -> dict[str, tf.Tensor]:
-    """Returns the figures of each example that `scores_of` adds up, float32 [B]."""
+    """Returns the float32 [B] values of each example that `scores_of` sums up."""
     return {
         "masked_lm_weight": tf.reduce_sum(weights, axis=1),
         "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),
@@ -144,15 +144,15 @@ def _sums(
 
 
 KEY_SCORE = "masked_lm_accuracy"
-# What the second segment has to do with the first, in an ALBERT's data and in a BERT's.
+# Names of the relation between the segments, for ALBERT and for BERT.
 SENTENCE_ORDER, NEXT_SENTENCE = "sentence_order", "next_sentence"
 
 
 def scores_of(outputs: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
-    """Returns mean losses and accuracies, under the reference's names.
+    """Returns mean losses and accuracies under the reference's names.
 
-    Those of the masked language model are means over all masked tokens, those of the sentences'
-    order, or of the next sentence, over all examples. `loss` is the sum of both losses.
+    Values for masked tokens are means over all masked tokens. Values for sentence order or next
+    sentence are means over all examples. `loss` is the sum of both losses.
     """
     columns = {key: np.array([output[key] for output in outputs], float) for key in outputs[0]}
     masked = max(columns["masked_lm_weight"].sum(), 1.0)

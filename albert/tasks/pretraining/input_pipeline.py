@@ -1,4 +1,4 @@
-"""Record files: which, whether they can be used, and masks that are drawn for them."""
+"""Record files: selecting them, checking them, and drawing masks for their records."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from albert.tasks.pretraining.pairs import Layout
 from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.text import matching_files
 
-# Before a run a file's first 100 records are looked at, and every 100th of the others.
+# Before a run, the first 100 records of a file are checked, and every 100th of the others.
 _LOOKED_AT = 100
 
 
 class RecordOptions(NamedTuple):
-    """What records must be like.
+    """The required properties of records.
 
     Attributes:
       seq_length: length of a sequence.
-      max_predictions: places for predictions.
-      vocab_size: more than any id.
-      masker: draws masks for records that have none; None to read the records' own.
-      mask_seed: of those masks.
+      max_predictions: maximum number of predictions per sequence.
+      vocab_size: upper limit of ids, exclusive.
+      masker: draws masks for records without masks; None to read the records' own masks.
+      mask_seed: seed of drawn masks.
     """
 
     seq_length: int
@@ -43,23 +43,23 @@ class RecordOptions(NamedTuple):
 
 
 def record_files(patterns: str, flag: str) -> list[str]:
-    """Returns the files that names or globs stand for, see `matching_files`; also those we made.
+    """Returns the files that match names or globs, including derived files; see `matching_files`.
 
     Raises:
-      UserError: a name or glob matches no file, or something that is no file.
+      UserError: a name or glob matches no file, or matches a folder.
     """
     return matching_files(patterns, flag, with_derived=True)
 
 
 def check_files(paths: Sequence[str], options: RecordOptions) -> None:
-    """Checks files before they are used for long.
+    """Checks record files before a long run.
 
-    The first records are looked at. Then one worker of each host reads on to the end: a file with
-    a header is compared with its hash there; of another one the records' checksums are checked,
-    and every 100th record is looked at as well.
+    Every worker checks the first records. One worker per host then reads each file to the end. If
+    the file has a header, it compares the hash. Otherwise it checks the records' checksums, and the
+    content of every 100th record.
 
     Raises:
-      UserError: a file is none of records, or they are not as they should be.
+      UserError: a file does not contain records, or they are invalid.
     """
     for path in paths:
         _check_records(path, options, _LOOKED_AT)
@@ -70,32 +70,32 @@ def check_files(paths: Sequence[str], options: RecordOptions) -> None:
             _check_records(path, options, None)
         elif not intact:
             raise UserError(
-                f"{path} is not what its header {path}.json describes: it was damaged or replaced; "
-                "make it anew, or remove the header if it is the right file"
+                f"{path} does not match its header {path}.json: it was damaged or replaced; make "
+                "it again, or remove the header if it is the right file"
             )
 
 
 def _check_records(path: str, options: RecordOptions, count: int | None) -> None:
-    """Looks at some of the first `count` records, or at some of all."""
+    """Checks samples of the first `count` records, or of all records if `count` is None."""
     number, has_masks = -1, False
     try:
         for number, record in enumerate(itertools.islice(tf.io.tf_record_iterator(path), count)):
             if number < _LOOKED_AT or number % _LOOKED_AT == 0:
                 has_masks |= _check_record(path, number, record, options)
     except (tf.errors.OpError, OSError) as e:
-        raise UserError(f"{path} is no file of records, or it is damaged") from e
+        raise UserError(f"{path} is not a file of records, or it is damaged") from e
     if number < 0:
-        raise UserError(f"{path} has no record")
+        raise UserError(f"{path} has no records")
     if not (has_masks or options.masker):
         raise UserError(
-            f"{path} has no masks, so that there is nothing to predict; draw them with "
+            f"{path} has no masks, so there is nothing to predict; draw them with "
             "--masked_lm_budget, or make the file with `albert pretraining-data "
             "--masked_lm_prob=0.15`"
         )
 
 
 def _check_record(path: str, number: int, record: bytes, options: RecordOptions) -> bool:
-    """Looks at a record; whether it has masks."""
+    """Checks a record, and returns whether it has masks."""
     spec = feature_spec(options.seq_length, options.max_predictions, with_masks=not options.masker)
     bits = ("input_mask", "segment_ids", "token_boundary", "next_sentence_labels")
     limits = {
@@ -110,8 +110,8 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
         raise UserError(
             f"{path}: record {number} {wrong}; --max_seq_length is {options.seq_length}, "
             f"--max_predictions_per_seq is {options.max_predictions}, --albert_config_file has "
-            f"vocab_size {options.vocab_size}: give what the file was made with, or make it anew "
-            "(also if it was made with another tokenizer)"
+            f"vocab_size {options.vocab_size}; pass the values that the file was made with, or "
+            "make it again (also if it was made with another tokenizer)"
         )
     weights = tf.train.Example.FromString(record).features.feature["masked_lm_weights"]
     has_masks = any(weights.float_list.value)
@@ -126,9 +126,9 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
 def drawing_masks(
     options: RecordOptions,
 ) -> Callable[[tf.data.Dataset, int, int], tf.data.Dataset]:
-    """Returns a function that draws masks for batches without any, see `data.batches.Data`.
+    """Returns a function that draws masks for batches without masks; see `data.batches.Data`.
 
-    They are a function of `mask_seed` and a batch's number.
+    The masks depend only on `mask_seed` and a batch's number.
     """
 
     def draw(batches: tf.data.Dataset, first: int, stride: int) -> tf.data.Dataset:
@@ -136,7 +136,7 @@ def drawing_masks(
         def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             names = (*SEQUENCE_KEYS, "token_boundary")
             outputs = tf.numpy_function(
-                # The number is no part of the graph, which is the same for a resumed run.
+                # The number is not part of the graph, which must be the same in a resumed run.
                 lambda index, *arrays: _drawn_masks(options, first + int(index) * stride, *arrays),
                 [index, *(features[name] for name in names)],
                 [tf.int32, tf.int32, tf.int32, tf.float32],
@@ -165,11 +165,11 @@ def _drawn_masks(
     segment_ids: np.ndarray,
     token_boundary: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns new ids, positions, labels and weights of a batch."""
+    """Returns the masked ids, positions, labels and weights of a batch."""
     in_second = segment_ids.sum(axis=1)
     layout = Layout(input_mask.sum(axis=1) - in_second - 2, in_second - 1, options.seq_length)
     rng = np.random.Generator(np.random.PCG64([options.mask_seed, batch]))
-    assert options.masker is not None, "of files with masks none are drawn"
+    assert options.masker is not None, "masks are drawn only for files without masks"
     masked = options.masker.mask(ids, layout, token_boundary.astype(bool), rng)
     weights = np.arange(options.max_predictions) < masked.counts[:, None]
     return masked.ids, masked.positions, masked.labels, weights.astype(np.float32)

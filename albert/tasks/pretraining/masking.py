@@ -1,8 +1,8 @@
-"""Masked language modelling: which words are hidden, and what stands in their place.
+"""Masks for masked language modeling: choosing words, and replacing their tokens.
 
-Runs of up to `ngram` words are drawn until as many tokens are masked as are to be predicted
-(https://arxiv.org/abs/1909.11942, section 4.1: a run of n words has a probability proportional to
-1 / n). Of masked tokens 80% become [MASK], 10% stay and 10% become any token.
+Runs of up to `ngram` words are drawn until the required number of tokens is masked
+(https://arxiv.org/abs/1909.11942, section 4.1: the probability of a run of n words is proportional
+to 1 / n). Of the masked tokens, 80% become [MASK], 10% stay unchanged and 10% become random tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from albert.tasks.pretraining.pairs import Layout
 
 
 class MaskingOptions(NamedTuple):
-    """The flags that shape masks."""
+    """The flags that masks depend on."""
 
     max_predictions_per_seq: int
     masked_lm_prob: float
@@ -31,13 +31,13 @@ class MaskingOptions(NamedTuple):
 
 
 class MaskedRows(NamedTuple):
-    """Rows of tokens, some of which are to be predicted from the others.
+    """Rows of tokens with masked positions to predict.
 
     Attributes:
       ids: int32 [N, S], after masking.
-      positions: int32 [N, P], the masked places from left to right, then zeros.
-      labels: int32 [N, P], the tokens that were there, then zeros.
-      counts: int [N], how many places a row has.
+      positions: int32 [N, P], the masked positions from left to right, padded with zeros.
+      labels: int32 [N, P], the original tokens at these positions, padded with zeros.
+      counts: int [N], the number of masked positions of each row.
     """
 
     ids: np.ndarray
@@ -50,9 +50,9 @@ class Words(NamedTuple):
     """The words of N texts.
 
     Attributes:
-      counts: int [N], words of each.
-      begins: int [N, W + n], the number of a text's tokens before each word; those of all of them
-        after its last word.
+      counts: int [N], the number of words of each text.
+      begins: int [N, W + n], the number of a text's tokens before each word; after the last word,
+        the number of all its tokens.
     """
 
     counts: np.ndarray
@@ -60,7 +60,7 @@ class Words(NamedTuple):
 
 
 class Masker:
-    """Masks rows under a set of options."""
+    """A masker of rows with a set of options."""
 
     def __init__(self, options: MaskingOptions, mask_id: int, vocab_size: int):
         self._options = options
@@ -74,13 +74,13 @@ class Masker:
     def mask(
         self, ids: np.ndarray, layout: Layout, begins_word: np.ndarray, rng: np.random.Generator
     ) -> MaskedRows:
-        """Masks rows.
+        """Masks tokens in rows.
 
         Args:
           ids: int32 [N, S].
-          layout: what is where in them.
-          begins_word: bool [N, S], which tokens begin a word.
-          rng: of everything that is drawn.
+          layout: layout of the rows.
+          begins_word: bool [N, S], whether a token begins a word.
+          rng: generator for all random choices.
         """
         starts = layout.in_text
         if self._options.do_whole_word_mask:
@@ -100,7 +100,7 @@ class Masker:
         return self._predictions(masked_ids, ids, rows, columns)
 
     def _num_to_predict(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns the number of tokens of each row that are to be masked, [N]."""
+        """Returns the number of tokens to mask in each row, [N]."""
         probability = self._options.masked_lm_prob
         if not probability:
             return np.zeros_like(lengths)
@@ -115,9 +115,10 @@ class Masker:
         taken: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Chooses words at random and takes them; the rows and columns of their tokens, in order.
+        """Chooses words at random and marks them as taken.
 
-        At most `budget`, [N], tokens are taken in each row.
+        Takes at most `budget` [N] tokens of each row. Returns the rows and columns of the chosen
+        words' tokens, in order.
         """
         shape = len(budget), words.counts.max(initial=0)
         keys = rng.random(shape, np.float32)
@@ -143,7 +144,7 @@ class Masker:
     def _predictions(
         self, masked_ids: np.ndarray, ids: np.ndarray, rows: np.ndarray, columns: np.ndarray
     ) -> MaskedRows:
-        """Pads what is to be predicted at these places, which are in order."""
+        """Pads the predictions at these positions, which are in order."""
         counts = np.bincount(rows, minlength=len(ids))
         positions, labels = np.zeros((2, len(ids), self._options.max_predictions), np.int32)
         number = _count_up(counts)
@@ -153,7 +154,7 @@ class Masker:
 
 
 def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:
-    """Returns the words that begin at `starts`, bool [N, S]."""
+    """Returns the words that begin where `starts`, bool [N, S], is true."""
     counts = starts.sum(axis=1)
     begins = np.repeat((layout.lengths - 3)[:, None], counts.max(initial=0) + ngram, axis=1)
     rows, columns = np.nonzero(starts)
@@ -162,28 +163,28 @@ def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:
 
 
 def _count_up(counts: np.ndarray) -> np.ndarray:
-    """Counts from 0 to before each of the counts, one after the other."""
+    """Returns the concatenated ranges from 0 up to each of the counts, exclusive."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def choose_ngrams(
     words: Words, order: np.ndarray, sizes: np.ndarray, budget: np.ndarray, taken: np.ndarray
 ) -> np.ndarray:
-    """Chooses runs of words, row by row as if in a loop, all rows at a time.
+    """Chooses runs of words in all rows at a time, with the result of a loop over each row.
 
-    The k-th run of a row begins at word `order[k]` and has `sizes[k]` words; fewer, if the text
-    ends or the row's budget of tokens is too small. A run without any word that fits, or with one
-    that is taken, is left out.
+    The k-th run of a row begins at word `order[k]` and has `sizes[k]` words, or fewer if the text
+    ends or the row's budget of tokens is too small. A run is skipped if none of its words fits, or
+    if one of them is taken.
 
     Args:
       words: the words.
-      order: int [N, W], a permutation of each row's words, then anything.
+      order: int [N, W], a permutation of each row's words, then any values.
       sizes: int [N, W], from 1 to n.
-      budget: int [N], how many tokens may be chosen at most.
-      taken: bool [N, W + n], words that cannot be chosen; chosen ones are added.
+      budget: int [N], the maximum number of tokens to choose.
+      taken: bool [N, W + n], words that cannot be chosen; the function adds the chosen ones.
 
     Returns:
-      bool [N, W + n], the words that were chosen.
+      bool [N, W + n], the chosen words.
     """
     chosen = np.zeros_like(taken)
     left = budget.copy()
@@ -208,5 +209,5 @@ def choose_ngrams(
 
 
 def _shuffled_in_rows(rows: np.ndarray, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns the values, which belong to these rows in order, shuffled within each row."""
+    """Shuffles values within each row; `rows` has the row of each value, in order."""
     return values[np.lexsort((rng.random(len(rows)), rows))]

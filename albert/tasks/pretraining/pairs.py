@@ -1,4 +1,4 @@
-"""Pairs of segments of documents: what a sequence consists of, and its row of token ids."""
+"""Pairs of segments of documents, and their sequences of token ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert.tasks.pretraining.text import Documents, PieceEncoder
 
 
 class PairOptions(NamedTuple):
-    """The flags that shape pairs."""
+    """The flags that pairs depend on."""
 
     max_seq_length: int
     short_seq_prob: float
@@ -21,12 +21,12 @@ class PairOptions(NamedTuple):
 
 
 class SegmentPair(NamedTuple):
-    """Two segments, as the tokens they begin at and the ones after their last.
+    """Two segments, as positions of their first tokens and of the tokens after their last.
 
     Attributes:
       a_start, a_end: the first segment.
-      b_start, b_end: the second one.
-      label: 0 if the second follows the first in its document, else 1.
+      b_start, b_end: the second segment.
+      label: 0 if the second follows the first in its document, otherwise 1.
     """
 
     a_start: int
@@ -37,14 +37,14 @@ class SegmentPair(NamedTuple):
 
 
 class PairMaker:
-    """Draws the pairs of documents, as the reference does.
+    """A generator of pairs from documents, which works like the reference.
 
-    Sentences of a document are taken until they fill a sequence, and are parted somewhere. With
-    even odds the second part then changes places with the first or, with `random_next_sentence`,
-    gives way to sentences of another document.
+    It takes sentences of a document until they fill a sequence, and splits them at a random place.
+    With probability 1/2 it then swaps both parts or, with `random_next_sentence`, replaces the
+    second part with sentences of another document.
 
     Attributes:
-      documents: what the pairs are drawn from.
+      documents: the documents.
     """
 
     def __init__(self, documents: Documents, options: PairOptions, rng: random.Random):
@@ -53,13 +53,13 @@ class PairMaker:
         self._ranges = documents.ranges
         self._options = options
         self._rng = rng
-        # Besides [CLS] and two times [SEP].
+        # Room for tokens other than [CLS] and two [SEP].
         self._max_tokens = options.max_seq_length - 3
 
     def pairs(self, document: int) -> Iterator[SegmentPair]:
         """Draws the pairs of a document, which cover its sentences.
 
-        A single sentence that is all there is in all documents gives none.
+        If there is only one sentence in all documents, there are no pairs.
         """
         bounds, rng = self._bounds, self._rng
         random_next = self._options.random_next_sentence
@@ -73,7 +73,7 @@ class PairMaker:
             a = bounds[begin], bounds[middle]
             if middle == end or (random_next and rng.random() < 0.5):
                 b = self._random_segment(document, begin, end, target - (a[1] - a[0]))
-                # The sentences that `b` takes the place of come next.
+                # The sentences that `b` replaces are used next.
                 end = middle
                 if b:
                     yield self._truncated(a, b, label=1)
@@ -86,10 +86,10 @@ class PairMaker:
     def _random_segment(
         self, document: int, begin: int, end: int, target: int
     ) -> tuple[int, int] | None:
-        """Draws a run of at least `target` tokens, or one up to the end, of another document.
+        """Draws at least `target` tokens, or fewer at the end, from another document.
 
-        Where there is no other, they are from the sentences before or after those from `begin` to
-        before `end`; None if there are none of these either.
+        If there is no other document, the tokens come from the sentences before `begin` or from
+        `end` on. Returns None if there are no such sentences.
         """
         if len(self._ranges) > 1:
             other = self._rng.randrange(len(self._ranges) - 1)
@@ -110,16 +110,16 @@ class PairMaker:
         return self._bounds[start], self._bounds[stop]
 
     def _truncated(self, a: tuple[int, int], b: tuple[int, int], label: int) -> SegmentPair:
-        """Cuts what is too long: the longer one first, then both, each at its front and its end."""
+        """Truncates a pair: first the longer segment, then both, each at its front and its end."""
         length_a, length_b = a[1] - a[0], b[1] - b[0]
         excess = max(length_a + length_b - self._max_tokens, 0)
         longer = min(abs(length_a - length_b), excess)
-        # Of two equal ones the reference cuts the second first.
+        # Of two equally long segments, the reference truncates the second first.
         cut_a = (excess - longer) // 2 + (longer if length_a > length_b else 0)
         return SegmentPair(*self._cut(a, cut_a), *self._cut(b, excess - cut_a), label)
 
     def _cut(self, segment: tuple[int, int], count: int) -> tuple[int, int]:
-        """Takes `count` tokens away, each with even odds from the front or from the end."""
+        """Removes `count` tokens, each with probability 1/2 from the front or from the end."""
         front = self._rng.getrandbits(count).bit_count() if count else 0
         return segment[0] + front, segment[1] - (count - front)
 
@@ -128,15 +128,15 @@ class Layout:
     """The layout of rows of N pairs, padded to length S.
 
     Attributes:
-      lengths: int [N], tokens that are no padding.
-      first_sep, last_sep: int [N], the places of [SEP].
-      in_text: bool [N, S], tokens of the two segments.
-      in_second: bool [N, S], the second segment and its [SEP].
-      is_real: bool [N, S], all but padding.
+      lengths: int [N], number of tokens without padding.
+      first_sep, last_sep: int [N], positions of [SEP].
+      in_text: bool [N, S], true for tokens of the two segments.
+      in_second: bool [N, S], true for the second segment and its [SEP].
+      is_real: bool [N, S], true except for padding.
     """
 
     def __init__(self, length_a: np.ndarray, length_b: np.ndarray, seq_length: int):
-        """Lays out rows for segments of these lengths, [N] each."""
+        """Computes the layout of segments with these lengths, [N] each."""
         self._place = np.arange(seq_length, dtype=np.int32)
         self.first_sep = length_a + 1
         self.last_sep = self.first_sep + length_b + 1
@@ -149,10 +149,10 @@ class Layout:
         self.in_text[:, 0] = False
 
     def word_starts(self, begins_word: np.ndarray) -> np.ndarray:
-        """Returns bool [N, S]: tokens of the text that begin a word, as a segment's first one does.
+        """Returns bool [N, S]: text tokens that begin a word, as the first of a segment does.
 
         Args:
-          begins_word: bool [N, S], what is known of the tokens.
+          begins_word: bool [N, S], whether a token's piece begins a word.
         """
         starts = begins_word.copy()
         starts[:, 1] = True
@@ -160,7 +160,7 @@ class Layout:
         return starts & self.in_text
 
     def text_number(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Returns how many tokens of the text precede these in their rows, which are also of it."""
+        """Returns the number of text tokens that precede the given text tokens in their rows."""
         return columns - 1 - (columns > self.first_sep[rows])
 
     def columns(self, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -169,11 +169,11 @@ class Layout:
 
 
 class SequenceBatch(NamedTuple):
-    """Rows of pairs.
+    """A batch of rows made of pairs.
 
     Attributes:
       ids: int32 [N, S].
-      layout: the places of their segments and special tokens.
+      layout: positions of the segments and special tokens.
       labels: int32 [N], 1 if the second segment does not follow the first.
     """
 
@@ -185,11 +185,11 @@ class SequenceBatch(NamedTuple):
 def make_sequences(
     pairs: Sequence[SegmentPair], documents: Documents, encoder: PieceEncoder, seq_length: int
 ) -> SequenceBatch:
-    """Builds rows of the ids of one or more pairs."""
+    """Builds the rows of token ids of one or more pairs."""
     a_start, a_end, b_start, b_end, labels = np.array(pairs, np.int32).T
     length_a = a_end - a_start
     layout = Layout(length_a, b_end - b_start, seq_length)
-    # Neighbours in a segment are neighbours in `documents.ids`.
+    # Consecutive tokens of a segment are consecutive in `documents.ids`.
     shift = np.where(layout.in_second, (b_start - length_a - 2)[:, None], (a_start - 1)[:, None])
     source = shift + np.arange(seq_length, dtype=np.int32)
     ids = np.take(documents.ids, source, mode="clip") * layout.in_text

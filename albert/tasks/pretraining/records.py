@@ -1,4 +1,4 @@
-"""Records of pretraining: TFRecords of `tf.train.Example` with the reference's keys."""
+"""Records for pretraining: TFRecords of `tf.train.Example` with the reference's keys."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from albert.tasks.pretraining.pairs import SequenceBatch
 
 
 class PairRecordMaker:
-    """Makes records of rows.
+    """A converter of rows to records.
 
     Attributes:
       seq_length: length of a row.
     """
 
     def __init__(self, seq_length: int, max_predictions: int, vocab_size: int):
-        """Takes the length of rows, the most predictions in one, and the vocabulary's size."""
+        """Sets the length of rows, the maximum number of predictions and the vocabulary size."""
         self.seq_length = seq_length
         self._max_predictions = max_predictions
         self._table = tf_example.varint_table(max(vocab_size, seq_length))
@@ -36,7 +36,7 @@ class PairRecordMaker:
         Args:
           batch: the rows.
           masked: the same rows after masking.
-          begins_word: bool [N, S], which tokens begin a word.
+          begins_word: bool [N, S], whether a token begins a word.
         """
         layout = batch.layout
         boundary = (begins_word | ~layout.in_text) & layout.is_real
@@ -67,13 +67,13 @@ def _varints_of_rows(table: tf_example.VarintTable, rows: np.ndarray) -> Iterato
 
 @functools.cache
 def _before(key: str, length: int) -> bytes:
-    """Returns the beginning of a feature's entry whose values take `length` bytes."""
+    """Returns the bytes before the values in a feature's entry; the values have `length` bytes."""
     return tf_example.entry(key, bytes(length))[:-length]
 
 
 @functools.cache
 def _weights_entry(count: int, max_predictions: int) -> bytes:
-    """Returns the entry of weights 1.0 for predictions and 0.0 for the places after them."""
+    """Returns the entry of weights: 1.0 for predictions and 0.0 for padding."""
     weights = tf.train.FloatList(value=[1.0] * count + [0.0] * (max_predictions - count))
     feature = {"masked_lm_weights": tf.train.Feature(float_list=weights)}
     return tf.train.Features(feature=feature).SerializeToString()
@@ -85,12 +85,13 @@ def _label_entry(label: int) -> bytes:
 
 
 def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dict:
-    """Returns the specification by which `tf.io.parse_example` reads a record.
+    """Returns the specification with which `tf.io.parse_example` reads a record.
 
     Args:
       seq_length: length of a sequence.
-      max_predictions: places for predictions.
-      with_masks: read what is masked; else where words begin, for masks that are drawn in training.
+      max_predictions: maximum number of predictions per sequence.
+      with_masks: whether to read masks, or else the starts of words, from which training draws
+        masks.
     """
     keys = list(SEQUENCE_KEYS)
     if not with_masks:

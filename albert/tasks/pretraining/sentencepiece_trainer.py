@@ -1,4 +1,4 @@
-"""SentencePiece models with ALBERT's special pieces and ids."""
+"""Training of SentencePiece models with ALBERT's special pieces and ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert.core.errors import FlagError, UserError
 from albert.tasks.pretraining.text import LONGEST_REST, plan_blocks, read_lines
 from albert.tokenization import preprocess_text
 
-# <pad> 0, <unk> 1, then these, as in the published models
+# <pad> is 0, <unk> is 1, and these follow, as in the published models
 # (https://github.com/google-research/albert, "SentencePiece").
 _CONTROL_SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
 _USER_DEFINED_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
@@ -21,15 +21,15 @@ _READ_BYTES = 1 << 20
 
 
 class PieceOptions(NamedTuple):
-    """The flags that shape a model.
+    """The flags that a model depends on.
 
     Attributes:
       vocab_size: number of pieces.
-      do_lower_case: lower-case the text.
-      character_coverage: part of the text's characters that are to have a piece.
-      input_sentence_size: sentences to train on, drawn at random if there are more; the
-        trainer draws the same ones every time.
-      num_threads: sums are in another order with another number.
+      do_lower_case: whether to lower-case the text.
+      character_coverage: fraction of the text's characters that must have a piece.
+      input_sentence_size: maximum number of sentences to train on. If there are more, the trainer
+        draws a random sample, which is the same every time.
+      num_threads: number of threads; another number changes the order of sums.
     """
 
     vocab_size: int
@@ -40,10 +40,10 @@ class PieceOptions(NamedTuple):
 
 
 def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
-    """Returns the serialized unigram model of the text in files.
+    """Trains a unigram model on the text in files and returns it in serialized form.
 
     Raises:
-      UserError: the text is no good, or does not go with the number of pieces.
+      UserError: the text is invalid, or does not suit the number of pieces.
     """
     model, failed = io.BytesIO(), list[UserError]()
     try:
@@ -61,7 +61,7 @@ def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
             character_coverage=options.character_coverage,
             input_sentence_size=options.input_sentence_size,
             shuffle_input_sentence=True,
-            # Longer sentences would be left out; there are none.
+            # The trainer would skip longer sentences; this limit is longer than any line.
             max_sentence_length=4 * LONGEST_REST,
             num_threads=options.num_threads,
             minloglevel=1,
@@ -72,9 +72,10 @@ def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
 
 
 def _sentences(files: Sequence[str], do_lower_case: bool, failed: list[UserError]) -> Iterator[str]:
-    """Yields the lines that hold something.
+    """Yields the lines that are not blank.
 
-    The trainer replaces an error that is raised here by its own; the first one is put in `failed`.
+    The trainer replaces an error raised here by its own, so the first error is also put in
+    `failed`.
     """
     try:
         for block in plan_blocks(files, _READ_BYTES):
@@ -88,24 +89,24 @@ def _sentences(files: Sequence[str], do_lower_case: bool, failed: list[UserError
 
 
 def _in_terms_of_flags(message: str, files: Sequence[str], options: PieceOptions) -> UserError:
-    """Puts the trainer's message in terms of the flags."""
+    """Converts the trainer's message to an error that names the flags."""
     if "sentences_.empty()" in message:
         return UserError(f"{', '.join(files)}: no text to train on")
     if limit := re.search(r"value <= (\d+)", message):
         return FlagError(
-            f"--vocab_size {options.vocab_size} is more than the {limit.group(1)} pieces that can "
-            "be made of this text"
+            f"--vocab_size {options.vocab_size} is more than the {limit.group(1)} pieces that this "
+            "text allows; lower it"
         )
     if "smaller than required_chars" in message:
         return FlagError(
-            f"--vocab_size {options.vocab_size} is less than the text has characters; raise it or "
-            "lower --character_coverage"
+            f"--vocab_size {options.vocab_size} is less than the number of characters in the text; "
+            "raise it or lower --character_coverage"
         )
-    return UserError(f"the SentencePiece trainer says: {message.splitlines()[0]}")
+    return UserError(f"the SentencePiece trainer failed: {message.splitlines()[0]}")
 
 
 def write_vocab(model: bytes, path: str) -> int:
-    """Writes a model's pieces with their scores, a piece a line; returns their number."""
+    """Writes a model's pieces and scores, one per line; returns their number."""
     processor = spm.SentencePieceProcessor(model_proto=model)
     size = processor.get_piece_size()
     with open(path, "w", encoding="utf-8") as file:

@@ -17,22 +17,22 @@ from albert.settings.run_settings import KeptCheckpoints, RunSettings
 
 
 class PretrainingSettings(KeptCheckpoints, RunSettings):
-    """The settings of pretraining; the defaults are the reference's."""
+    """The settings of pretraining, with the reference's defaults."""
 
     train_batch_size: int = redefined(RunSettings, "train_batch_size", 4096)
-    # Batches are counted in --max_eval_steps.
+    # It affects scores because --max_eval_steps counts batches.
     predict_batch_size: int = redefined(
         RunSettings, "predict_batch_size", 64, affects=Affects.SCORES, aliases=("eval_batch_size",)
     )
     learning_rate: float = redefined(RunSettings, "learning_rate", 0.00176)
     train_steps: int = redefined(RunSettings, "train_steps", 125000, aliases=("num_train_steps",))
     optimizer: str = redefined(RunSettings, "optimizer", "lamb")
-    # It also draws the masks of what is scored.
+    # It also determines the masks of the development set.
     seed: int = redefined(RunSettings, "seed", 12345, affects=Affects.WEIGHTS | Affects.SCORES)
     input_file: str = setting(
         "",
-        "Record files to train on, from `albert pretraining-data`: names or globs, with "
-        "commas between. Required to train.",
+        "Record files to train on, from `albert pretraining-data`: names or globs, separated by "
+        "commas. Required for training.",
         DATA,
         Affects.WEIGHTS,
         basic=True,
@@ -40,7 +40,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     eval_file: str = setting(
         "",
-        "Record files to score on, likewise. Default: --input_file.",
+        "Record files to score on: names or globs, separated by commas. Default: --input_file.",
         DATA,
         Affects.SCORES,
         basic=True,
@@ -50,7 +50,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     do_eval: bool = setting(False, "Score every checkpoint on --eval_file.", DATA, basic=True)
     max_seq_length: int = setting(
         512,
-        "Tokens of a sequence, as in the records.",
+        "Length of a sequence, in tokens, as in the records.",
         FEATURES,
         Affects.FEATURES,
         basic=True,
@@ -59,8 +59,8 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     max_predictions_per_seq: int = setting(
         20,
-        "Masked tokens of a sequence at most, as in the records; twice as many as `albert "
-        "pretraining-data` was given, if with --do_permutation.",
+        "Greatest number of masked tokens in a sequence, as in the records. If these were made "
+        "with --do_permutation, twice the value given to `albert pretraining-data`.",
         FEATURES,
         Affects.FEATURES,
         lower=1,
@@ -68,32 +68,36 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     num_warmup_steps: int = setting(
         3125,
-        "Steps in which the learning rate rises.",
+        "Number of warm-up steps, in which the learning rate rises.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
         lower=0,
     )
     start_warmup_step: int = setting(
-        0, "The step at which it begins to rise; 0 before.", TRAINING, Affects.WEIGHTS, lower=0
+        0,
+        "Step at which the warm-up begins; the learning rate is 0 before.",
+        TRAINING,
+        Affects.WEIGHTS,
+        lower=0,
     )
     poly_power: float = setting(
         1.0,
-        "Power of the learning rate's decay; 1 for a linear one.",
+        "Exponent of the polynomial decay of the learning rate; 1 for linear decay.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0.0,
     )
     init_from_group0: bool = setting(
         False,
-        "Start all groups of layers from the first group of --init_checkpoint.",
+        "Initialize all groups of layers from the first group of --init_checkpoint.",
         MODEL,
         Affects.WEIGHTS,
     )
     masked_lm_budget: float = setting(
         0.0,
-        "Draw masks while training, others every epoch, instead of reading them from the "
-        "records: so many masked tokens for every unmasked one. Needs records of "
+        "Draw new masks in every epoch of the training instead of reading them from the records. "
+        "The value is the number of masked tokens for each unmasked token. Needs records made with "
         "--masked_lm_prob=0, and --spm_model_file or --vocab_file.",
         FEATURES,
         Affects.FEATURES,
@@ -102,7 +106,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     ngram: int = setting(
         3,
-        "Longest run of words of such a mask.",
+        "With --masked_lm_budget: longest n-gram to mask as a whole, in words.",
         FEATURES,
         Affects.FEATURES,
         lower=1,
@@ -110,7 +114,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model, for --masked_lm_budget.",
+        "SentencePiece model. Needed only with --masked_lm_budget.",
         MODEL,
         Affects.FEATURES,
         basic=True,
@@ -118,12 +122,16 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     vocab_file: str | None = setting(
         None,
-        "WordPiece vocabulary, for --masked_lm_budget.",
+        "WordPiece vocabulary. Needed only with --masked_lm_budget.",
         MODEL,
         Affects.FEATURES,
         basic=True,
         path=True,
     )
     max_eval_steps: int = setting(
-        100, "Batches of --eval_batch_size to score at most.", ANSWERS, Affects.SCORES, lower=1
+        100,
+        "Greatest number of batches of --eval_batch_size to score.",
+        ANSWERS,
+        Affects.SCORES,
+        lower=1,
     )

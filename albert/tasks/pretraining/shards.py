@@ -1,7 +1,8 @@
-"""Text files to files of records, the shards, each reused where it was made from the same input.
+"""Conversion of text files to files of records, called shards.
 
-The text is cut into blocks that worker processes turn into records one by one, so that no more
-than a few of them are in memory. A shard is the records of a run of blocks.
+The text is split into blocks. Worker processes turn them into records one by one, so only a few
+blocks are in memory. A shard has the records of a run of blocks. A shard that was already made from
+the same input is reused.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from albert.data.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
 from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
 
-# Records take a little more room than their text, `dupe_factor` times. This much text over that
-# bounds what a worker sends; more than the least, so that documents of a block meet others.
+# Records take a little more room than their text, `dupe_factor` times. This many bytes divided by
+# that factor limit what a worker sends. The minimum keeps several documents in a block.
 _BLOCK_BYTES = 6 << 20
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
-# To be raised when other pieces of a SentencePiece model begin a word.
+# Raise this when other pieces of a SentencePiece model begin a word.
 _WORDS_VERSION = 2
-# What the records of a shard add up to.
+# The totals over a shard's records.
 _COUNTS = (
     "records",
     "documents",
@@ -45,14 +46,14 @@ _COUNTS = (
 
 
 class Shard(NamedTuple):
-    """A file of records, and the numbers of the blocks that they are made of."""
+    """A file of records, and the numbers of its blocks."""
 
     path: str
     blocks: range
 
 
 class ShardPlan(NamedTuple):
-    """All blocks of the text files, and the shards that they go to."""
+    """All blocks of the text files, and the shards that they belong to."""
 
     files: list[str]
     blocks: list[Block]
@@ -62,18 +63,18 @@ class ShardPlan(NamedTuple):
 def plan_shards(
     files: Sequence[str], outputs: Sequence[str], dupe_factor: int, one_of_each_file: bool
 ) -> ShardPlan:
-    """ShardedOptimizer text files out to shards.
+    """Distributes text files over shards.
 
-    Where the text has less blocks of the usual size than there are shards, they are smaller.
+    If the text has fewer blocks of the usual size than there are shards, the blocks are smaller.
 
     Args:
       files: the text files.
       outputs: names of the shards.
-      dupe_factor: how often the text is gone through.
-      one_of_each_file: each file makes a shard; else all text is shared out evenly.
+      dupe_factor: number of passes through the text.
+      one_of_each_file: whether each file makes one shard; otherwise the text is split evenly.
 
     Raises:
-      UserError: a file cannot be used, or is too short for that number of shards.
+      UserError: a file cannot be used, or the text is too short for that number of shards.
     """
     block_bytes = min(max(_BLOCK_BYTES // dupe_factor, _LEAST_BLOCK_BYTES), _MOST_BLOCK_BYTES)
     if one_of_each_file:
@@ -89,7 +90,7 @@ def plan_shards(
     if len(blocks) < len(outputs):
         raise UserError(
             f"the text is too short for {len(outputs)} output files: it has {len(blocks)} "
-            "documents, and every file needs one"
+            "documents, and every file needs at least one"
         )
     shards = [
         Shard(output, range(start, end))
@@ -99,7 +100,7 @@ def plan_shards(
 
 
 class ShardMaker:
-    """Makes shards with one tokenizer, one set of options and some worker processes."""
+    """A maker of shards with one tokenizer, one set of options and several worker processes."""
 
     def __init__(
         self, tokenizer: tokenization.FullTokenizer, options: DataOptions, workers: int = 1
@@ -109,13 +110,13 @@ class ShardMaker:
         self._workers = workers
 
     def make(self, plan: ShardPlan) -> collections.Counter:
-        """Makes the shards that are not there yet; returns what all of them add up to, by name.
+        """Makes the missing shards, and returns the totals over all shards, by name.
 
-        Of several processes that need the same shards one makes them and the others wait.
+        If several processes need the same shards, one makes them and the others wait.
 
         Raises:
-          UserError: the text is no good, a shard would be empty, or its name is that of a file not
-            ours to replace.
+          UserError: the text is invalid, a shard would be empty, or a file that this program did
+            not write has its name.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         derived = [
@@ -127,8 +128,8 @@ class ShardMaker:
             foreign = next((file for file in derived if file.is_foreign()), None)
             if foreign:
                 raise UserError(
-                    f"{foreign.paths[0]} exists and was not written by this program; it is not "
-                    "replaced: give another name or remove it"
+                    f"{foreign.paths[0]} exists and was not written by this program, which does "
+                    "not replace it; pass another name or remove the file"
                 )
             todo = [k for k, found in enumerate(counts) if found is None]
             made = self._make(plan, [plan.shards[k] for k in todo], [derived[k] for k in todo])
@@ -137,7 +138,7 @@ class ShardMaker:
         return sum((collections.Counter(of) for of in counts), collections.Counter[str]())
 
     def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:
-        """Returns everything that a shard is a function of."""
+        """Returns all values that a shard depends on."""
         options, tokenizer = self._options, self._encoder.tokenizer
         return {
             **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
@@ -154,7 +155,7 @@ class ShardMaker:
     def _make(
         self, plan: ShardPlan, shards: Sequence[Shard], files: Sequence[CachedFile]
     ) -> Iterator[dict]:
-        """Makes shards one after the other; yields the counts of each."""
+        """Makes shards in sequence, and yields the counts of each."""
         maker = BlockMaker(plan.blocks, self._encoder, self._options)
         numbers = list(itertools.chain.from_iterable(shard.blocks for shard in shards))
         results = ordered_map(maker.records, numbers, self._workers)
@@ -167,8 +168,8 @@ class ShardMaker:
                     counts.update(_write(names[0], ((sizes[k], made) for k, made in mine), bar))
                     if not counts["records"]:
                         raise UserError(
-                            f"{shard.path}: no pair of sentences in its text; a line should be a "
-                            "sentence"
+                            f"{shard.path}: its text has no pair of sentences; put one sentence on "
+                            "each line"
                         )
                 _log(shard, counts, time.perf_counter() - started)
                 yield counts
@@ -177,7 +178,7 @@ class ShardMaker:
 def _write(
     path: str, results: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
 ) -> collections.Counter:
-    """Writes records of blocks, given with the blocks' bytes; returns the sums of all counts."""
+    """Writes records of blocks, given with the blocks' sizes in bytes; returns the total counts."""
     total = collections.Counter(records=0)
     with tf.io.TFRecordWriter(path) as writer:
         for size, made in results:

@@ -1,4 +1,4 @@
-"""Pretraining as a task: masked tokens and the order of sentences."""
+"""The pretraining task: prediction of masked tokens and of the order of sentences."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from albert.training.model_fn import Head
 from albert.training.prediction import Output
 from albert.training.task import DEV, TRAIN
 
-# Flags of fine-tuning without a use here.
+# Flags for fine-tuning that have no effect here.
 _UNUSED = ("num_train_epochs", "warmup_proportion", "export_dir")
 
 
 class PretrainingTask(EncoderTask):
-    """Pretraining under the flags."""
+    """The pretraining task."""
 
     settings: PretrainingSettings
     kind = "pretraining"
@@ -49,9 +49,7 @@ class PretrainingTask(EncoderTask):
         super().__init__(settings)
         _check(settings)
         if settings.init_from_group0 and isinstance(self.config, BertConfig):
-            raise FlagError(
-                "--init_from_group0 is for an ALBERT: the layers of a BERT are no groups"
-            )
+            raise FlagError("--init_from_group0 is for ALBERT only: BERT's layers have no groups")
         self._options = record_options(settings, self.config)
 
     def requested_splits(self) -> Sequence[str]:
@@ -59,7 +57,7 @@ class PretrainingTask(EncoderTask):
         return [part for part, is_wanted in do.items() if is_wanted]
 
     def files(self, part: str) -> list[str]:
-        """Returns the record files of --input_file, or of --eval_file if they are others."""
+        """Returns the record files of --input_file or, for evaluation, of --eval_file if given."""
         if part == DEV and self.settings.eval_file:
             return record_files(self.settings.eval_file, "eval_file")
         return record_files(self.settings.input_file, "input_file")
@@ -93,7 +91,7 @@ class PretrainingTask(EncoderTask):
         yield "vocabulary", f"{self.config.vocab_size} pieces"
 
     def steps(self, num_examples: int) -> tuple[int, int]:
-        """Each worker does its part of the steps, as in the Habana fork."""
+        """Divides the steps by the number of workers, as in the Habana fork."""
         settings, workers = self.settings, collectives.size()
         return max(settings.train_steps // workers, 1), settings.num_warmup_steps // workers
 
@@ -122,7 +120,7 @@ class PretrainingTask(EncoderTask):
 
 
 class RecordPart:
-    """Record files as a part of a run's data, see `albert.training.task.Part`."""
+    """Record files as a split of a run's data; see `albert.training.task.Part`."""
 
     def __init__(
         self,
@@ -133,15 +131,15 @@ class RecordPart:
         batch_size: int = 0,
         is_checked: bool = False,
     ):
-        """Describes the part.
+        """Describes the split.
 
         Args:
-          name: of the part, for people.
-          files: of records.
-          options: what the records are like.
-          max_batches: batches of `batch_size` in a pass at most; None for all.
+          name: human-readable name of the split.
+          files: record files.
+          options: required properties of the records.
+          max_batches: maximum number of batches of `batch_size` in a pass; None for no limit.
           batch_size: records in such a batch.
-          is_checked: whether the files have been checked as another part.
+          is_checked: whether the files have already been checked as another split.
         """
         self._name = name
         self._files = list(files)
@@ -183,11 +181,11 @@ class RecordPart:
 
 def _warn_of_both(trained_on: Sequence[str], scored_on: Sequence[str]) -> None:
     if both := set(trained_on) & set(scored_on):
-        tf.logging.warning("trained on and scored on: %s", ", ".join(sorted(both)))
+        tf.logging.warning("in both --input_file and --eval_file: %s", ", ".join(sorted(both)))
 
 
 def _check(settings: PretrainingSettings) -> None:
-    """Raises a `FlagError` if flags do not fit each other."""
+    """Raises a `FlagError` if flags contradict each other."""
     if not (settings.do_train or settings.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
     if settings.do_train or not settings.eval_file:
@@ -195,7 +193,7 @@ def _check(settings: PretrainingSettings) -> None:
     for name in _UNUSED:
         if name in settings.given:
             raise FlagError(
-                f"--{name} has no use in pretraining, which has --num_train_steps and "
+                f"--{name} has no effect in pretraining; use --num_train_steps and "
                 "--num_warmup_steps"
             )
     if settings.train_steps < 1:
@@ -205,10 +203,10 @@ def _check(settings: PretrainingSettings) -> None:
 
 
 def record_options(settings: PretrainingSettings, config: EncoderConfig) -> RecordOptions:
-    """Returns the options of records under the flags.
+    """Returns the required properties of records, from the flags.
 
     Raises:
-      UserError: the tokenizer is not that of the model.
+      UserError: the tokenizer does not belong to the model.
     """
     places = settings.max_predictions_per_seq
     options = RecordOptions(settings.max_seq_length, places, config.vocab_size)
@@ -216,7 +214,7 @@ def record_options(settings: PretrainingSettings, config: EncoderConfig) -> Reco
         return options
     tokenizer = tokenization.FullTokenizer(settings.vocab_file, True, settings.spm_model_file)
     check_vocabulary(settings, tokenizer.size, config)
-    # From masked for every unmasked to masked of all.
+    # Converts the ratio of masked to unmasked tokens to the fraction of masked tokens.
     probability = settings.masked_lm_budget / (1.0 + settings.masked_lm_budget)
     masking = MaskingOptions(places, probability, settings.ngram)
     masker = Masker(masking, tokenizer.mask_id, tokenizer.size)

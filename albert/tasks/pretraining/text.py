@@ -1,6 +1,6 @@
-"""Text files, cut into blocks of whole documents that are read independently of each other.
+"""Text files, split into blocks of whole documents that can be read independently.
 
-A line is a sentence; a blank line ends a document, and so does the end of a file.
+Each line is a sentence. A blank line or the end of a file ends a document.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from albert.core.errors import FlagError, UserError
 from albert.data.cached_file import files_of_header
 from albert.tokenization import FullTokenizer
 
-# A document is cut at the end of a line where it goes on for more than this beyond a block.
+# A document that continues for more than this beyond a block is split at the end of a line.
 LONGEST_REST = 1 << 20
 _END_OF_DOCUMENT = re.compile(rb"\n[ \t\r]*\n")
 
 
 class Span(NamedTuple):
-    """The bytes of a file from `start` to before `end`."""
+    """The bytes of a file from `start` up to `end`, exclusive."""
 
     path: str
     start: int
     end: int
 
 
-# What is read, and worked on, at a time.
+# The unit of text that is read and processed at a time.
 Block = tuple[Span, ...]
 
 
 def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> list[str]:
-    """Returns the files that comma-separated names or globs stand for, in order.
+    """Returns the files that match comma-separated names or globs, in order.
 
-    A glob leaves out hidden files, locks, headers of derived files and, unless `with_derived`, the
-    derived files themselves: what programs have put beside the input.
+    A glob skips files that programs have put next to the input: hidden files, locks, headers of
+    derived files and, unless `with_derived`, the derived files themselves.
 
     Raises:
       FlagError: there is no name.
-      UserError: a name or glob matches no file, or something that is no file.
+      UserError: a name or glob matches no file, or matches a folder.
     """
     paths = []
     for pattern in filter(None, patterns.split(",")):
@@ -53,11 +53,11 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
             if not os.path.basename(pattern).startswith("."):
                 found = [path for path in found if not os.path.basename(path).startswith(".")]
         if not found:
-            but = " but what programs have made" if every else ""
+            but = " except files that programs have written" if every else ""
             raise UserError(f"--{flag}: {pattern} matches no file{but}")
         folder = next((path for path in found if os.path.isdir(path)), None)
         if folder:
-            raise UserError(f"--{flag}: {folder} is a folder; give {folder}/* for its files")
+            raise UserError(f"--{flag}: {folder} is a folder; pass {folder}/* for its files")
         paths += found
     if not paths:
         raise FlagError(f"--{flag}={patterns} names no file")
@@ -65,7 +65,7 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
 
 
 def _without_our_own(paths: Sequence[str], with_derived: bool) -> list[str]:
-    """Leaves out locks, headers and, unless `with_derived`, the files that have a header."""
+    """Removes locks, headers and, unless `with_derived`, the files that have a header."""
     headers = {path if path.endswith(".json") else f"{path}.json" for path in paths}
     files = {header: files_of_header(header) for header in headers}
     ours = {header for header, described in files.items() if described}
@@ -79,7 +79,7 @@ def _without_our_own(paths: Sequence[str], with_derived: bool) -> list[str]:
 
 
 def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:
-    """Cuts files into blocks of at least `block_bytes`, but for the last, at ends of documents.
+    """Splits files at ends of documents into blocks; all but the last have `block_bytes` or more.
 
     Raises:
       UserError: a file is empty or cannot be read, or a line is longer than `LONGEST_REST`.
@@ -90,7 +90,7 @@ def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:
             with open(path, "rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if not size:
-                    raise UserError(f"{path} is empty; leave it out")
+                    raise UserError(f"{path} is empty; remove it from the input")
                 start = 0
                 while start < size:
                     end = _end_of_document(file, start + block_bytes - used, size)
@@ -106,7 +106,7 @@ def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:
 
 
 def _end_of_document(file: BinaryIO, position: int, size: int) -> int:
-    """Returns the end of the document with byte `position`; of a line, if that is too far."""
+    """Returns the end of the document at byte `position`, or of the line if that is too far."""
     if position >= size:
         return size
     file.seek(position)
@@ -119,13 +119,13 @@ def _end_of_document(file: BinaryIO, position: int, size: int) -> int:
     if line_end < 0:
         raise UserError(
             f"{file.name}, line {_line_number(file.name, position)}: longer than {LONGEST_REST} "
-            "bytes; a line should be a sentence"
+            "bytes; put one sentence on each line"
         )
     return position + line_end + 1
 
 
 def read_lines(span: Span) -> list[str]:
-    """Returns the lines of a span, without their ends.
+    """Returns the lines of a span, without line ends.
 
     Raises:
       UserError: the text is not UTF-8.
@@ -134,7 +134,7 @@ def read_lines(span: Span) -> list[str]:
         file.seek(span.start)
         content = file.read(span.end - span.start)
     try:
-        # A byte order mark is no part of the text.
+        # A byte order mark is not part of the text.
         text = content.decode("utf-8-sig" if not span.start else "utf-8")
     except UnicodeDecodeError as e:
         line = _line_number(span.path, span.start + e.start)
@@ -146,7 +146,7 @@ def read_lines(span: Span) -> list[str]:
 
 
 def _line_number(path: str, position: int) -> int:
-    """Returns the line, from 1, in which byte `position` is."""
+    """Returns the number, from 1, of the line that contains byte `position`."""
     number = 1
     with open(path, "rb") as file:
         while position > 0 and (content := file.read(min(position, 1 << 20))):
@@ -156,12 +156,12 @@ def _line_number(path: str, position: int) -> int:
 
 
 class Documents(NamedTuple):
-    """Documents of sentences of tokens.
+    """Documents, which consist of sentences of tokens.
 
     Attributes:
-      ids: int32 [T], the tokens of all sentences one after the other.
-      bounds: sentence i is `ids[bounds[i] : bounds[i + 1]]`; none is empty.
-      ranges: the first sentence of each document, and the one after its last.
+      ids: int32 [T], the concatenated tokens of all sentences.
+      bounds: sentence i is `ids[bounds[i] : bounds[i + 1]]`; no sentence is empty.
+      ranges: numbers of each document's first sentence and of the one after its last.
     """
 
     ids: np.ndarray
@@ -170,7 +170,7 @@ class Documents(NamedTuple):
 
 
 def join_documents(first: Documents, second: Documents) -> Documents:
-    """Returns the documents of both."""
+    """Returns the documents of both arguments."""
     sentences, tokens = len(first.bounds) - 1, first.bounds[-1]
     return Documents(
         np.concatenate([first.ids, second.ids]),
@@ -180,7 +180,7 @@ def join_documents(first: Documents, second: Documents) -> Documents:
 
 
 class PieceEncoder:
-    """A tokenizer as pretraining needs it.
+    """A tokenizer for pretraining.
 
     Attributes:
       tokenizer: the tokenizer.
@@ -197,7 +197,7 @@ class PieceEncoder:
         self.begins_word = np.array(list(map(tokenizer.begins_word, pieces)))
 
     def documents(self, block: Block) -> Documents:
-        """Returns the documents of a block; sentences and documents without any token are left out.
+        """Returns the documents of a block, without sentences and documents that have no tokens.
 
         Raises:
           UserError: the text is not UTF-8.

@@ -1,1 +1,1 @@
-"""RACE: passages -> questions with four options -> features -> model -> scores."""
+"""RACE, from passages with questions and options over features and model to scores."""

@@ -1,4 +1,4 @@
-"""Questions with four options on passages, and how their files are read."""
+"""Examples of RACE (questions on passages with four options), and the reader of their files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class InputExample(NamedTuple):
     """A question on a passage.
 
     Attributes:
-      example_id: the passage's id.
+      example_id: id of the passage.
       context_sentence: the passage.
-      start_ending: what stands before every ending; None in RACE.
-      endings: the question with each of its options.
+      start_ending: text that precedes every ending; None in RACE.
+      endings: the question combined with each of its options.
+      label: number of the right option.
       label: the number of the right one.
     """
 
@@ -33,10 +34,10 @@ class InputExample(NamedTuple):
 
 
 class RaceProcessor(Processor):
-    """Reads RACE: a JSON object a line, with a passage and its questions."""
+    """A reader of RACE's files; each line is a JSON object with a passage and its questions."""
 
     def __init__(self, use_spm, do_lower_case, high_only, middle_only):
-        """See `Processor`; `high_only`, `middle_only`: questions of one kind of school."""
+        """Makes a processor; `high_only` and `middle_only` select the level of the school."""
         super().__init__(use_spm, do_lower_case)
         left_out = ("middle",) * high_only + ("high",) * middle_only
         self.levels = [level for level in ("middle", "high") if level not in left_out]
@@ -75,34 +76,35 @@ class RaceProcessor(Processor):
 
 
 def fill_blank(question: str, *options: str) -> list[str]:
-    """Returns the question with each option in the place of its blank, or behind it."""
+    """Returns the question with each option instead of its blank, or after the question."""
     blank = question if "_" in question else f"{question} _"
     return [blank.replace("_", option) for option in options]
 
 
 def _texts(folder: str) -> list[str]:
-    """Returns all.txt of a folder, or else all its .txt files, a passage each."""
+    """Returns all.txt in a folder or, if missing, all .txt files, which have one passage each."""
     escaped = glob.escape(folder)
     found = glob.glob(f"{escaped}/all.txt") or sorted(glob.glob(f"{escaped}/*.txt"))
     if not found:
-        raise UserError(f"{folder} has no .txt file of RACE")
+        raise UserError(f"{folder} has no .txt files of RACE")
     return found
 
 
 def _check(place: SourceLine, passage: Mapping[str, Any]) -> None:
-    """Raises a `UserError` if a passage has not what it must have."""
+    """Raises a `UserError` if a passage lacks a required value."""
     for key, kind in _KINDS.items():
         if not isinstance(passage.get(key), kind):
-            raise place.error(f"{key} is missing, or no {'text' if kind is str else 'list'}")
+            kind_name = "text" if kind is str else "list"
+            raise place.error(f"{key} is missing or not a {kind_name}")
     if not passage["id"].isprintable():
         raise place.error(f"the id {passage['id']!r} has a character that is not printable")
     columns = [passage[key] for key in ("questions", "options", "answers")]
     if len(set(map(len, columns))) > 1:
-        raise place.error("questions, options and answers must be as many of each")
+        raise place.error("questions, options and answers must have the same length")
     for number, (question, options, answer) in enumerate(zip(*columns, strict=True), start=1):
         texts = [question, *options] if isinstance(options, list) else []
         if [type(text) for text in texts] != [str] * (1 + len(LABELS)):
-            raise place.error(f"question {number} is no text with {len(LABELS)} options")
+            raise place.error(f"question {number} is not a text with {len(LABELS)} options")
         if answer not in LABELS:
             raise place.error(f"the answer to question {number} is {answer!r}, not A, B, C or D")
 

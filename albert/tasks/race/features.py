@@ -1,4 +1,4 @@
-"""Examples to features: a sequence for every option."""
+"""Features of RACE's examples, with one sequence per option."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from albert.tasks.classification.features import serialize
 from albert.tasks.race.examples import InputExample
 from albert.tokenization import FullTokenizer
 
-# Around and between the passage and a question with an option.
+# [CLS] before the passage, and [SEP] after the passage and after the question with an option.
 SPECIAL_TOKENS = 3
 
 
@@ -19,10 +19,10 @@ def make_sequences(
     """Returns `[CLS] passage [SEP] question and option [SEP]` for every option.
 
     Args:
-      example: with texts as the tokenizer wants them.
-      tokenizer: of the model.
-      max_seq_length: tokens of a sequence; the end of the passage is cut off.
-      max_qa_length: tokens of question and option; their beginning is cut off.
+      example: example with normalized texts.
+      tokenizer: the model's tokenizer.
+      max_seq_length: maximum length of a sequence; the end of the passage is truncated.
+      max_qa_length: maximum number of tokens of question and option; their beginning is truncated.
     """
     texts = [example.context_sentence, example.start_ending or "", *example.endings]
     context, start, *endings = tokenizer.encode(texts, normalized=True)
@@ -35,7 +35,7 @@ def make_sequences(
 def make_records(
     examples: Sequence[InputExample], tokenizer: FullTokenizer, lengths: tuple[int, int]
 ) -> list[bytes]:
-    """Returns the record of each example; `lengths` are as in `make_sequences`."""
+    """Returns the record of each example; for `lengths` see `make_sequences`."""
     sequences = (make_sequences(example, tokenizer, *lengths) for example in examples)
     labels = [example.label for example in examples if example.label is not None]
     return [serialize(s, label, lengths[0]) for s, label in zip(sequences, labels, strict=True)]

@@ -7,7 +7,7 @@ from albert.tasks.classification.settings import ClassificationSettings
 
 
 class RaceSettings(ClassificationSettings):
-    """The settings of RACE; the defaults are the reference's."""
+    """The settings of RACE, with the reference's defaults."""
 
     data_dir: str = redefined(
         ClassificationSettings,
@@ -24,34 +24,41 @@ class RaceSettings(ClassificationSettings):
     keep_checkpoint_max: int = redefined(
         ClassificationSettings, "keep_checkpoint_max", 5, aliases=("num_keep_checkpoint",)
     )
-    task_name: str = setting("race", "The only one.", DATA, basic=True, choices=("race", "RACE"))
-    high_only: bool = setting(False, "Only high schools.", DATA, Affects.FEATURES)
-    middle_only: bool = setting(False, "Only middle schools.", DATA, Affects.FEATURES)
+    task_name: str = setting(
+        "race", "Name of the task.", DATA, basic=True, choices=("race", "RACE")
+    )
+    high_only: bool = setting(
+        False, "Use only the questions for high schools.", DATA, Affects.FEATURES
+    )
+    middle_only: bool = setting(
+        False, "Use only the questions for middle schools.", DATA, Affects.FEATURES
+    )
     train_file: str | None = setting(
         None,
-        "Features of RACE/train, read or made. Default: train.tf_record in --output_dir.",
+        "Feature file for RACE/train, reused or written. Default: train.tf_record in --output_dir.",
         FEATURES,
         path=True,
     )
     eval_file: str | None = setting(
         None,
-        "Features of RACE/dev, read or made. Default: dev.tf_record in --output_dir.",
+        "Feature file for RACE/dev, reused or written. Default: dev.tf_record in --output_dir.",
         FEATURES,
         path=True,
     )
     predict_file: str | None = setting(
         None,
-        "Features of RACE/test, read or made. Default: test.tf_record in --output_dir.",
+        "Feature file for RACE/test, reused or written. Default: test.tf_record in --output_dir.",
         FEATURES,
         path=True,
     )
     max_qa_length: int = setting(
         128,
-        "Tokens of a question with an option; of longer ones the beginning is cut off.",
+        "Greatest length of a question with an option, in tokens. Longer ones are truncated at the "
+        "beginning.",
         FEATURES,
         Affects.FEATURES,
         lower=1,
     )
     dropout_prob: float = setting(
-        0.1, "Dropout of the head.", TRAINING, Affects.WEIGHTS, lower=0.0, upper=0.99
+        0.1, "Dropout rate of the head.", TRAINING, Affects.WEIGHTS, lower=0.0, upper=0.99
     )

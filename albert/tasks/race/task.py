@@ -1,4 +1,4 @@
-"""RACE as a task: the right one of four options for every question on a passage."""
+"""The RACE task: choosing one of four options for each question on a passage."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from albert.training.assets import Assets
 from albert.training.encoder_task import check_room
 from albert.training.model_fn import Encode, Head, HeadOutput
 
-# Which setting names the features of a part.
+# The setting that names the feature file of each split.
 _FEATURE_FILES = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 
 
 class RaceTask(ClassificationTask):
-    """RACE under the flags."""
+    """The RACE task."""
 
     settings: RaceSettings
     kind = "race"
@@ -39,7 +39,7 @@ class RaceTask(ClassificationTask):
         check_room(settings, "max_qa_length", SPECIAL_TOKENS)
         levels = settings.high_only, settings.middle_only
         if all(levels):
-            raise FlagError("--high_only and --middle_only leave nothing; give one of them")
+            raise FlagError("--high_only and --middle_only exclude each other; pass only one")
         processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
         super().__init__(settings, processor, settings.dropout_prob)
 
@@ -70,19 +70,19 @@ class RaceTask(ClassificationTask):
 def choose(
     pooled: tf.Tensor, labels: tf.Tensor | None, dropout: float, num_options: int
 ) -> ClassifierOutput:
-    """Builds the layer above the pooled output, float32 [B * N, H], of N options each."""
+    """Builds the layer that scores N options per example from pooled outputs [B * N, H]."""
     return classified(tf.reshape(pooled_scores(pooled, 1, dropout), [-1, num_options]), labels)
 
 
 def one_a_row(sequences: Mapping[str, tf.Tensor], num_options: int) -> dict[str, tf.Tensor]:
-    """Returns ids, mask and segments, int32 [B, N, S] or [B, N * S], as [B * N, S]."""
+    """Reshapes ids, mask and segments, int32 [B, N, S] or [B, N * S], to [B * N, S]."""
     *more, length = modeling.get_shape_list(sequences["input_ids"])[1:]
     length = length if more else length // num_options
     return {key: tf.reshape(sequences[key], [-1, length]) for key in SEQUENCE_KEYS}
 
 
 def make_race_head(dropout: float, num_options: int) -> Head:
-    """Returns the head; `dropout` is the rate in training."""
+    """Returns the head; `dropout` is the dropout rate in training."""
     choosing = make_head(functools.partial(choose, num_options=num_options), dropout)
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:

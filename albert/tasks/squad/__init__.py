@@ -1,4 +1,4 @@
-"""SQuAD: question answering by a span of the paragraph."""
+"""SQuAD: answering questions with spans of paragraphs."""
 
-# The files in which a run leaves its answers, in --output_dir.
+# Files in --output_dir that have a run's answers.
 PREDICTIONS, NBEST, ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"

@@ -1,4 +1,4 @@
-"""Scores of predictions from files, of whatever system, and how two of them differ."""
+"""Scoring of files of predictions from any system, and comparison of two of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _LEVEL = 0.95
 
 
 class QuestionFile:
-    """The questions of a SQuAD file, to score predictions against.
+    """The questions of a SQuAD file, for scoring predictions.
 
     Attributes:
-      articles: what the file has under "data".
-      ids: of the questions, in the order of the file.
+      articles: content of the file under "data".
+      ids: ids of the questions, in the order of the file.
       is_version_2: whether they are scored as in SQuAD 2.0.
     """
 
@@ -39,7 +39,7 @@ class QuestionFile:
         """Reads the file.
 
         Raises:
-          UserError: it is not SQuAD, or has no answers to compare with.
+          UserError: the file is not SQuAD, or has no questions.
         """
         self.path = path
         self.articles = load_squad(path)
@@ -48,30 +48,30 @@ class QuestionFile:
         self.is_version_2 = is_version_2(self.articles)
 
     def has_answers(self) -> bool:
-        """Returns whether anything is known of the true answers."""
+        """Returns whether any true answers are known."""
         return self.is_version_2 or any(make_qid_to_has_ans(self.articles).values())
 
     def read_predictions(self, path: str) -> dict[str, str]:
-        """Returns question id to answer, "" for none.
+        """Returns answers by question id; "" means no answer.
 
         Raises:
-          UserError: the file has something else in it, or no answer to any question.
+          UserError: the file has other content, or no answer to any of the questions.
         """
         return self._read(path, "predictions", str, "text")
 
     def read_odds(self, path: str) -> dict[str, float]:
-        """Returns question id to log-odds, or another number, that there is no answer.
+        """Returns, by question id, the log-odds (or another number) that there is no answer.
 
         Raises:
-          UserError: the file has something else in it, or of no question.
+          UserError: the file has other content, or no number for any of the questions.
         """
         return self._read(path, "odds of no answer", (int, float), "number")
 
     def read_nbest(self, path: str) -> dict[str, list[dict]]:
-        """Returns question id to its best answers, each with `text` and `probability`.
+        """Returns each question's best answers by its id, with `text` and `probability`.
 
         Raises:
-          UserError: the file has something else in it, or of no question.
+          UserError: the file has other content, or no list for any of the questions.
         """
         lists = self._read(path, "n-best lists", list, "list")
         for qas_id, entries in lists.items():
@@ -80,15 +80,15 @@ class QuestionFile:
                 text, probability = known.get("text"), known.get("probability")
                 if not isinstance(text, str) or not _is_probability(probability):
                     raise UserError(
-                        f"n-best lists {path}: question {qas_id} has an entry without text or "
-                        f"probability from 0 to 1: {entry!r:.80}"
+                        f"n-best lists {path}: question {qas_id} has an entry without a text or "
+                        f"a probability from 0 to 1: {entry!r:.80}"
                     )
         return lists
 
     def _read(self, path: str, what: str, kind: type | tuple[type, ...], of_kind: str) -> dict:
         values = read_json(path, what)
         if not isinstance(values, dict):
-            raise UserError(f"{what} {path}: an object is needed, of question ids")
+            raise UserError(f"{what} {path}: must be an object with question ids as keys")
         for qas_id, value in values.items():
             if not isinstance(value, kind) or isinstance(value, bool) or not _fits(value):
                 raise UserError(f"{what} {path}: question {qas_id} has no {of_kind}: {value!r:.80}")
@@ -102,18 +102,18 @@ def _is_probability(value: Any) -> bool:
 
 
 def _fits(value: Any) -> bool:
-    """Tells whether a value is anything but NaN and integers beyond floating-point numbers."""
+    """Returns False for NaN and for integers beyond floating-point numbers, otherwise True."""
     is_beyond = isinstance(value, int) and abs(value) > sys.float_info.max
     return value == value and not is_beyond
 
 
 class Predictions(NamedTuple):
-    """Answers of a system.
+    """The answers of a system.
 
     Attributes:
-      answers: question id to answer.
-      odds: question id to a number that grows with there being none; None if not known.
-      threshold: above which a question of SQuAD 2.0 abstains.
+      answers: answers by question id.
+      odds: by question id, a number that grows with the probability of no answer; None if unknown.
+      threshold: limit of `odds` above which SQuAD 2.0's scoring assumes no answer.
     """
 
     answers: Mapping[str, str]
@@ -121,13 +121,13 @@ class Predictions(NamedTuple):
     threshold: float = 1.0
 
     def check(self, questions: QuestionFile) -> None:
-        """Raises a `UserError` if there are odds, but not of all questions with an answer."""
+        """Raises a `UserError` if some but not all predictions have odds."""
         if self.odds is not None:
             missing = [i for i in questions.ids if i in self.answers and i not in self.odds]
             if missing:
                 raise UserError(
-                    f"{len(missing)} questions have a prediction and no odds that there is no "
-                    f"answer, the first is {missing[0]}: the files must be of the same run"
+                    f"{len(missing)} questions have a prediction but no odds of no answer, the "
+                    f"first is {missing[0]}; pass files of the same run"
                 )
 
     def scores(self, questions: QuestionFile) -> dict[str, float]:
@@ -137,7 +137,7 @@ class Predictions(NamedTuple):
         return evaluate_v1(questions.articles, self.answers)
 
     def raw_scores(self, questions: QuestionFile) -> tuple[dict[str, float], dict[str, float]]:
-        """Returns question id to exact match and to F1, after abstentions."""
+        """Returns exact match and F1 by question id, after abstentions."""
         articles = questions.articles
         if not questions.is_version_2:
             return get_raw_scores_v1(articles, self.answers)
@@ -150,12 +150,12 @@ class Predictions(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How much more a second system scores than a first, in points of percent.
+    """The difference between the scores of a second and a first system, in percentage points.
 
     Attributes:
-      mean: over the questions.
-      low, high: the ends of its interval.
-      better, worse: ids of the questions on which the second scores more, and less.
+      mean: mean over the questions.
+      low, high: ends of the confidence interval of the mean.
+      better, worse: ids of the questions on which the second system scores higher, or lower.
     """
 
     mean: float
@@ -166,7 +166,7 @@ class Difference(NamedTuple):
 
 
 def compare(first: Mapping[str, float], second: Mapping[str, float], seed: int) -> Difference:
-    """Compares the scores of two systems on the questions that both have, by question id."""
+    """Compares two systems' scores by question id, on the questions that both have."""
     ids = [qas_id for qas_id in first if qas_id in second]
     differences = 100.0 * np.array([second[i] - first[i] for i in ids])
     low, high = bootstrap_interval(differences, seed)
@@ -184,18 +184,18 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Returns the percentile bootstrap interval of a mean.
 
-    Paired, as it resamples questions with both their scores: Efron and Tibshirani, An Introduction
-    to the Bootstrap (1993), chapter 13; for systems that are compared on the same test set, Koehn
-    (2004), https://aclanthology.org/W04-3250.
+    This is a paired bootstrap, because it resamples questions with both their scores: Efron and
+    Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; for comparing systems on the
+    same test set, Koehn (2004), https://aclanthology.org/W04-3250.
 
     Args:
-      differences: float [N], of each question.
-      seed: of the resamples.
-      level: the part of the resamples whose mean lies in the interval.
-      resamples: how many of them are drawn.
+      differences: float [N], the difference of scores for each question.
+      seed: seed for the resampling.
+      level: fraction of the resamples whose mean is in the interval.
+      resamples: number of resamples.
     """
     values, counts = np.unique(differences, return_counts=True)
-    # A resample of N questions is a draw of how often each value is in it.
+    # A resample of N questions only matters as the number of times that each value is in it.
     draws = np.random.default_rng(seed).multinomial(
         len(differences), counts / len(differences), size=resamples
     )
@@ -205,7 +205,7 @@ def bootstrap_interval(
 
 
 class Spread(NamedTuple):
-    """The middle and the extremes of a score over runs; `deviation` is the standard one."""
+    """The median, the extremes and the standard deviation of a score over several runs."""
 
     median: float
     lowest: float
@@ -217,7 +217,7 @@ def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
     """Returns the spread of every score that all runs have, by name.
 
     Args:
-      runs: the scores of each, by name; two runs at least.
+      runs: scores by name for each run; at least two runs.
     """
     names = [name for name in runs[0] if all(name in run for run in runs)]
     columns = {name: np.array([run[name] for run in runs]) for name in names}
@@ -228,5 +228,5 @@ def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
 
 
 def _deviation(values: np.ndarray) -> float:
-    """Returns the standard deviation of what the runs are a sample of."""
+    """Returns the standard deviation of the population that the runs are a sample of."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan

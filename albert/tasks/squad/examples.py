@@ -1,4 +1,4 @@
-"""SQuAD JSON to examples, one a question."""
+"""Examples of SQuAD: reading JSON files into one example per question."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.log import LOG
 
-_NAMED = 3  # how many left-out questions a log line names
-# Inside a text the quotation marks would have a backslash before them.
+_NAMED = 3  # number of skipped questions that a log line names
+# In a text, the quotation marks would be escaped with a backslash.
 _MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"\s*:(?!\s*false)')
 
 
 class SquadExample:
-    """A question on a paragraph; in training also its answer.
+    """A question on a paragraph; in training, also its answer.
 
     Attributes:
-      qas_id: the question's id.
-      question_text, paragraph_text: as in the file.
-      orig_answer_text: the answer, "" if there is none; None outside training.
-      start_position: the answer's first character, -1 if there is none; None outside training.
+      qas_id: id of the question.
+      question_text, paragraph_text: texts as in the file.
+      orig_answer_text: the answer; "" for no answer; None outside training.
+      start_position: offset of the answer's first character; -1 for no answer; None outside
+        training.
       end_position: not used, as in the reference.
       is_impossible: whether the question has no answer (SQuAD 2.0).
     """
@@ -56,42 +57,43 @@ class SquadExample:
 
 
 class DroppedQuestions:
-    """Counts the questions that training leaves out, by reason, and remembers the first ids."""
+    """The questions that training skips: their counts by reason, and their first ids."""
 
     def __init__(self):
         self._ids = collections.defaultdict(list)
 
     def add(self, reason: str, qas_id: str) -> None:
-        """Leaves a question out."""
+        """Adds a skipped question."""
         self._ids[reason].append(qas_id)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Counts the questions that were left out, by reason."""
+        """Returns the number of skipped questions by reason."""
         return {reason: len(ids) for reason, ids in self._ids.items()}
 
     def log(self, input_file: str) -> None:
-        """Logs a warning for every reason that occurred."""
+        """Logs a warning for each reason."""
         for reason, ids in self._ids.items():
             LOG.warning(
-                "%s: %d questions left out: %s: %s", input_file, len(ids), reason, listed(ids)
+                "%s: skipped %d questions: %s: %s", input_file, len(ids), reason, listed(ids)
             )
 
 
 def listed(ids: Sequence[str]) -> str:
-    """Returns the first ids of questions, for messages."""
+    """Returns the first ids of questions for a message."""
     return ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
     """Reads a SQuAD 1.1 or 2.0 file.
 
-    In training a question that cannot be learned from is left out with a warning: an empty
-    paragraph, question or answer, no answer, or one that is not at its `answer_start`.
+    For training, questions that cannot be learned from are skipped with a warning: those with an
+    empty paragraph, question or answer, without an answer, or with an answer that is not at its
+    `answer_start`.
 
     Raises:
-      UserError: the file cannot be read, is not SQuAD, has several answers for a question
-        (`is_training`), or no question that can be used.
+      UserError: the file cannot be read, is not SQuAD, has several answers to a question (if
+        `is_training`), or has no usable question.
     """
     examples, left_out = read_examples(load_squad(input_file), input_file, is_training)
     left_out.log(input_file)
@@ -99,28 +101,28 @@ def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample
 
 
 def load_squad(input_file: str) -> list[dict]:
-    """Loads the articles of a SQuAD file: what it has under "data".
+    """Loads the articles of a SQuAD file, which are its content under "data".
 
     Raises:
       UserError: the file cannot be read or parsed.
     """
     content = read_json(input_file, "SQuAD file")
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
-        raise UserError(f'{input_file} is not SQuAD: no list "data" at the top')
+        raise UserError(f'{input_file} is not SQuAD: it has no list "data" at the top level')
     return content["data"]
 
 
 def check_all_answerable(input_file: str, what: str) -> None:
-    """Checks that a SQuAD file is not of version 2.0, which has questions without an answer.
+    """Checks that a SQuAD file is not version 2.0, which has unanswerable questions.
 
-    Files that are no good for other reasons pass. Only what may be of 2.0 is parsed.
+    Files with other errors pass. Only files that may be version 2.0 are parsed.
 
     Args:
       input_file: the file.
-      what: it is, for messages.
+      what: name of the file in messages.
 
     Raises:
-      UserError: it has unanswerable questions.
+      UserError: the file has unanswerable questions.
     """
     try:
         check_readable(input_file, what)
@@ -133,22 +135,22 @@ def check_all_answerable(input_file: str, what: str) -> None:
     impossible = [question["id"] for question in questions if question.get("is_impossible")]
     if impossible:
         raise UserError(
-            f"{what} {input_file} is SQuAD 2.0: it holds {len(impossible)} unanswerable questions, "
-            f"the first is {impossible[0]}. `albert squad 2.0` takes it"
+            f"{what} {input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
+            f"the first is {impossible[0]}; use `albert squad 2.0`"
         )
 
 
 def read_examples(
     articles: list[dict], input_file: str, is_training: bool, unanswerable: bool = False
 ) -> tuple[list[SquadExample], DroppedQuestions]:
-    """Makes examples from what `load_squad` returned, and what training leaves out.
+    """Makes examples from articles; also returns the questions that training skips.
 
     Args:
-      articles: the articles.
-      input_file: their file's name, for messages.
-      is_training: whether each question is to have one answer, or to be impossible.
-      unanswerable: whether a question is impossible that has no answers and does not say what it
-        is, and one left out that says it is and has answers.
+      articles: the articles, from `load_squad`.
+      input_file: name of their file in messages.
+      is_training: whether each question needs one answer, or must be marked as impossible.
+      unanswerable: whether a question without answers counts as impossible if it is not marked; a
+        question that is marked but has answers is then skipped.
     """
     examples, left_out = [], DroppedQuestions()
     for paragraph_text, question in _questions(articles, input_file, is_training):
@@ -167,16 +169,16 @@ def read_examples(
         examples.append(example)
     if not examples:
         reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.counts.items())
-        raise UserError(f"{input_file}: no question that can be used ({reasons or 'it has none'})")
+        raise UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
     return examples, left_out
 
 
 def _questions(
     articles: list[dict], input_file: str, is_training: bool
 ) -> Iterator[tuple[str, dict]]:
-    """Yields every question of the file with its paragraph's text, their form checked.
+    """Yields every question in the file with its paragraph's text, after checking their form.
 
-    Where answers are in the text is needed in training alone: scores compare texts.
+    The positions of answers are only checked for training, because scores compare texts.
     """
     seen = set()
     for a, article in enumerate(articles):
@@ -206,7 +208,7 @@ def _questions(
 
 
 def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
-    """Returns `owner[key]`, which must be of that kind."""
+    """Returns `owner[key]` after checking its type."""
     value = owner.get(key) if isinstance(owner, dict) else None
     if not isinstance(value, kind):
         raise UserError(f'{input_file} is not SQuAD: {place} has no {kind.__name__} "{key}"')
@@ -214,7 +216,7 @@ def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
 
 
 def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
-    """Sets the training answer; a question without one keeps None unless it is impossible."""
+    """Sets the answer for training; without an answer, it stays None unless it is impossible."""
     example.is_impossible = bool(question.get("is_impossible", False))
     if example.is_impossible:
         example.start_position, example.orig_answer_text = -1, ""
@@ -223,7 +225,7 @@ def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
     if len(answers) > 1:
         raise UserError(
             f"{input_file}: question {example.qas_id} has {len(answers)} answers; training needs "
-            "exactly 1 answer a question: is this a dev file? Give the train file"
+            "exactly 1 answer per question; if this is a development file, pass the training file"
         )
     for answer in answers:
         example.orig_answer_text = answer["text"]
@@ -231,7 +233,7 @@ def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
 
 
 def _why_useless(example: SquadExample) -> str | None:
-    """Says why training cannot use an example; None if it can."""
+    """Returns the reason why training cannot use an example, or None if it can."""
     if not example.paragraph_text.strip():
         return "the paragraph is empty"
     if not example.question_text.strip():

@@ -1,4 +1,4 @@
-"""SQuAD files as feature files, and the parts of the data that a run uses."""
+"""Feature files of SQuAD, and the features of a run's splits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from albert.tasks.squad.features import (
 )
 from albert.tokenization import FullTokenizer
 
-# To be raised when the same input gives other training features; in prediction nothing has changed.
+# Raise this when the same input gives other training features. So far, prediction features have not
+# changed.
 _TRAINING_VERSION = 2
 
 
 class FeatureOptions(NamedTuple):
-    """The flags that shape features, besides those of the tokenizer."""
+    """The flags that features depend on, other than those of the tokenizer."""
 
     max_seq_length: int
     doc_stride: int
@@ -38,7 +39,7 @@ class FeatureOptions(NamedTuple):
 
 
 class ScoringData(NamedTuple):
-    """What scoring needs of a file to predict."""
+    """The parts of a predicted file that scoring needs."""
 
     articles: list[dict]
     examples: list[SquadExample]
@@ -46,10 +47,13 @@ class ScoringData(NamedTuple):
 
 
 class SquadFeatures(FeatureSource):
-    """The features of a SQuAD file, to train on or, with a left file, to predict.
+    """The features of a SQuAD file, for training or for prediction.
+
+    Prediction also has a file of token positions (--predict_feature_left_file).
 
     Attributes:
-      unanswerable: whether a question without answers has none; else training leaves it out.
+      unanswerable: whether questions without answers count as unanswerable; training skips them
+        otherwise.
     """
 
     chunk = 256
@@ -64,7 +68,7 @@ class SquadFeatures(FeatureSource):
         workers: int = 1,
         trims: bool = False,
     ):
-        """Describes the feature file `paths[0]`; in prediction `paths[1]` is the left file."""
+        """Describes the feature file `paths[0]` and, for prediction, positions in `paths[1]`."""
         self.input_file = input_file
         self.workers = workers
         self.trims = trims
@@ -90,7 +94,7 @@ class SquadFeatures(FeatureSource):
         self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
 
     def _rules(self) -> dict[str, Any]:
-        """Returns by which rules training features are made of the same input."""
+        """Returns the version of the rules that make training features from the input."""
         unanswerable = {"unanswerable": True} if self.unanswerable else {}
         return {"rules of version": _TRAINING_VERSION, **unanswerable}
 
@@ -126,7 +130,7 @@ class SquadFeatures(FeatureSource):
         """Returns the questions of a file to predict.
 
         Raises:
-          UserError: the feature file is not ours, and not of these examples; or it was replaced.
+          UserError: the feature file was replaced, or another program wrote it from other examples.
         """
         if self._is_training:
             return None
@@ -150,12 +154,12 @@ class SquadFeatures(FeatureSource):
             self.cached.paths[0],
             self.spec,
             self._options.max_seq_length,
-            "give another name",
+            "pass another name",
             self._limits,
         )
 
     def _token_places_for_others_records(self) -> list[PredictionFeature]:
-        """Returns the token places for records without our header, checked against them."""
+        """Returns the token positions for a file without our header, after comparing both."""
         path = self.cached.paths[0]
         windows = list(self._windows.windows(self.read()[0]))
         records = RecordFile([path])
@@ -167,8 +171,8 @@ class SquadFeatures(FeatureSource):
         )
         if not same:
             raise UserError(
-                f"{path} holds other features than --predict_file and the flags give; it is "
-                "neither read nor replaced: give another name or remove it"
+                f"{path} has other features than --predict_file and the flags give; this program "
+                "neither reads nor replaces it: pass another name or remove it"
             )
         return list(prediction_features(columns_of(windows)))
 
@@ -182,7 +186,7 @@ class SquadFeatures(FeatureSource):
 
 
 class SquadV2Features(SquadFeatures):
-    """The features of a SQuAD 2.0 file; one of 1.1 will do, too."""
+    """The features of a SQuAD 2.0 file; SQuAD 1.1 files are accepted, too."""
 
     unanswerable = True
 
@@ -190,7 +194,7 @@ class SquadV2Features(SquadFeatures):
         super().log_left_out()
         if self._is_training and not any(example.is_impossible for example in self.read()[0]):
             tf.logging.warning(
-                "%s has no unanswerable question: the model does not learn to abstain",
+                "%s has no unanswerable questions, so the model does not learn to abstain",
                 self.input_file,
             )
 
@@ -199,13 +203,13 @@ TokenColumns = dict[str, np.ndarray]
 
 
 class PredictionFeature(NamedTuple):
-    """What prediction needs to know of a feature besides the model's inputs.
+    """The values that prediction needs in addition to the model's inputs.
 
     Attributes:
-      unique_id, example_index: numbers of the feature, from 1000000000, and of the question.
+      unique_id, example_index: number of the feature, from 1000000000, and number of the question.
       doc_offset: position of the window's first token in the feature.
       starts, ends: int32, first and last character of each token of the window.
-      max_context: bool, whether the window gives the token its maximum context.
+      max_context: bool, whether no other window gives the token more context.
     """
 
     unique_id: int
@@ -217,7 +221,7 @@ class PredictionFeature(NamedTuple):
 
 
 def columns_of(windows: Sequence[Window]) -> TokenColumns:
-    """Returns columns with a row a window, and others, end to end, with a row a token."""
+    """Returns columns with one row per window, and concatenated columns with one row per token."""
     numbers = {
         "example_index": [w.example_index for w in windows],
         "doc_offset": [w.doc_offset for w in windows],
@@ -233,24 +237,24 @@ def columns_of(windows: Sequence[Window]) -> TokenColumns:
 
 
 def join_columns(parts: Sequence[TokenColumns]) -> TokenColumns:
-    """Joins the columns of one or more parts, one after the other."""
+    """Concatenates the columns of one or more parts."""
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 def write_columns(path: str, columns: TokenColumns) -> None:
-    """Writes the left file."""
+    """Writes the file of token positions."""
     with open(path, "wb") as file:
         np.savez(file, **columns)
 
 
 def read_columns(path: str) -> TokenColumns:
-    """Reads the left file."""
+    """Reads the file of token positions."""
     with np.load(path, allow_pickle=False) as columns:
         return dict(columns)
 
 
 def prediction_features(columns: TokenColumns) -> Iterator[PredictionFeature]:
-    """Yields the rows of the columns, a feature each, in order."""
+    """Yields the features that the columns describe, in order."""
     end = 0
     rows = zip(columns["example_index"], columns["doc_offset"], columns["num_tokens"], strict=True)
     for number, (example_index, doc_offset, num_tokens) in enumerate(rows):

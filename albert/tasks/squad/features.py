@@ -1,7 +1,7 @@
-"""Examples to features, and features to TFRecords with the reference's keys.
+"""Features of SQuAD's examples, and their TFRecords with the reference's keys.
 
-A feature is `[CLS] question [SEP] window [SEP]`, padded with 0 to `max_seq_length`. Windows begin
-every `doc_stride` tokens until one reaches the paragraph's end.
+A feature is `[CLS] question [SEP] window [SEP]`, padded with 0 to `max_seq_length`. A window begins
+every `doc_stride` tokens until one reaches the end of the paragraph.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from albert.tasks.squad.examples import SquadExample
 from albert.tokenization import FullTokenizer, Tokens
 
 FIRST_UNIQUE_ID = 1000000000
-# [CLS], [SEP] after the question, [SEP] after the window.
+# [CLS], [SEP] after the question and [SEP] after the window.
 SPECIAL_TOKENS = 3
-# Questions on one paragraph are neighbours in a file; the reference shuffles before it converts.
+# Questions on the same paragraph are consecutive in a file; the reference shuffles them first.
 _REMEMBERED_PARAGRAPHS = 1024
-# What stands between words for Google's BERT, in the paragraphs of SQuAD.
+# The white space between words in Google's BERT, for SQuAD's paragraphs.
 _SPACE = re.compile("[ \t\r\n\u202f]")
 
 
 class Window(NamedTuple):
-    """A feature before padding: a question, and tokens `begin` to before `end` of a paragraph.
+    """A feature before padding: a question with the tokens of a paragraph from `begin` to `end`.
 
     Attributes:
       example_index: number of the example.
-      number: of the window in the paragraph.
-      question: ids of the question.
-      paragraph: the paragraph's tokens.
-      begin, end: the window's tokens among them.
-      starts: where all windows of the paragraph begin.
-      room: tokens of a window that is not the last.
-      answer: first and last token of the answer, counted in the window; None if not in it.
+      number: number of the window in the paragraph.
+      question: token ids of the question.
+      paragraph: tokens of the paragraph.
+      begin, end: range of the window's tokens in the paragraph; `end` is exclusive.
+      starts: first tokens of all windows of the paragraph.
+      room: number of tokens in every window except the last.
+      answer: first and last token of the answer, relative to the window; None if it is elsewhere.
     """
 
     example_index: int
@@ -55,9 +55,9 @@ class Window(NamedTuple):
 
     @property
     def max_context(self) -> np.ndarray:
-        """Tells for each token of the window whether no other gives it more context: bool.
+        """Returns, for each token of the window, whether no other window gives it more context.
 
-        The context is that on the token's poorer side (see `_max_context_windows`).
+        The context is that on the token's shorter side (see `_max_context_windows`).
         """
         best = _max_context_windows(self.starts, self.room, len(self.paragraph.ids))
         return best[self.begin : self.end] == self.number
@@ -74,14 +74,14 @@ class Window(NamedTuple):
 
     @property
     def positions(self) -> tuple[int, int]:
-        """Returns the answer's first and last position in the feature; 0, 0 if it is not there."""
+        """Returns the answer's first and last position in the feature, or 0, 0 without answer."""
         if self.answer is None:
             return 0, 0
         return self.answer[0] + self.doc_offset, self.answer[1] + self.doc_offset
 
 
 class WindowMaker:
-    """Cuts examples into windows; a paragraph is tokenized once for all its questions."""
+    """A splitter of examples into windows; it tokenizes a paragraph once for all its questions."""
 
     def __init__(
         self,
@@ -90,16 +90,16 @@ class WindowMaker:
         doc_stride: int,
         max_query_length: int,
     ):
-        """Makes the tokenizer ready, for the processes that will be forked too.
+        """Prepares the tokenizer, also for processes that will be forked.
 
         Args:
-          tokenizer: of the model.
+          tokenizer: the model's tokenizer.
           max_seq_length: length of a feature.
-          doc_stride: tokens between the beginnings of two windows.
-          max_query_length: tokens of the question that are kept.
+          doc_stride: number of tokens between the starts of two windows.
+          max_query_length: maximum number of tokens of the question; the rest is truncated.
 
         Raises:
-          UserError: it does not know where its tokens lie in a text.
+          UserError: the tokenizer cannot report the positions of its tokens.
         """
         tokenizer.encode_with_offsets("")
         self._tokenizer = tokenizer
@@ -109,9 +109,9 @@ class WindowMaker:
         self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(tokenizer.encode_with_offsets)
 
     def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
-        """Yields the windows of examples, the first of which has number `first_index`.
+        """Yields the windows of examples, which are numbered from `first_index`.
 
-        They have the answer's place where their example has one.
+        Windows have the answer's position if their example has an answer.
         """
         questions = self._tokenizer.encode(example.question_text for example in examples)
         for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
@@ -140,7 +140,7 @@ class WindowMaker:
         place = first, first + len(example.orig_answer_text) - 1
         start, end = paragraph.span_of(*place)
         if self._tokenizer.is_wordpiece:
-            # As in Google's BERT an answer that is cut differently by itself gets whole words.
+            # As in Google's BERT, an answer with other tokens on its own is extended to words.
             (ids,) = self._tokenizer.encode([example.orig_answer_text])
             if ids != paragraph.ids[start : end + 1].tolist():
                 return paragraph.span_of(*_whole_words(example.paragraph_text, *place))
@@ -148,7 +148,7 @@ class WindowMaker:
 
 
 def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
-    """Returns the first and the last character of the words that `first` and `last` are in."""
+    """Returns the first and last character of the words that contain `first` and `last`."""
     begin = max((space.end() for space in _SPACE.finditer(text, 0, first)), default=0)
     end = _SPACE.search(text, last)
     return begin, (end.start() if end else len(text)) - 1
@@ -158,8 +158,8 @@ def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:
     """Returns the first token of each window over `length` tokens; the last reaches the end."""
     if room < 1 or stride < 1:
         raise UserError(
-            f"windows of {room} tokens every {stride} tokens cover no paragraph; give a larger "
-            "max_seq_length, or a smaller max_query_length"
+            f"windows of {room} tokens every {stride} tokens cover no paragraph; pass a larger "
+            "max_seq_length or a smaller max_query_length"
         )
     starts: list[int] = []
     while length and (not starts or starts[-1] + room < length):
@@ -169,10 +169,10 @@ def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _max_context_windows(starts: tuple[int, ...], room: int, length: int) -> np.ndarray:
-    """Returns for each of `length` tokens the number of the window that gives it the most context.
+    """Returns, for each of `length` tokens, the number of the window with the most context for it.
 
     The context is the smaller of the numbers of tokens to the left and to the right in the window,
-    plus 0.01 for each token of the window; of equal windows the first counts.
+    plus 0.01 for each token of the window. The first of equal windows wins.
     """
     best = np.zeros(length, np.int32)
     best_score = np.full(length, -1.0)
@@ -206,19 +206,19 @@ def model_inputs(
 
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
 _REMEMBERED_ENCODINGS = 64
-# How the entry of an id begins; ids from 2**28 to before 2**35 take 5 bytes, as all of them do.
+# Bytes at the beginning of an id's entry. Ids from 2**28 to 2**35 - 1, as all are, take 5 bytes.
 _BEFORE_ID = tf_example.entry("unique_ids", bytes(5))[:-5]
 
 
 def with_unique_id(entries: bytes, unique_id: int) -> bytes:
-    """Returns the record of what `WindowRecordMaker` has made, which lacks its id."""
+    """Returns a whole record, from the entries of `WindowRecordMaker` and the missing id."""
     return tf_example.example(_BEFORE_ID + tf_example.varint(unique_id) + entries)
 
 
 class WindowRecordMaker:
-    """Makes records of windows, all but their ids, which are known when they are written.
+    """A converter of windows to records without their ids, which are only known when writing.
 
-    Masks take a byte a token, so that their entries have one length and begin with the same bytes.
+    Masks take one byte per token, so their entries have one length and begin with the same bytes.
     """
 
     def __init__(self, max_seq_length: int, tokenizer: FullTokenizer):
@@ -227,7 +227,7 @@ class WindowRecordMaker:
         Raises:
           UserError: the tokenizer has no [CLS] or [SEP].
         """
-        # The windows of all questions on a paragraph are cut out of its encoded ids.
+        # All questions' windows on a paragraph are slices of its encoded ids.
         self._encoded = functools.lru_cache(_REMEMBERED_ENCODINGS)(self._encode_ids)
         self._table = tf_example.varint_table(tokenizer.size)
         self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
@@ -238,7 +238,7 @@ class WindowRecordMaker:
         )
 
     def entries(self, window: Window, is_training: bool) -> bytes:
-        """Returns a record's entries, joined; the same values as those of `model_inputs`."""
+        """Returns a record's joined entries, with the same values as `model_inputs`."""
         zeros, ones = self._zeros, self._ones
         first, used = window.doc_offset, window.length
         padding = zeros[used:]
@@ -263,19 +263,19 @@ class WindowRecordMaker:
         return b"".join(parts)
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
-        """Returns tokens' ids as varints, and where each token's begins and the last one's ends."""
+        """Returns tokens' ids as varints, with the start of each and the end of the last."""
         content, lengths = self._table.encode(tokens.ids)
         return content, [0, *lengths.cumsum().tolist()]
 
 
 @functools.cache
 def _number_entry(key: str, value: int) -> bytes:
-    """Returns the entry of one small number."""
+    """Returns the entry of a small number."""
     return tf_example.entry(key, tf_example.varint(value))
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
-    """Returns the specification by which `tf.io.parse_example` reads a record of features."""
+    """Returns the specification with which `tf.io.parse_example` reads a feature's record."""
     spec = {key: tf.io.FixedLenFeature([seq_length], tf.int64) for key in SEQUENCE_KEYS}
     spec["unique_ids"] = tf.io.FixedLenFeature([], tf.int64)
     if with_p_mask:

@@ -1,9 +1,9 @@
-"""The heads of SQuAD: one for 1.1, and one for 2.0.
+"""The heads for SQuAD 1.1 and 2.0.
 
-The first gives a start and an end score for every token. The second gives likely starts, ends
-conditioned on each of them, and answerability; as in the reference, which has it from XLNet
-(https://arxiv.org/abs/1906.08237). Letters in shape comments: B batch, S sequence length, H hidden
-size, K starts, M ends a start.
+The head for 1.1 computes a start score and an end score for every token. The head for 2.0 computes
+probable starts, ends conditioned on each start, and answerability. It is the reference's head,
+which comes from XLNet (https://arxiv.org/abs/1906.08237). Letters in shape comments: B batch, S
+sequence length, H hidden size, K starts, M ends per start.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.training.model_fn import Encode, Head, HeadOutput
 
-# Added to the scores of padding where the loss is not to see it; finite in bfloat16 too.
+# Added to the scores of padding to exclude it from the loss; finite in bfloat16 too.
 _PADDING_SCORE = -1e30
 
 
 def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns start and end scores, float32 [B, S] each, of the encoder's states [B, S, H]."""
+    """Returns start and end scores, float32 [B, S] each, from the encoder's states [B, S, H]."""
     batch_size, seq_length, hidden_size = modeling.get_shape_list(states, expected_rank=3)
     weights = tf.get_variable(
         "cls/squad/output_weights",
@@ -35,13 +35,13 @@ def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
-    """Returns the head of SQuAD 1.1.
+    """Returns the head for SQuAD 1.1.
 
-    The loss is the mean cross-entropy of start and end. As in the reference the softmax runs over
-    all positions, so that the loss depends on how far a batch is padded, unless
-    `mask_padding_in_loss` takes padding out of it. Predictions are the best starts and ends with
-    their positions, [B, K] each, of equals the first; K is `num_best`, or the length if that is
-    less. An exported model gives the scores of all positions.
+    The loss is the mean cross-entropy of start and end. As in the reference, the softmax covers all
+    positions, so the loss depends on the amount of padding, unless `mask_padding_in_loss` excludes
+    padding. Predictions are the best starts and ends with their positions, [B, K] each; of equal
+    scores, the first position comes first. K is `num_best`, or the length if that is smaller. An
+    exported model outputs the scores of all positions.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
@@ -66,7 +66,7 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
 
 
 def _best(scores: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
-    """Returns the best positions of scores [B, S], as SQuAD 2.0's head names them."""
+    """Returns the best positions for scores [B, S], named as in the head for SQuAD 2.0."""
     outputs: dict[str, tf.Tensor] = {}
     for name in ("start", "end"):
         of_all = scores[f"{name}_log_prob"]
@@ -76,22 +76,22 @@ def _best(scores: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
 
 
 def _cross_entropy(logits: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Returns the mean cross-entropy of scores [B, S] and true positions [B]."""
+    """Returns the mean cross-entropy of scores [B, S] at true positions [B]."""
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=positions, logits=logits)
     )
 
 
-# A position where no answer can be is out of reach of any other's score; finite in bfloat16 too.
+# The score of a position that cannot be in an answer, far below all others; finite in bfloat16 too.
 _OUTSIDE_SCORE = -1e30
 
 
 class V2Options(NamedTuple):
-    """How the head is built.
+    """Options of the head for SQuAD 2.0.
 
     Attributes:
-      start_n_top, end_n_top: K and M, how many starts, and ends for each, prediction considers.
-      dropout: the probability that the answerability layer does not see a unit in training.
+      start_n_top, end_n_top: K and M, numbers of starts, and of ends per start, in predictions.
+      dropout: dropout rate in the answerability layer in training.
       initializer_range: standard deviation of the kernels' initializer.
     """
 
@@ -102,7 +102,7 @@ class V2Options(NamedTuple):
 
 
 def make_v2_head(options: V2Options) -> Head:
-    """Returns the head of SQuAD 2.0, see `answer_outputs`.
+    """Returns the head for SQuAD 2.0; see `answer_outputs`.
 
     The loss is half the sum of the mean cross-entropies of start, end and answerability.
     """
@@ -121,9 +121,9 @@ def make_v2_head(options: V2Options) -> Head:
 
 
 def outside_answers(features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """Returns 1 where no answer can be, [B, S]: question, [SEP], padding; [CLS] stands for none.
+    """Returns [B, S], 1 where no answer can be: question, [SEP] and padding, but not [CLS].
 
-    That is `p_mask` where the features have it.
+    This is `p_mask` if the features have it.
     """
     if "p_mask" in features:
         return features["p_mask"]
@@ -144,14 +144,14 @@ def answer_outputs(
     Args:
       states: float32 [B, S, H].
       p_mask: [B, S], 1 where no answer can be.
-      options: the sizes.
-      start_positions: int32 [B], the true starts, in training.
+      options: options of the head.
+      start_positions: int32 [B], the true starts in training, otherwise None.
 
     Returns:
-      `cls_logits` [B], the log-odds that there is no answer. In training `start_log_probs` and
-      `end_log_probs` [B, S], the ends' conditioned on the true start. Else the likeliest starts
-      `start_top_log_probs` and `start_top_index` [B, K], and for each of them the likeliest ends
-      `end_top_log_probs` and `end_top_index` [B, K * M]. K and M are at most S.
+      `cls_logits` [B], the log-odds that there is no answer. In training, also `start_log_probs`
+      and `end_log_probs` [B, S], the latter conditioned on the true start. Otherwise, also the most
+      probable starts, `start_top_log_probs` and `start_top_index` [B, K], and for each of them the
+      most probable ends, `end_top_log_probs` and `end_top_index` [B, K * M]. K and M are at most S.
     """
     start_logits = _start_logits(states, p_mask, options)
     start_log_probs = tf.nn.log_softmax(start_logits)
@@ -176,7 +176,7 @@ def answer_outputs(
 
 
 def _start_logits(states: tf.Tensor, p_mask: tf.Tensor, options: V2Options) -> tf.Tensor:
-    """Returns the scores of starts [B, S]."""
+    """Returns the scores of starts, [B, S]."""
     with tf.variable_scope("start_logits"):
         logits = modeling.dense(modeling.reshape_to_matrix(states), 1, options.initializer_range)
     return _inside(tf.reshape(logits, tf.shape(p_mask)), p_mask)
@@ -185,7 +185,7 @@ def _start_logits(states: tf.Tensor, p_mask: tf.Tensor, options: V2Options) -> t
 def _end_logits(
     states: tf.Tensor, p_mask: tf.Tensor, starts: tf.Tensor, options: V2Options
 ) -> tf.Tensor:
-    """Returns the scores of ends for each of the starts [B, K]: [B, K, S]."""
+    """Returns the scores of ends for each of the starts [B, K], as [B, K, S]."""
     size = states.shape[-1]
     with tf.variable_scope("end_logits"):
         with tf.variable_scope("dense_0"):
@@ -195,8 +195,8 @@ def _end_logits(
                 initializer=modeling.create_initializer(options.initializer_range),
             )
             bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
-        # A layer on the state of an end beside that of a start; the share of either is computed
-        # once, not for every pair.
+        # A dense layer on the concatenated states of an end and a start. The products for ends and
+        # for starts are computed separately, and only once instead of for every pair.
         of_ends = modeling.einsum_via_matmul(states, kernel[:size], 1)
         chosen = tf.gather(states, starts, batch_dims=1)
         of_starts = modeling.einsum_via_matmul(chosen, kernel[size:], 1) + bias
@@ -230,7 +230,7 @@ def _no_answer_logits(
 
 
 def _inside(logits: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the scores, with positions where no answer can be out of reach."""
+    """Returns scores with very low ones at positions where no answer can be."""
     outside = tf.cast(p_mask, tf.float32)
     return logits * (1.0 - outside) + outside * _OUTSIDE_SCORE
 

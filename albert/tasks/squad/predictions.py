@@ -1,4 +1,4 @@
-"""Raw outputs of the model to answers, and for SQuAD 2.0 to abstentions."""
+"""Conversion of a model's outputs to answers and, for SQuAD 2.0, abstentions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from albert.core.files import open_atomically
 from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import PredictionFeature
 
-# What stands in an n-best list without candidates.
+# The only entry of an n-best list without candidates.
 NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
 
 
 class BestPositions(NamedTuple):
-    """The likeliest starts and ends in a feature: their positions and scores, [K] each."""
+    """The most probable starts and ends in a feature: positions and scores, [K] each."""
 
     starts: tuple[np.ndarray, np.ndarray]
     ends: tuple[np.ndarray, np.ndarray]
 
 
 class Spans(NamedTuple):
-    """Candidate spans of a window, likelier starts first; arrays [N].
+    """Candidate spans in a window, ordered by the score of the start; arrays [N].
 
     Attributes:
       first, last: numbers of the first and the last token in the window.
@@ -43,7 +43,7 @@ class Spans(NamedTuple):
     end_scores: np.ndarray
 
 
-# From a feature and the model's output for it to the candidates.
+# Returns the candidates in a feature, from the model's output for it.
 FindSpans = Callable[[PredictionFeature, Any], Spans]
 
 
@@ -51,9 +51,9 @@ class Answer(NamedTuple):
     """A possible answer to a question.
 
     Attributes:
-      text: as it stands in the paragraph.
-      place: number of its first character there.
-      start_log_prob, end_log_prob: its scores.
+      text: the answer as it is written in the paragraph.
+      place: offset of its first character in the paragraph.
+      start_log_prob, end_log_prob: scores of its start and end.
     """
 
     text: str
@@ -63,12 +63,12 @@ class Answer(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Returns by what answers to a question are compared."""
+        """Returns the sum of both scores, for comparing the answers to a question."""
         return self.start_log_prob + self.end_log_prob
 
 
 def best_positions(outputs: Iterable[Mapping[str, Any]]) -> dict[int, BestPositions]:
-    """Returns the outputs of SQuAD 1.1's head for features, by their unique id."""
+    """Returns the outputs of the head for SQuAD 1.1 by the features' unique ids."""
     return {
         int(o["unique_ids"]): BestPositions(
             (o["start_top_index"], o["start_top_log_probs"]),
@@ -86,21 +86,21 @@ def answer_questions(
     nbest: NbestLists,
     no_answer: dict = NO_ANSWER,
 ) -> dict[str, str]:
-    """Returns the best answer of every question, "" where there is none.
+    """Returns the best answer to every question, "" for no answer.
 
-    It goes a question at a time: the spans of all of them, 100 KB a feature, are never there
-    together.
+    Questions are processed one at a time, because the spans of all questions take much memory
+    (100 KB per feature).
 
     Args:
       examples: the questions.
       features: their features.
-      results: unique id to the model's output for the feature.
-      find_spans: what finds candidates in it.
-      nbest: gets the n-best lists.
+      results: the model's outputs by the features' unique ids.
+      find_spans: function that finds candidates in an output.
+      nbest: receives the n-best lists.
       no_answer: the only entry of a list without candidates.
 
     Returns:
-      Question id to answer.
+      Answers by question id.
     """
     of_examples, answers = by_example(features), {}
     for index, example in enumerate(examples):
@@ -112,39 +112,39 @@ def answer_questions(
 
 
 def _as_json(entries: Sequence[Mapping[str, str | float]]) -> str:
-    """Returns entries as JSON, as `json.dumps` with an indent writes them; that takes a while."""
+    """Returns entries as `json.dumps` writes them with an indent, but faster."""
     names = [f"            {json.dumps(name)}: " for name in entries[0]]
     values = [value for entry in entries for value in entry.values()]
-    # A line each: JSON has no line break in a value.
+    # One value per line: JSON values contain no line breaks.
     lines = iter(json.dumps(values, separators=("\n", ":"))[1:-1].split("\n"))
     texts = [",\n".join(name + next(lines) for name in names) for _ in entries]
     return ",\n".join(f"        {{\n{text}\n        }}" for text in texts)
 
 
 class NbestLists:
-    """The n-best lists of all questions, on disk until it is known whether they are wanted.
+    """The n-best lists of all questions, on disk until they are needed.
 
     Attributes:
-      size: how many answers are kept of a question.
+      size: maximum number of answers per question.
     """
 
     def __init__(self, folder: str, size: int):
-        """Keeps them in a file without a name in that folder."""
+        """Creates a temporary file in a folder."""
         self.size = size
         self._folder = folder
         self._lengths: list[int] = []
         with self._writing():
-            # Gone with this object.
+            # The file disappears with this object.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
     def add(self, qas_id: str, entries: list[dict]) -> None:
-        """Adds a question.
+        """Adds the list of a question.
 
         Raises:
           UserError: the disk is full.
         """
         with self._writing():
-            # JSON would take as long as finding the answers.
+            # Writing JSON would take as long as finding the answers.
             self._lengths.append(self._file.write(marshal.dumps((qas_id, entries))))
 
     def __iter__(self) -> Iterator[tuple[str, list[dict]]]:
@@ -152,11 +152,11 @@ class NbestLists:
         with self._writing():
             self._file.seek(0)
         for length in self._lengths:
-            # From the file itself `marshal` reads byte by byte.
+            # `marshal` would read byte by byte if it read from the file.
             yield marshal.loads(self._file.read(length))
 
     def write(self, path: str) -> None:
-        """Writes them as `write_predictions_v1` does."""
+        """Writes the lists in the format of `write_predictions_v1`."""
         with open_atomically(path) as file:
             for number, (qas_id, entries) in enumerate(self):
                 file.write("," if number else "{")
@@ -168,18 +168,18 @@ class NbestLists:
         try:
             yield
         except OSError as e:
-            raise UserError(f"n-best lists cannot be kept in {self._folder}: {e.strerror}") from e
+            raise UserError(f"n-best lists cannot be stored in {self._folder}: {e.strerror}") from e
 
 
 def spans_in(
     features: Iterable[PredictionFeature], results: Mapping[int, Any], find_spans: FindSpans
 ) -> list[tuple[PredictionFeature, Spans]]:
-    """Returns a question's features with the candidates in them, see `answer_questions`."""
+    """Returns a question's features with the candidates in them; see `answer_questions`."""
     return [(feature, find_spans(feature, results[feature.unique_id])) for feature in features]
 
 
 def spans_of_best(max_answer_length: int) -> FindSpans:
-    """Returns a function that finds candidates in `BestPositions`: pairs of a start and an end."""
+    """Returns a function that finds pairs of a start and an end in `BestPositions`."""
 
     def find_spans(feature: PredictionFeature, result: BestPositions) -> Spans:
         ends, end_scores = result.ends
@@ -195,16 +195,17 @@ def likely_spans(
     ends: tuple[np.ndarray, np.ndarray],
     max_answer_length: int,
 ) -> Spans:
-    """Returns the pairs of a start and an end that may be answers.
+    """Returns the pairs of a start and an end that can be answers.
 
-    Such a pair lies in the paragraph, begins where the feature gives its token the maximum
-    context, and has at most `max_answer_length` tokens.
+    Such a pair is in the paragraph, begins where no other feature gives the token more context, and
+    has at most `max_answer_length` tokens.
 
     Args:
       feature: the feature.
-      starts: positions in it and their scores, [K] each.
-      ends: positions and scores, [K, M] each, for every start, or [1, M], the same for all.
-      max_answer_length: in tokens.
+      starts: positions of starts in the feature and their scores, [K] each.
+      ends: positions of ends and their scores, [K, M] each, or [1, M] if they are the same for all
+        starts.
+      max_answer_length: maximum number of tokens.
     """
     (first, first_scores), (last, last_scores) = starts, ends
     first, last, count = (
@@ -227,13 +228,13 @@ def nbest_of(
     n_best_size: int,
     no_answer: dict,
 ) -> list[dict]:
-    """Returns the best answers of a question with different texts, best first; at least one.
+    """Returns the best answers to a question with different texts, best first; at least one.
 
     Args:
       example: the question.
       found: its features and the candidates in them.
-      n_best_size: how many answers are kept.
-      no_answer: the entry that stands for none.
+      n_best_size: maximum number of answers.
+      no_answer: the entry to use if there are no answers.
     """
     answers = best_answers(example, found, n_best_size)
     shares = softmax([answer.score for answer in answers])
@@ -251,9 +252,9 @@ def nbest_of(
 def best_answers(
     example: SquadExample, found: Sequence[tuple[PredictionFeature, Spans]], n_best_size: int
 ) -> list[Answer]:
-    """Returns the best answers of a question with different texts, best first; maybe none.
+    """Returns the best answers to a question with different texts, best first; possibly none.
 
-    Arguments are as in `nbest_of`.
+    For the arguments, see `nbest_of`.
     """
     if not found:
         return []
@@ -262,7 +263,7 @@ def best_answers(
         for feature, spans in found
     ]
     first, last, starts, ends = map(np.concatenate, zip(*columns, strict=True))
-    # As they are written: their sum in float32 would have other equals.
+    # float64, as written to files: sums in float32 would have other ties.
     starts, ends = starts.astype(np.float64), ends.astype(np.float64)
     order = np.argsort(-(starts + ends), kind="stable")
     ranked = (column[order].tolist() for column in (first, last, starts, ends))
@@ -272,7 +273,7 @@ def best_answers(
 def _different(
     candidates: Iterable[tuple[int, int, float, float]], paragraph_text: str, n_best_size: int
 ) -> list[Answer]:
-    """Returns the first candidates with different texts, of characters and scores."""
+    """Returns the first answers with different texts; candidates have characters and scores."""
     answers = {}
     for first, last, *scores in candidates:
         text = paragraph_text[first : last + 1]
@@ -285,7 +286,7 @@ def _different(
 
 
 def softmax(scores: Sequence[float]) -> list[float]:
-    """Returns the probabilities that scores come to."""
+    """Returns the softmax of scores."""
     highest = max(scores, default=0.0)
     exponentials = [math.exp(score - highest) for score in scores]
     total = sum(exponentials)
@@ -293,16 +294,16 @@ def softmax(scores: Sequence[float]) -> list[float]:
 
 
 def by_example(features: Iterable[PredictionFeature]) -> dict[int, list[PredictionFeature]]:
-    """Returns the features of each example, by its number; none where it has none."""
+    """Returns the features of each example by its number; an empty list if it has none."""
     found = collections.defaultdict(list)
     for feature in features:
         found[feature.example_index].append(feature)
     return found
 
 
-# As `albert.tasks.squad.predictions.NO_ANSWER`, with the reference's scores.
+# `NO_ANSWER` with the reference's scores for SQuAD 2.0.
 NO_ANSWER_V2 = {"text": "", "probability": 1.0, "start_log_prob": -1e6, "end_log_prob": -1e6}
-# The log-odds of a question without features.
+# The log-odds of no answer for a question without features.
 _NO_FEATURES = 1000000
 
 RawResultV2 = collections.namedtuple(
@@ -312,7 +313,7 @@ RawResultV2 = collections.namedtuple(
 
 
 def raw_results_v2(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResultV2]:
-    """Returns the model's outputs for features, by their unique id."""
+    """Returns the model's outputs by the features' unique ids."""
     fields = RawResultV2._fields[1:]
     results = (
         RawResultV2(int(o["unique_ids"]), **{key: o[key] for key in fields}) for o in outputs
@@ -321,7 +322,7 @@ def raw_results_v2(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResultV
 
 
 def spans_v2(max_answer_length: int) -> FindSpans:
-    """Returns a function that finds candidates in a `RawResultV2`: its starts, with their ends."""
+    """Returns a function that finds pairs of starts and their ends in a `RawResultV2`."""
 
     def find_spans(feature: PredictionFeature, result: RawResultV2) -> Spans:
         starts = np.asarray(result.start_top_index), np.asarray(result.start_top_log_probs)
@@ -337,7 +338,7 @@ def spans_v2(max_answer_length: int) -> FindSpans:
 def no_answer_odds(
     num_examples: int, features: Iterable[PredictionFeature], results: Mapping[int, RawResultV2]
 ) -> list[float]:
-    """Returns the log-odds of each example that it has no answer: the least of its features'."""
+    """Returns each example's log-odds of no answer, the minimum over its features."""
     odds: list[float] = [_NO_FEATURES] * num_examples
     for feature in features:
         of_feature = float(results[feature.unique_id].cls_logits)

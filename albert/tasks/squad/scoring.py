@@ -1,6 +1,6 @@
-"""Exact match and F1 by the rules of the official evaluation of SQuAD 1.1 and 2.0.
+"""Exact match and F1, computed as in the official evaluation scripts of SQuAD 1.1 and 2.0.
 
-The functions of 2.0 have its script's names and arguments.
+The functions for 2.0 have the names and arguments of the script.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def normalize_answer_v1(s: str) -> str:
 
 
 def f1_score(prediction: str, ground_truth: str) -> float:
-    """Returns the harmonic mean of the words' precision and recall, 0 if none is common."""
+    """Returns the harmonic mean of the words' precision and recall; 0 without common words."""
     predicted, true = (normalize_answer_v1(text).split() for text in (prediction, ground_truth))
     common = sum((collections.Counter(predicted) & collections.Counter(true)).values())
     if not common:
@@ -34,14 +34,14 @@ def f1_score(prediction: str, ground_truth: str) -> float:
 
 
 def exact_match_score(prediction: str, ground_truth: str) -> bool:
-    """Tells whether the normalized texts are equal."""
+    """Returns whether the normalized texts are equal."""
     return normalize_answer_v1(prediction) == normalize_answer_v1(ground_truth)
 
 
 def metric_max_over_ground_truths(
     metric_fn: Callable[[str, str], float], prediction: str, ground_truths: Sequence[str]
 ) -> float:
-    """Returns the best score a prediction has against any of the answers, 0 if there are none."""
+    """Returns a prediction's best score against any of the answers; 0 if there are no answers."""
     return max((metric_fn(prediction, truth) for truth in ground_truths), default=0.0)
 
 
@@ -49,8 +49,8 @@ def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str
     """Scores predictions as SQuAD 1.1 does.
 
     Args:
-      dataset: the articles, what a SQuAD file has under "data".
-      predictions: question id to answer; a question without one scores 0, and is logged.
+      dataset: the articles, which are the content of a SQuAD file under "data".
+      predictions: answers by question id; questions without one score 0 and are logged.
 
     Returns:
       "exact_match" and "f1", means over all questions in percent.
@@ -63,14 +63,14 @@ def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str
 def get_raw_scores_v1(
     dataset: list[dict], predictions: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns question id to exact match and to F1 by the rules of SQuAD 1.1.
+    """Returns exact match and F1 by question id, computed as in SQuAD 1.1.
 
-    A question without prediction scores 0.
+    A question without a prediction scores 0.
     """
     exact, f1 = {}, {}
     for question in questions_of(dataset):
         qas_id, answers = question["id"], [a["text"] for a in question.get("answers") or []]
-        # No answer at all is not right either where the true one has no words.
+        # A missing prediction is wrong, even if the true answer has no words.
         answers = answers if qas_id in predictions else []
         prediction = predictions.get(qas_id, "")
         exact[qas_id] = metric_max_over_ground_truths(exact_match_score, prediction, answers)
@@ -79,7 +79,7 @@ def get_raw_scores_v1(
 
 
 def without_prediction(dataset: list[dict], predictions: Mapping[str, str]) -> list[str]:
-    """Returns the ids of the questions that have no prediction."""
+    """Returns the ids of questions without a prediction."""
     return [q["id"] for q in questions_of(dataset) if q["id"] not in predictions]
 
 
@@ -104,18 +104,18 @@ def evaluate_v2(
     """Scores predictions as SQuAD 2.0 does.
 
     Args:
-      dataset: the articles, what a SQuAD file has under "data".
-      predictions: question id to answer, "" for none.
-      odds: question id to log-odds, or another number, that there is none; None if not known.
-      threshold: of the odds, above which a question abstains.
+      dataset: the articles, which are the content of a SQuAD file under "data".
+      predictions: answers by question id; "" means no answer.
+      odds: by question id, the log-odds (or another number) of no answer; None if unknown.
+      threshold: limit of `odds` above which a question counts as unanswered.
 
     Returns:
-      Of `predictions`, in percent: `exact` and `f1` over all questions, with `HasAns_` and
-      `NoAns_` before them over those that have an answer and that have none. With odds
-      `best_exact` and `best_f1`: if all questions abstained with odds above `best_exact_thresh`,
-      `best_f1_thresh`.
+      In percent: `exact` and `f1` over all questions, and the same with the prefixes `HasAns_` and
+      `NoAns_` over answerable and unanswerable questions. With odds, also `best_exact` and
+      `best_f1`, the best scores over all thresholds, reached if all questions abstain whose odds
+      are above `best_exact_thresh` or `best_f1_thresh`.
     """
-    _warn_of_missing(dataset, predictions, "are left out")
+    _warn_of_missing(dataset, predictions, "are skipped")
     has_answer = make_qid_to_has_ans(dataset)
     raw = get_raw_scores(dataset, predictions)
     final = raw
@@ -133,7 +133,7 @@ def evaluate_v2(
 
 
 def make_qid_to_has_ans(dataset: list[dict]) -> dict[str, bool]:
-    """Returns question id to whether the question has an answer."""
+    """Returns, by question id, whether the question has an answer."""
     return {question["id"]: bool(question.get("answers")) for question in questions_of(dataset)}
 
 
@@ -146,22 +146,21 @@ def get_tokens(s: str | None) -> list[str]:
 
 
 def compute_exact(a_gold: str, a_pred: str) -> int:
-    """Returns 1 if the normalized texts are equal, else 0."""
+    """Returns 1 if the normalized texts are equal, otherwise 0."""
     return int(exact_match_score(a_pred, a_gold))
 
 
 def compute_f1(a_gold: str, a_pred: str) -> float:
-    """Returns `f1_score`; 1 if both have no words, as for no answer."""
+    """Returns `f1_score`, or 1 if neither text has words, as with no answer."""
     return f1_score(a_pred, a_gold) if get_tokens(a_gold) or get_tokens(a_pred) else 1
 
 
 def get_raw_scores(
     dataset: list[dict], preds: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Returns question id to exact match and to F1, against the best of the true answers.
+    """Returns exact match and F1 by question id, against the best-matching true answer.
 
-    The true answer of a question without one is "". A question without prediction is left
-    out.
+    The true answer to an unanswerable question is "". Questions without a prediction are skipped.
     """
     exact, f1 = dict[str, float](), dict[str, float]()
     for question in questions_of(dataset):
@@ -180,7 +179,7 @@ def apply_no_ans_threshold(
     qid_to_has_ans: Mapping[str, bool],
     na_prob_thresh: float,
 ) -> dict[str, float]:
-    """Returns the scores if all questions abstain whose `na_probs` are above the threshold."""
+    """Returns the scores if all questions with `na_probs` above the threshold abstain."""
     return {
         qas_id: float(not qid_to_has_ans[qas_id]) if na_probs[qas_id] > na_prob_thresh else score
         for qas_id, score in scores.items()
@@ -192,7 +191,7 @@ def make_eval_dict(
     f1_scores: Mapping[str, float],
     qid_list: Sequence[str] | None = None,
 ) -> dict[str, float]:
-    """Returns the means in percent and the number, of all questions or those of a list."""
+    """Returns mean scores in percent and the number of questions: all, or those in a list."""
     ids = qid_list or list(exact_scores)
     return {
         "exact": 100.0 * sum(exact_scores[i] for i in ids) / len(ids),
@@ -202,7 +201,7 @@ def make_eval_dict(
 
 
 def merge_eval(main_eval: dict[str, float], new_eval: Mapping[str, float], prefix: str) -> None:
-    """Adds scores to others, with a prefix before their names."""
+    """Adds scores to `main_eval`, with a prefix before their names."""
     main_eval.update({f"{prefix}_{name}": value for name, value in new_eval.items()})
 
 
@@ -212,10 +211,10 @@ def find_best_thresh(
     na_probs: Mapping[str, float],
     qid_to_has_ans: Mapping[str, bool],
 ) -> tuple[float, float]:
-    """Returns the best mean score in percent that a threshold gives, and the threshold.
+    """Returns the best mean score in percent over all thresholds, and its threshold.
 
-    It begins with all questions abstaining, and lets them answer one after the other, that with
-    the least of `na_probs` first; the threshold is that of the last which answers.
+    At first all questions abstain. Then they answer in the order of their `na_probs`, the lowest
+    first. The threshold is the value of the last question that answers.
     """
     score: float = sum(not has_answer for has_answer in qid_to_has_ans.values())
     best = score
@@ -240,14 +239,14 @@ def find_all_best_thresh(
     na_probs: Mapping[str, float],
     qid_to_has_ans: Mapping[str, bool],
 ) -> None:
-    """Adds `best_exact`, `best_f1` and their thresholds to scores, see `find_best_thresh`."""
+    """Adds `best_exact`, `best_f1` and their thresholds to scores; see `find_best_thresh`."""
     for name, raw in (("exact", exact_raw), ("f1", f1_raw)):
         best, threshold = find_best_thresh(preds, raw, na_probs, qid_to_has_ans)
         main_eval |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
 
 
 def is_version_2(dataset: list[dict]) -> bool:
-    """Returns whether questions say that they are, or are not, without an answer."""
+    """Returns whether any question is marked as answerable or unanswerable."""
     return any("is_impossible" in question for question in questions_of(dataset))
 
 

@@ -7,15 +7,18 @@ from albert.settings.text_settings import TextSettings
 
 
 class SquadSettings(TextSettings):
-    """What both versions of SQuAD are set by."""
+    """The settings of both versions of SQuAD."""
 
     do_train: bool = setting(True, "Train on --train_file.", DATA, basic=True)
     do_predict: bool = setting(
-        True, "Answer --predict_file with every checkpoint and score it.", DATA, basic=True
+        True,
+        "Answer the questions of --predict_file with every checkpoint, and score the answers.",
+        DATA,
+        basic=True,
     )
     train_file: str = setting(
         "",
-        "SQuAD JSON to train on, such as train-v1.1.json.",
+        "SQuAD JSON file to train on, such as train-v1.1.json.",
         DATA,
         Affects.WEIGHTS,
         basic=True,
@@ -23,7 +26,7 @@ class SquadSettings(TextSettings):
     )
     predict_file: str = setting(
         "",
-        "SQuAD JSON to answer, such as dev-v1.1.json.",
+        "SQuAD JSON file with questions to answer, such as dev-v1.1.json.",
         DATA,
         Affects.SCORES,
         basic=True,
@@ -31,49 +34,62 @@ class SquadSettings(TextSettings):
     )
     train_feature_file: str | None = setting(
         None,
-        "Training features: read if made from the same input, else written. Default: "
-        "train.tf_record in --output_dir.",
+        "File for the training features. It is reused if it was made from the same input, "
+        "otherwise written. Default: train.tf_record in --output_dir.",
         FEATURES,
         path=True,
     )
     predict_feature_file: str | None = setting(
         None,
-        "Prediction features, likewise. Default: eval.tf_record in --output_dir.",
+        "File for the prediction features, reused like --train_feature_file. Default: "
+        "eval.tf_record in --output_dir.",
         FEATURES,
         path=True,
     )
     predict_feature_left_file: str | None = setting(
         None,
-        "What prediction needs besides its features, likewise. Default: eval_left.npz in "
-        "--output_dir.",
+        "File for the other data that prediction needs, reused like --train_feature_file. Default: "
+        "eval_left.npz in --output_dir.",
         FEATURES,
         path=True,
     )
     input_file: str | None = setting(
         None,
-        "Folder with a ready train.tf_record, which takes the place of --train_feature_file; "
-        "where it has none, one is made in --output_dir.",
+        "Folder with a ready-made train.tf_record to use instead of --train_feature_file. If it "
+        "has none, one is written to --output_dir.",
         FEATURES,
         path=True,
     )
     trim_batches: bool = setting(
         True,
-        "Cut batches to their longest feature, rounded up to 16 tokens: less work, and the "
-        "same results but for the masks of dropout.",
+        "Truncate batches to their longest feature, rounded up to a multiple of 16 tokens. This is "
+        "faster. The results are the same except for the masks of dropout.",
         TRAINING,
         Affects.WEIGHTS,
     )
     doc_stride: int = setting(
-        128, "Tokens between two windows on a long paragraph.", FEATURES, Affects.FEATURES, lower=1
+        128,
+        "Distance between the starts of two windows on a long context, in tokens.",
+        FEATURES,
+        Affects.FEATURES,
+        lower=1,
     )
     max_query_length: int = setting(
-        64, "Tokens of a question; the rest is cut off.", FEATURES, Affects.FEATURES, lower=1
+        64,
+        "Greatest length of a question, in tokens; longer ones are truncated.",
+        FEATURES,
+        Affects.FEATURES,
+        lower=1,
     )
     n_best_size: int = setting(
-        20, "Answers in nbest_predictions.json a question.", ANSWERS, Affects.SCORES, lower=1
+        20,
+        "Number of answers for each question in nbest_predictions.json.",
+        ANSWERS,
+        Affects.SCORES,
+        lower=1,
     )
     max_answer_length: int = setting(
-        30, "Tokens of an answer at most.", ANSWERS, Affects.SCORES, lower=1
+        30, "Greatest length of an answer, in tokens.", ANSWERS, Affects.SCORES, lower=1
     )
 
 
@@ -82,8 +98,8 @@ class SquadV1Settings(SquadSettings):
 
     mask_padding_in_loss: bool = setting(
         True,
-        "Leave padding out of the softmax over positions. The reference does not, so that its "
-        "loss depends on how far features are padded. --trim_batches needs it.",
+        "Exclude padding from the softmax over positions. The reference includes it, so that its "
+        "loss depends on the length of the padding. --trim_batches needs this flag.",
         TRAINING,
         Affects.WEIGHTS | Affects.SCORES,
     )
@@ -94,29 +110,29 @@ class SquadV2Settings(SquadSettings):
 
     start_n_top: int = setting(
         5,
-        "The likeliest starts of an answer that are considered.",
+        "Number of the most probable starts of an answer to consider.",
         ANSWERS,
         Affects.SCORES,
         lower=1,
     )
     end_n_top: int = setting(
         5,
-        "The likeliest ends that are considered for each of them.",
+        "Number of the most probable ends to consider for each start.",
         ANSWERS,
         Affects.SCORES,
         lower=1,
     )
     null_score_diff_threshold: float | None = setting(
         None,
-        "Log-odds of no answer above which a question is left unanswered. Default: those with "
-        "the best F1 on --predict_file; 0 if its answers are not known.",
+        "Log-odds of no answer above which a question is left unanswered. Default: the value with "
+        "the best F1 on --predict_file, or 0 if that file has no answers.",
         ANSWERS,
         Affects.SCORES,
         basic=True,
     )
     dropout_prob: float = setting(
         0.1,
-        "Dropout of the layer that tells whether there is an answer.",
+        "Dropout rate of the layer that predicts whether there is an answer.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0.0,

@@ -1,6 +1,7 @@
-"""SQuAD as a task: answers in paragraphs to questions.
+"""The SQuAD tasks: answering questions on paragraphs.
 
-In 1.1 every question has an answer. In 2.0 one may have none, and the model may abstain.
+In 1.1 every question has an answer. In 2.0 questions may be unanswerable, and the model may
+abstain.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ from albert.training.task import DEV, TRAIN, is_wanted
 
 
 class SquadTask(TextTask):
-    """SQuAD under the flags.
+    """The base class of the SQuAD tasks.
 
     Attributes:
-      features: makes the features of a file.
-      version: of SQuAD.
-      raw_scores: returns exact match and F1 by question id, of articles and answers.
+      features: class that makes a file's features.
+      version: version of SQuAD.
+      raw_scores: function of articles and answers; returns exact match and F1 by question id.
     """
 
     outputs: ClassVar[Sequence[str]] = (PREDICTIONS, NBEST, *TextTask.outputs)
@@ -89,7 +90,7 @@ class SquadTask(TextTask):
         return (*super().inputs(settings), *(name for name in done if done[name]))
 
     def check_files(self, settings: SquadSettings) -> None:
-        """Raises a `UserError` if a file that is to be used is for another program."""
+        """Raises a `UserError` if an input file belongs to another program."""
 
     def requested_splits(self) -> Sequence[str]:
         return self._wanted
@@ -123,7 +124,7 @@ class SquadTask(TextTask):
         return Assets({**description, **values}, files)
 
     def best_by(self, questions: list[dict]) -> str | None:
-        """Returns the score that tells the best checkpoint; None where answers are not known."""
+        """Returns the score that selects the best checkpoint; None if answers are unknown."""
         raise NotImplementedError
 
     def score_key(self, data: Data) -> str | None:
@@ -155,10 +156,10 @@ class SquadTask(TextTask):
 
 
 def _wanted(settings: SquadSettings) -> list[str]:
-    """Returns the parts that the flags ask for, see `is_wanted`.
+    """Returns the splits that the flags ask for; see `is_wanted`.
 
     Raises:
-      FlagError: there is nothing to do, or a file is missing for what was asked for.
+      FlagError: there is nothing to do, or the file of a requested split is missing.
     """
     wanted = [
         part
@@ -169,15 +170,15 @@ def _wanted(settings: SquadSettings) -> list[str]:
         if is_wanted(settings, do, file)
     ]
     if not wanted and not settings.export_dir:
-        raise FlagError("nothing to do: give --train_file, --predict_file or --export_dir")
+        raise FlagError("nothing to do: pass --train_file, --predict_file or --export_dir")
     return wanted
 
 
 def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
-    """Returns where features are or will be, and in prediction also where the token places are.
+    """Returns the paths of the feature files and, for prediction, of the token positions.
 
     Raises:
-      FlagError: a path is given twice.
+      FlagError: a path is used twice.
     """
     folder = settings.output_dir
     ready = os.path.join(settings.input_file or "", "train.tf_record")
@@ -201,17 +202,17 @@ def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
 
 
 def _check_lengths(settings: SquadSettings) -> None:
-    """Raises a `FlagError` if lengths do not fit each other."""
+    """Raises a `FlagError` if lengths contradict each other."""
     room = check_room(settings, "max_query_length", SPECIAL_TOKENS)
     if settings.doc_stride > room:
         raise FlagError(
-            f"--doc_stride {settings.doc_stride} is more than the {room} tokens of a window beside "
-            "the longest question: text would be skipped"
+            f"--doc_stride {settings.doc_stride} is more than the {room} tokens of a window with "
+            "the longest question, so text would be skipped; lower it"
         )
 
 
 class SquadV1Task(SquadTask):
-    """SQuAD 1.1 under the flags."""
+    """The SQuAD 1.1 task."""
 
     settings: SquadV1Settings
     version = "1.1"
@@ -249,7 +250,7 @@ class SquadV1Task(SquadTask):
 
 
 class SquadV2Task(SquadTask):
-    """SQuAD 2.0 under the flags."""
+    """The SQuAD 2.0 task."""
 
     settings: SquadV2Settings
     outputs = (*SquadTask.outputs, ODDS)
@@ -286,14 +287,14 @@ class SquadV2Task(SquadTask):
         return Assets({**description, **values, "no_answer_threshold": self._threshold()}, files)
 
     def _threshold(self) -> float | None:
-        """Returns the log-odds above which to abstain, as far as they are known by now."""
+        """Returns the log-odds above which to abstain, or None if they are not known yet."""
         path = os.path.join(self.settings.output_dir, "eval_results.json")
         if self.settings.null_score_diff_threshold is not None or not os.path.exists(path):
             return self.settings.null_score_diff_threshold
         return read_json(path, "the record of scores").get("best_f1_thresh")
 
     def best_by(self, questions: list[dict]) -> str | None:
-        # Where there are no answers they may be unknown; an empty list says that there are none.
+        # Without the key, answers may be unknown; an empty list means that there is no answer.
         known = any({"answers", "is_impossible"} & question.keys() for question in questions)
         return "best_f1" if known else None
 
@@ -314,6 +315,6 @@ class SquadV2Task(SquadTask):
 
 
 def _best_threshold(articles: list[dict], answers: dict[str, str], odds: dict[str, float]) -> float:
-    """Returns the log-odds above which to abstain for the best F1; 0 where answers are unknown."""
+    """Returns the log-odds above which abstaining gives the best F1; 0 if answers are unknown."""
     _, f1 = get_raw_scores(articles, answers)
     return find_best_thresh(answers, f1, odds, make_qid_to_has_ans(articles))[1]

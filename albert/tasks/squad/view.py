@@ -1,4 +1,4 @@
-"""Answers as a view, see `albert.report.page`: what each question got, and what is true."""
+"""Conversion of predicted and true answers to a view (see `albert.report.page`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from albert.report.page import finite, rounded
 
-_NBEST = 5  # answers of a question on the page
+_NBEST = 5  # answers per question on the page
 
 
 def answers_view(
@@ -23,15 +23,15 @@ def answers_view(
     """Returns the view of answers to a SQuAD file.
 
     Args:
-      title: of the page.
-      articles: what the file has under "data".
-      answers: question id to answer, "" for none.
-      scores: of all, by name.
-      raw: question id to exact match and to F1; None where true answers are not known.
-      nbest: question id with its n-best list, of any number of questions.
-      odds: question id to log-odds that there is no answer; None if not known.
+      title: title of the page.
+      articles: content of the file under "data".
+      answers: answers by question id; "" means no answer.
+      scores: overall scores by name.
+      raw: exact match and F1 by question id; None if true answers are unknown.
+      nbest: question ids with n-best lists, for any of the questions.
+      odds: log-odds of no answer by question id; None if unknown.
     """
-    # The whole lists of all questions may not fit into memory.
+    # The complete lists of all questions may not fit into memory.
     lists = {qas_id: entries[:_NBEST] for qas_id, entries in nbest}
     passages, samples = list[str](), list[dict[str, Any]]()
     for paragraph in (p for article in articles for p in article["paragraphs"]):
@@ -69,7 +69,7 @@ def _compared(
     answer: str | None,
     raw: tuple[Mapping[str, float], Mapping[str, float]] | None,
 ) -> dict[str, Any]:
-    """Returns a question's answer beside the true ones, and their places in the paragraph."""
+    """Returns a question's predicted and true answers, with their places in the paragraph."""
     truths = [_place_of_truth(context, truth) for truth in question.get("answers") or []]
     exact, f1 = (of_all.get(question["id"]) for of_all in raw) if raw else (None, None)
     return {
@@ -91,9 +91,10 @@ def _place_of_truth(context: str, truth: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _place(context: str, answer: str, truths: Sequence[tuple[int, str]]) -> int:
-    """Returns where the answer is in the paragraph; files of predictions do not say it.
+    """Returns the place of the answer in the paragraph, which files of predictions do not have.
 
-    Of several places it is the first that touches a true answer, or else the first.
+    If the answer occurs several times, this is the first place that overlaps a true answer, or
+    otherwise the first.
     """
     start = first = context.find(answer)
     while start >= 0:
@@ -106,9 +107,9 @@ def _place(context: str, answer: str, truths: Sequence[tuple[int, str]]) -> int:
 def _confidence(
     answer: str | None, nbest: Sequence[Mapping[str, Any]], odds: float | None
 ) -> float | None:
-    """Returns how probable an answer is by the model; None if that is not known.
+    """Returns the model's probability of an answer; None if unknown.
 
-    An answer's probability is that among the n-best, times that there is an answer at all.
+    This is the answer's probability in the n-best list, times the probability of any answer.
     """
     no_answer = None if odds is None else 0.5 * (1 + math.tanh(odds / 2))
     if answer == "" and no_answer is not None:

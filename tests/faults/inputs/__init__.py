@@ -1,1 +1,1 @@
-"""Bad inputs by the hundred, and what each program must say of them."""
+"""Hundreds of bad inputs, and the line with which each program must refuse them."""

@@ -1,9 +1,9 @@
-r"""Gives the programs bad inputs by the hundred; each must refuse them in one line, or use them.
+r"""Gives the programs hundreds of bad inputs; each must refuse them in one line, or use them.
 
   python -m tests.faults.inputs [--group=2] [--only=NAME] [--keep=FOLDER]
 
-Ends with 1 if one is not as it must be, after a table and what each of these has printed. With
---keep the good inputs and what bad attempts have left stay, and the good ones are used again.
+Ends with 1 if a program behaves otherwise, after a table and the output of these programs. With
+--keep, the good inputs and the leftovers of bad attempts stay, and the good ones are used again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUPS = {1: "server", 2: "models", 3: "disks", 4: "flags", 5: "pretraining"}
 
 
 def chosen(number: int, only: str) -> list[Attempt]:
-    """The attempts of a group whose names fit a pattern."""
+    """Returns the attempts of a group whose names match a pattern."""
     module = importlib.import_module(f"tests.faults.inputs.{GROUPS[number]}")
     attempts = list(module.attempts())
     assert len({attempt.name for attempt in attempts}) == len(attempts), "a name occurs twice"
@@ -36,7 +36,7 @@ def run_group(attempts: list[Attempt], good: pathlib.Path, work: pathlib.Path) -
     """Runs the attempts of a group, prints those that end badly, and returns their number."""
     bad = 0
     for number, attempt in enumerate(attempts, start=1):
-        # Without the attempt's name, which has what a message is to say.
+        # Without the attempt's name, which contains words that a message must have.
         folder = work / str(number)
         shutil.rmtree(folder, ignore_errors=True)
         if problem := problem_of(attempt, good, folder):
@@ -48,7 +48,7 @@ def run_group(attempts: list[Attempt], good: pathlib.Path, work: pathlib.Path) -
 
 
 def main() -> None:
-    """Runs the attempts that were asked for."""
+    """Runs the chosen attempts."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--group", type=int, choices=GROUPS)

@@ -1,4 +1,4 @@
-"""An attempt: a program with a bad input, and how it must end; tables of attempts."""
+"""An attempt: a program with a bad input, and its expected end; tables of attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tests.faults.inputs.good import Content, Make, spoiled
 from tests.helpers.running import command_of, run
 
-# How much slower than this a program may not be that has little to do, on two busy cores.
+# The most seconds that a program with little to do may take, on two busy cores.
 SECONDS = 60.0
 Holds = Callable[[subprocess.CompletedProcess, pathlib.Path], bool]
 
@@ -26,13 +26,13 @@ class Attempt(NamedTuple):
     By default the program must refuse it: within `SECONDS`, with exit code 1 or 2, in one line.
 
     Attributes:
-      name: unique among those of its group.
-      command: the program without .py, and its arguments; {w} is the folder of good inputs, {t} one
-        for this attempt alone, its working folder.
-      says: a regular expression which that line must have: the file, the flag or the key.
-      make: makes what is bad, given both folders.
-      holds: if given, the program may end well, and this must hold then.
-      must_end_well: it may not refuse.
+      name: unique in its group.
+      command: the program without .py, and its arguments; {w} is the folder of good inputs, {t} a
+        separate folder for this attempt, its working folder.
+      says: a regular expression that the line must match: the file, the flag or the key.
+      make: makes the bad input, given both folders.
+      holds: if given, the program may succeed, and this must hold then.
+      must_end_well: the program may not refuse.
       start: runs the command in another way than in a forked process.
     """
 
@@ -54,14 +54,14 @@ def of_values(
     """Gives flags values that they cannot have; a row may name several flags."""
     for flags, values in table.items():
         for flag, value in itertools.product(flags.split(), values):
-            # The line may say which of several it is: one of --layers.
+            # The line may name any of several: one of --layers.
             one = flag.removesuffix("s")
             given, says = (*command, f"--{flag}={value}"), f"{one}|{_named(value) or one}"
             yield Attempt(f"{name}-{flag}={value[:24]}", given, says, make)
 
 
 def _named(value: str) -> str:
-    """How a line names a file, or a folder: that of the good inputs, or the attempt's number."""
+    """Returns how a line names a file or folder: as a good input, or by the attempt's number."""
     folder = {"{w}": "/good", "{t}": r"/\d+"}.get(value)
     return folder or re.escape(re.sub(r"\{[wt]\}/", "", value)[:30] if "/" in value else "")
 
@@ -75,13 +75,13 @@ def of_contents(
     *copies: str,
     **more,
 ) -> Iterator[Attempt]:
-    """Gives files other contents; more fields of the attempts are as given."""
+    """Gives files other contents; the other fields of the attempts are as given."""
     for of, content in table.items():
         yield Attempt(f"{name}-{of}", command, says, spoiled(files, content, *copies), **more)
 
 
 def problem_of(attempt: Attempt, good: pathlib.Path, folder: pathlib.Path) -> str | None:
-    """Runs an attempt in a folder of its own; what is wrong with its end, if anything."""
+    """Runs an attempt in a separate folder; returns what is wrong with its end, or None."""
     folder.mkdir(parents=True)
     if attempt.make:
         attempt.make(good, folder)

@@ -1,4 +1,4 @@
-"""Disks that are full, and files and folders that change or vanish while a run uses them."""
+"""Full disks, and files and folders that change or vanish while a run uses them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXTRACT = (
     "--init_checkpoint={w}/squad",
 )
 _PAGE = ("show", "{w}/squad", "--data={w}/dev-v1.1.json", "--page={t}/page.html")
-# Those that import TensorFlow before all else fail in its import without any file.
+# Programs that import TensorFlow first fail in its import when they may write no file.
 _WITHOUT_ANY_FILE = {
     **{"squad": training("run_squad_v1"), "squad2": training("run_squad_v2")},
     **{"classifier": training("run_classifier"), "race": training("run_race"), "page": _PAGE},
@@ -34,7 +34,7 @@ _PRINTING = {
     "evaluate": ("evaluate", "{w}/squad/predictions.json", "--data={w}/dev-v1.1.json"),
     "check": ("check", *training("run_squad_v1"), "--json"),
 }
-# What becomes of files and folders behind the first checkpoint of a run that goes on.
+# Changes of files and folders after the first checkpoint of a run that continues.
 _MEANWHILE: tuple[tuple[str, Content], ...] = (
     *(("out", b""), ("out", LOOP), ("out/assets.extra", MISSING), ("out/assets.extra", b"")),
     *(("out/run.json", MISSING), ("out/run.json", None)),
@@ -49,7 +49,7 @@ _LONG = ("--train_steps=100000", "--save_checkpoints_steps=20", "--do_predict=fa
 
 
 def attempts() -> Iterator[Attempt]:
-    """All of the group."""
+    """Yields all attempts of the group."""
     for name, command in _PROGRAMS.items():
         for blocks in (0, 1, 16) if name in _WITHOUT_ANY_FILE else (1, 16):
             start, says = _with_files_of(blocks), "cannot be|written|large|space|room"
@@ -64,7 +64,7 @@ def attempts() -> Iterator[Attempt]:
     command = training("run_squad_v1", *given, *_LONG)
     make = spoiled("", "", *files.values())
     for file, content in _MEANWHILE:
-        # It may be unharmed, and says so by what a signal ends it with.
+        # The input may be unharmed; then a signal ends the program.
         then, name = _then(file, content), f"meanwhile-{file}-becomes-{str(content)[:12]}"
         yield Attempt(name, command, "out|train|spm|albert", make, lambda *_: True, start=then)
     others = spoiled("out/model.ckpt-5.index", "no checkpoint")
@@ -77,7 +77,7 @@ def _run(command: list[str], folder: pathlib.Path, **more) -> subprocess.Complet
 
 
 def _with_files_of(kib: int) -> Callable[[list[str], pathlib.Path], subprocess.CompletedProcess]:
-    """Starts a command whose files may not grow beyond a size; what it prints goes to a pipe."""
+    """Starts a command whose files may not grow beyond a size; its output goes to a pipe."""
     limited = ["bash", "-c", f'ulimit -f {kib}; exec "$@"', "bash"]
     return lambda command, folder: _run([*limited, *command], folder)
 
@@ -91,7 +91,7 @@ def _to_full_disk(command: list[str], folder: pathlib.Path) -> subprocess.Comple
 def _then(
     file: str, content: Content
 ) -> Callable[[list[str], pathlib.Path], subprocess.CompletedProcess]:
-    """Starts a run, gives a file another content behind its first checkpoint, and stops it 5 s
+    """Starts a run, changes a file's content after its first checkpoint, and stops the run 5 s
     later."""
 
     def start(command: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess:
@@ -111,7 +111,7 @@ def _then(
             finally:
                 process.kill()
             log.seek(0)
-            # Stopped in good order is as good as an end.
+            # An orderly stop is as good as an end.
             return subprocess.CompletedProcess(command, 0 if code == 143 else code, "", log.read())
 
     return start

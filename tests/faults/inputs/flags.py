@@ -1,4 +1,4 @@
-"""Flags that are odd, or do not fit what is in the folders they name."""
+"""Flags with odd values, or values that do not fit the folders they name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.faults.inputs.attempt import Attempt, of_values
 from tests.faults.inputs.good import spoiled, training
 
-# Values that flags of run_squad_v1.py cannot have; each must be refused by the flag's name.
+# Values that flags of run_squad_v1.py cannot have; each must be refused with the flag's name.
 _VALUES = {
     "learning_rate": ("nan", "inf", "-1", "1e", "1e400", "", "1,5"),
     "num_train_epochs adam_epsilon": ("nan", "-1", "inf", "x"),
@@ -36,7 +36,7 @@ _VALUES = {
     "predict_feature_left_file": ("{w}/dev-v1.1.json",),
     "flagfile": ("{t}/none", "{t}", "/dev/null/x"),
 }
-# A program, and the folder of another one's run.
+# A program, and the folder of another program's run.
 _FOLDERS = (
     *(("run_squad_v2", "squad"), ("run_squad_v1", "mrpc"), ("run_classifier", "squad2")),
     *(("run_race", "mrpc"), ("run_pretraining", "squad")),
@@ -45,7 +45,7 @@ _NAMES = ("ü 日本 \U0001f389", "with space", "a,b", "a%20b", "{0}", "$HOME", 
 
 
 def attempts() -> Iterator[Attempt]:
-    """All of the group."""
+    """Yields all attempts of the group."""
     yield from of_values("squad", training("run_squad_v1"), _VALUES)
     for program, source in _FOLDERS:
         command = training(program, f"--output_dir={{t}}/{source}")

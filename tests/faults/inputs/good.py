@@ -1,4 +1,4 @@
-"""Good inputs, and spoilt copies of them: data, tokenizers, trained models of three tasks."""
+"""Good inputs, and damaged copies of them: data, tokenizers, trained models of three tasks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from tests.faults.jobs import FLAGS, Job, make_inputs
 from tests.helpers.running import albert, run
 
-# Folder of a run and its program.
+# The folder of a run and its program.
 _RUNS = {"squad": "run_squad_v1", "squad2": "run_squad_v2", "mrpc": "run_classifier"}
 MISSING, LOOP = "no file", "a link to itself"
-# Of a file: text or bytes, a folder (None), MISSING, LOOP, the name of a good file, or what its
-# bytes become.
+# The new content of a file: text or bytes, a folder (None), MISSING, LOOP, the name of a good file,
+# or a function of its bytes.
 Content = str | bytes | None | pathlib.PurePath | Callable[[bytes], str | bytes]
 Make = Callable[[pathlib.Path, pathlib.Path], object]
-# What no file of text is.
+# Content that no text file has.
 BAD: dict[str, Content] = {
     "empty": "",
     "binary": bytes(range(256)) * 10,
@@ -42,13 +42,13 @@ def make_good(folder: pathlib.Path) -> None:
 
 
 def steps_flag(program: str) -> str:
-    """The flag that says for how many steps a program trains."""
+    """Returns the flag for the number of steps that a program trains."""
     short = {"run_pretraining": "num_train_steps", "run_classifier": "train_step"}
     return short.get(program, "train_step" if program == "run_race" else "train_steps")
 
 
 def training(program: str, *flags: str) -> tuple[str, ...]:
-    """The command of two steps of a program on good inputs; later flags win."""
+    """Returns the command of two steps of a program on good inputs; later flags win."""
     given = [flag.format("{w}") for flag in FLAGS[program]]
     return (program, *given, f"--{steps_flag(program)}=2", "--output_dir={t}/out", *flags)
 
@@ -67,7 +67,7 @@ def spoiled(files: str, content: Content, *copies: str) -> Make:
 
 
 def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
-    """Gives a file another content, while whoever uses it may go on."""
+    """Gives a file another content, in place, so that its users continue."""
     data = content(path.read_bytes()) if callable(content) else content
     if isinstance(data, pathlib.PurePath):
         data = (good / data).read_bytes()
@@ -84,10 +84,10 @@ def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
 
 
 def half(data: bytes) -> bytes:
-    """The first half of a file."""
+    """Returns the first half of a file."""
     return data[: len(data) // 2]
 
 
 def with_key(key: str, value: Any) -> Callable[[bytes], str]:
-    """What a JSON object becomes with another value of a key."""
+    """Returns a function that sets a key of a JSON object to another value."""
     return lambda data: json.dumps({**json.loads(data), key: value})

@@ -1,4 +1,4 @@
-"""What reads models: ask, convert_checkpoint, extract_features."""
+"""The programs that read models: ask, convert_checkpoint, extract_features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CONFIG, _MODEL = "squad/assets.extra/config.json", "squad/assets.extra/model.js
 _SPM = "squad/assets.extra/spm.model"
 _DATA, _INDEX = "squad/model.ckpt-best.data-00000-of-00001", "squad/model.ckpt-best.index"
 _ASK = ("ask", "{t}/squad", "--context", "A cat sat.", "--question", "Who?")
-# What is no JSON object of a configuration.
+# Text that is no JSON object of a configuration.
 _WHOLE = {
     **{"list": "[]", "text": '"albert"', "no-keys": "{}", "half": '{"vocab_size": 1'},
     **{"twice": '{"vocab_size": 1} {"vocab_size": 2}', "deep": "[" * 100_000},
@@ -24,7 +24,7 @@ _SAFETENSORS = {
     "html": b"<!DOCTYPE html><html>404</html>",
     "git-lfs": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 47\n",
 }
-# Where a model is converted from and to, and what the line must say.
+# Source and target of a conversion, and what the line must say.
 _PLACES = (
     ("{w}/squad", "{w}/albert.json", "albert.json"),
     ("{t}/squad", "{t}/squad", "squad"),
@@ -39,7 +39,7 @@ _PLACES = (
 
 
 def attempts() -> Iterator[Attempt]:
-    """All of the group."""
+    """Yields all attempts of the group."""
     yield from _models()
     yield from _converting()
     yield from _extracting()

@@ -18,7 +18,7 @@ LEARN = (
 )
 _TRAIN = training("run_pretraining")
 _INPUTS = ("{t}/none", "{t}", "{t}/*", ",", "", "/dev/null", "{w}/spm.model")
-# Values that flags cannot have, of each of the three programs.
+# Values that flags of each of the three programs cannot have.
 _VALUES = {
     "make": {
         "input_file": _INPUTS,
@@ -72,7 +72,7 @@ _RECORDS: dict[str, Content] = {
 
 
 def attempts() -> Iterator[Attempt]:
-    """All of the group."""
+    """Yields all attempts of the group."""
     make = (*MAKE, "--dupe_factor=1")
     for name, command in (("make", make), ("learn", LEARN), ("train", _TRAIN)):
         yield from of_values(name, command, _VALUES[name])

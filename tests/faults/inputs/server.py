@@ -26,8 +26,8 @@ _BODIES = {
         *(json.dumps(_GOOD).encode("utf-16"), b'{"question": "\xc0\xaf"}', bytes(range(256))),
     ),
 }
-# Requests, with | for the ends of lines, and the statuses of which the answer has one; 0: it hangs
-# up.
+# Requests, with | for the ends of lines, and the possible statuses of the answer; 0 means that the
+# server hangs up.
 _RAW = {
     "PUT /v1/answer HTTP/1.1|Host: x|Content-Length: 0||": {405},
     " / HTTP/1.1|Host: x||": {400},
@@ -47,7 +47,7 @@ _RAW = {
 
 
 def attempts() -> Iterator[Attempt]:
-    """All of the group."""
+    """Yields all attempts of the group."""
     for status, bodies in _BODIES.items():
         for number, body in enumerate(bodies):
             yield _request(f"body-{status}-{number}", _post(body), {status})
@@ -62,7 +62,7 @@ def _post(body: bytes) -> bytes:
 
 
 def _request(name: str, request: bytes, statuses: Collection[int]) -> Attempt:
-    """A request to the server that all share; others are answered behind it."""
+    """Makes a request to the shared server, which must still answer others afterwards."""
 
     def start(command: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess:
         port = _server(tuple(command))
@@ -85,7 +85,7 @@ def _request(name: str, request: bytes, statuses: Collection[int]) -> Attempt:
 
 
 def _sent(port: int, request: bytes) -> str:
-    """What comes back until the server hangs up or says nothing more."""
+    """Returns what comes back until the server hangs up or sends nothing more."""
     received = b""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         connection.sendall(request)
@@ -103,8 +103,8 @@ def _server(command: tuple[str, ...]) -> int:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     atexit.register(process.kill)
     for line in process.stderr:
-        if found := re.search(r"at http://[^:]+:(\d+); Ctrl-C ends", line):
-            # What it prints later is read, or it would wait for that.
+        if found := re.search(r"at http://[^:]+:(\d+); press Ctrl-C to end", line):
+            # Its later output must be read, or it would block.
             threading.Thread(target=process.stderr.read, daemon=True).start()
             return int(found[1])
     raise RuntimeError("the server has not begun to serve")

@@ -1,4 +1,4 @@
-"""The scores, held against NumPy's corrcoef and plain definitions."""
+"""The scores, compared with NumPy's corrcoef and plain definitions."""
 
 import math
 
@@ -12,13 +12,13 @@ FOUND = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1])
 
 
 def random_numbers(seed):
-    """Numbers of which some are equal."""
+    """Returns numbers of which some are equal."""
     rng = np.random.RandomState(seed)
     x = rng.randint(0, 12, 40) / 4
     return x, (x + rng.standard_normal(40)).round(1).astype(np.float32)
 
 
-def test_of_confusion_counts():
+def test_accuracy_f1_and_matthews_follow_from_counts():
     for seed in range(20):
         rng = np.random.RandomState(seed)
         labels = rng.randint(0, 2, 50)
@@ -33,12 +33,12 @@ def test_of_confusion_counts():
 
 
 def mean_ranks(values):
-    """1 + how many are smaller + half of how many others are equal."""
+    """Returns 1 + the number of smaller values + half the number of other equal values."""
     return [sum(v < w for v in values) + (1 + sum(v == w for v in values)) / 2 for w in values]
 
 
-def test_correlations_by_their_definitions():
-    """Of ranks, where equal values share theirs, for Spearman's."""
+def test_correlations_equal_their_definitions():
+    """Spearman's is that of ranks; equal values share theirs."""
     for seed in range(20):
         x, y = random_numbers(seed)
         assert metrics.pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
@@ -46,7 +46,7 @@ def test_correlations_by_their_definitions():
         assert metrics.spearman(x, y) == pytest.approx(expected, abs=1e-12)
 
 
-def test_constant_predictions_are_worth_0():
+def test_constant_predictions_score_0():
     """Not NaN, so that checkpoints can be compared."""
     for constant in (np.zeros(12, int), np.ones(12, int)):
         for metric in (metrics.matthews, metrics.pearson, metrics.spearman):
@@ -56,20 +56,20 @@ def test_constant_predictions_are_worth_0():
     assert metrics.f1(LABELS, nothing) == metrics.f1(nothing, nothing) == 0
 
 
-def test_losses():
+def test_losses_are_means_and_stay_finite():
     logits = np.array([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], np.float32)
     first = -math.log(math.exp(2) / (math.e + math.exp(2) + math.exp(0.5)))
     assert metrics.cross_entropy(np.array([1, 2]), logits) == pytest.approx(
         (first + math.log(3)) / 2
     )
-    # That of a sure mistake is finite where the exponential is not, in float64 either.
+    # The loss of a sure mistake is finite where the exponential overflows even in float64.
     assert metrics.cross_entropy(np.array([0]), np.array([[-900.0, 900.0]], np.float32)) == 1800
     value = metrics.mean_squared_error(np.array([1.0, 5.0]), np.array([2.0, 2.0], np.float32))
     assert value == pytest.approx((1 + 9) / 2)
 
 
-def test_scores_by_name():
-    """In the order of the names, as numbers of JSON."""
+def test_scores_are_json_numbers_in_the_given_order():
+    """The loss comes last."""
     logits = np.stack([1.0 - FOUND, FOUND], axis=1).astype(np.float32) * 3
     scores = metrics.compute_metrics(["matthew_corr", "eval_accuracy", "f1"], LABELS, logits)
     assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]

@@ -1,4 +1,4 @@
-"""One's own task: the same from TSV and JSONL, labels of the training file, and faults."""
+"""A user's own task: equal from TSV and JSONL, labels of the training file, and faults."""
 
 import json
 import pathlib
@@ -38,7 +38,7 @@ TRAIN = "label\ttext_a\nyes\tx\nno\ty\n"
 
 
 class TestFormats:
-    def test_training(self, write):
+    def test_tsv_and_jsonl_give_the_same_examples(self, write):
         rows = 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'
         expected = [("train-0", 'a "b"', "c", "yes"), ("train-1", "d", None, "no")]
         for file in ({"train_tsv": rows}, {"train_jsonl": RECORDS}):
@@ -46,7 +46,7 @@ class TestFormats:
             assert contents(processor(folder).get_train_examples(folder)) == expected
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
 
-    def test_parts_may_differ_and_a_test_set_needs_no_label(self, write):
+    def test_splits_may_differ_in_form_and_test_needs_no_label(self, write):
         dev, test = "label\ttext_a\nno\tx\n", "text_a\nx\ny\n"
         folder = write(train_jsonl=RECORDS, dev_tsv=dev, test_tsv=test)
         own = processor(folder)
@@ -55,7 +55,7 @@ class TestFormats:
         assert contents(own.get_test_examples(folder)) == expected
 
     def test_labels_are_sorted_text_and_keep_their_case(self, write):
-        """In JSON they may be no text."""
+        """In JSON, labels may be other types than text."""
         folder = write(train_tsv="label\ttext_a\nb\tx\nA\tx\nc d\tx\nb\tx\n")
         assert processor(folder).get_labels() == ["A", "b", "c d"]
         (pathlib.Path(folder) / "train.tsv").unlink()
@@ -64,7 +64,7 @@ class TestFormats:
         assert own.get_labels() == ["0", "1", "true"]
         assert [e.label for e in own.get_train_examples(folder)] == ["1", "0", "true", "1"]
 
-    def test_regression(self, write):
+    def test_labels_of_a_regression_are_numbers(self, write):
         numbers = [{"label": v, "text_a": "x"} for v in (1, "2.5", -3e2)]
         folder = write(train_jsonl=numbers, test_tsv="text_a\nx\n")
         task = processor(folder, is_regression=True)
@@ -81,8 +81,8 @@ class TestFaults:
         [
             ({"label": "maybe", "text_a": "x"}, "the label is 'maybe', not one of no"),
             ({"label": "yes"}, "text_a is missing"),
-            ({"label": "yes", "text_a": 3}, "text_a is missing, or no text"),
-            ({"label": "yes", "text_a": "x", "text_b": ["y"]}, "text_b is missing, or no text"),
+            ({"label": "yes", "text_a": 3}, "text_a is missing or not a text"),
+            ({"label": "yes", "text_a": "x", "text_b": ["y"]}, "text_b is missing or not a text"),
             ({"text_a": "x"}, "label is missing"),
             ({"label": " ", "text_a": "x"}, "label is missing"),
             ({"label": ["yes"], "text_a": "x"}, "label is missing"),
@@ -93,12 +93,12 @@ class TestFaults:
             ),
         ],
     )
-    def test_a_row(self, write, row, reason):
+    def test_a_bad_row_is_named_by_file_and_line(self, write, row, reason):
         folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": "yes", "text_a": "x"}, row])
         with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
             processor(folder).get_dev_examples(folder)
 
-    def test_a_file(self, write):
+    def test_a_file_without_texts_or_examples_is_an_error(self, write):
         for content, reason in (
             ("sentence\tlabel\nx\tyes\n", r", line 2: text_a is missing"),
             ("", " has no examples"),
@@ -108,16 +108,16 @@ class TestFaults:
             with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
                 processor(folder).get_dev_examples(folder)
 
-    def test_labels_and_the_files_of_a_part(self, write):
+    def test_bad_labels_and_ambiguous_files_are_errors(self, write):
         folder = write(train_tsv=TRAIN)
         with pytest.raises(UserError, match=r"line 2: the label is 'yes', not a number"):
             processor(folder, is_regression=True).get_train_examples(folder)
         folder = write(train_tsv="label\ttext_a\nyes\tx\nyes\ty\n")
-        with pytest.raises(UserError, match="two different labels .* found: 'yes'; .*regression"):
+        with pytest.raises(UserError, match="two different labels, found: 'yes'; .*regression"):
             processor(folder).get_labels()
         # Both files, or neither.
         folder = write(train_jsonl=[])
-        with pytest.raises(UserError, match=r"train\.tsv and .*train\.jsonl .*both are there"):
+        with pytest.raises(UserError, match=r"train\.tsv and .*train\.jsonl .*both exist"):
             processor(folder).get_labels()
-        with pytest.raises(UserError, match=r"dev\.tsv and .*dev\.jsonl .*neither is there"):
+        with pytest.raises(UserError, match=r"dev\.tsv and .*dev\.jsonl .*neither exists"):
             processor(folder).get_dev_examples(folder)

@@ -1,6 +1,6 @@
 """Examples to features: the reference's, special tokens, truncation, labels, records, and files.
 
-How any cached file is found whole, damaged or foreign: `tests/data/test_cached_file.py`.
+Whole, damaged and foreign cached files in general are in `tests/data/test_cached_file.py`.
 """
 
 import gzip
@@ -43,7 +43,7 @@ def letters(feature):
 
 
 def fields(record):
-    """Values of a serialized example."""
+    """Returns the values of a serialized example."""
     return {
         key: list(getattr(feature, feature.WhichOneof("kind")).value)
         for key, feature in tf.train.Example.FromString(record).features.feature.items()
@@ -51,14 +51,14 @@ def fields(record):
 
 
 def fields_of(feature):
-    """The same of a feature."""
+    """Returns the values of a feature in the same form."""
     sequences = {key: getattr(feature, key) for key in SEQUENCES}
     numbers = {"label_ids": [feature.label_id], "is_real_example": [feature.is_real_example]}
     return {**sequences, **numbers}
 
 
-def test_golden(shared, en8k, tmp_path):
-    """All 600 of the reference, by both ways of converting."""
+def test_features_equal_the_references(shared, en8k, tmp_path):
+    """All 600 of them, by both ways of converting."""
     path = shared / "golden" / "mrpc-features-train-first600-seq128.jsonl.gz"
     golden = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     (tmp_path / "MRPC").mkdir()
@@ -83,7 +83,7 @@ def test_golden(shared, en8k, tmp_path):
 
 
 class TestLayout:
-    def test_one_text_or_two(self):
+    def test_special_tokens_enclose_one_text_or_two(self):
         assert letters(convert("", "ab")) == "<>ab>..........."
         assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
         for nothing in (None, ""):
@@ -93,8 +93,9 @@ class TestLayout:
             assert feature.input_mask == [1] * 5 + [0] * 11
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
-    def test_truncation_is_one_token_after_the_other(self, room):
-        """The longer text loses its last token until both fit; the second one if equally long."""
+    def test_truncation_removes_one_token_at_a_time(self, room):
+        """The longer text loses its last token until both fit; the second one if they are equally
+        long."""
         for a, b in itertools.product(range(1, 14), repeat=2):
             kept = [a, b]
             while sum(kept) > room:
@@ -103,7 +104,7 @@ class TestLayout:
                 expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
 
-    def test_labels(self):
+    def test_labels_become_ids_or_numbers(self):
         names = ["contradiction", "entailment", "neutral"]
         assert [convert("a", label=name, labels=names).label_id for name in names] == [0, 1, 2]
         assert convert("a", label=2.5, labels=[None]).label_id == 2.5
@@ -111,8 +112,8 @@ class TestLayout:
         with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
             convert("a", label="x")
 
-    def test_wordpiece(self, tmp_path):
-        """Without a SentencePiece model, through the public function and the fast one."""
+    def test_wordpiece_features_by_hand(self, tmp_path):
+        """There is no SentencePiece model; the public function and the fast one agree."""
         (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n")
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
         example = InputExample("id", "Hello", "you there", "1")
@@ -125,8 +126,8 @@ class TestLayout:
 
 
 @pytest.mark.parametrize(("labels", "given"), [(["0", "1"], "1010"), ([None], [0.5, 0, 2.5, 5.0])])
-def test_records(tokenizer, tmp_path, labels, given):
-    """The fast way is the public one, and its values are those of the lists."""
+def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
+    """Their values are those of the lists."""
     texts = ("what comes after this, 1995, there?", "a bo ri"), ("ünïcode ½ text", None)
     texts += ("a " * 60, "b " * 60), ("", None)
     pairs = zip(texts, given, strict=True)
@@ -155,7 +156,8 @@ def test_records(tokenizer, tmp_path, labels, given):
 
 @pytest.fixture
 def features(tokenizer, tmp_path):
-    """The features of a training set of CoLA, written anew if `rows` are given."""
+    """Returns the features of a training set of CoLA, which is written first if `rows` are
+    given."""
 
     def features(
         rows=None, length=16, lower=True, part="train", processor=ColaProcessor, own=tokenizer
@@ -174,7 +176,7 @@ def records(path):
     return list(tf.io.tf_record_iterator(str(path)))
 
 
-def test_made_as_by_the_public_function(features, tokenizer, tmp_path):
+def test_the_file_equals_the_public_functions(features, tokenizer, tmp_path):
     assert features(rows=7).made()[:2] == (str(tmp_path / "features"), 7)
     assert {p.name for p in tmp_path.iterdir()} == {"train.tsv", "features", "features.json"}
     processor = ColaProcessor(True, True)
@@ -192,24 +194,24 @@ class OtherProcessor(ColaProcessor):
 OTHER_LABELS = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
 
 
-def test_made_anew_with_a_reason(features, squad_dir):
+def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
     features(rows=7).made()
     assert features().state() == "reused"
     other = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"), True)
     for change, reason in (
-        ({"length": 24}, "max_seq_length 16, now it is 24"),
-        ({"lower": False}, "do_lower_case True, now it is False"),
-        ({"part": "dev"}, "part train, now it is dev"),
-        ({"processor": OtherProcessor}, "task ColaProcessor, now it is OtherProcessor"),
-        ({"processor": OTHER_LABELS}, "labels ['0', '1'], now it is ['1', '0']"),
+        ({"length": 24}, "max_seq_length 16, and now it is 24"),
+        ({"lower": False}, "do_lower_case True, and now it is False"),
+        ({"part": "dev"}, "part train, and now it is dev"),
+        ({"processor": OtherProcessor}, "task ColaProcessor, and now it is OtherProcessor"),
+        ({"processor": OTHER_LABELS}, "labels ['0', '1'], and now it is ['1', '0']"),
         ({"own": other}, "tokenizer_sha256"),
         ({"rows": 8}, "input_sha256"),
     ):
-        assert f"to be made anew: it was made with {reason}" in features(**change).state()
+        assert f"will be made again: it was made with {reason}" in features(**change).state()
 
 
-def test_without_a_header_of_ours(features, tmp_path, log):
-    """They are used with a warning, or refused if the ids are of another vocabulary."""
+def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
+    """It is used with a warning, or refused if the ids are from another vocabulary."""
     path = tmp_path / "features"
     features(rows=7).made()
     (tmp_path / "features.json").unlink()
@@ -217,8 +219,8 @@ def test_without_a_header_of_ours(features, tmp_path, log):
     log()
     assert features().made().num_examples == 7
     (warning,) = log(logging.WARNING)
-    assert f"{path} has no header of ours: its 7 records are used as they are" in warning
-    with pytest.raises(UserError, match="no file of features of length 24; .*--cached_dir"):
+    assert f"{path} has no header of this program: using its 7 records " in warning
+    with pytest.raises(UserError, match="not a file of features of length 24; .*--cached_dir"):
         features(length=24).made()
     assert path.read_bytes() == content and not path.with_suffix(".json").exists()
     for key, limit in (("input_ids", 200), ("label_ids", 2)):

@@ -1,4 +1,4 @@
-"""The classification head: figures from NumPy and the variables, and its contract."""
+"""The classification head: figures from NumPy and the variables, and its outputs."""
 
 import types
 
@@ -14,7 +14,7 @@ CLASSES = np.array([0, 1, 2, 0, 1, 2], np.int32)
 
 
 def runs_of(build, count=1):
-    """What the outputs on `POOLED` are at some steps, and the head's variables."""
+    """Returns the outputs on `POOLED` at some steps, and the head's variables."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
         found = build(tf.constant(POOLED))
@@ -36,7 +36,7 @@ def outputs_of(num_labels, labels):
     return values, head
 
 
-def test_classification():
+def test_classification_equals_numpy():
     values, head = outputs_of(3, CLASSES)
     assert {name: value.shape for name, value in head.items()} == {
         "output_weights": (3, 16),
@@ -54,7 +54,7 @@ def test_classification():
     assert values["predictions"].tolist() == logits.argmax(axis=1).tolist()
 
 
-def test_regression():
+def test_regression_equals_numpy():
     labels = np.array([0, 1.5, 2, 5, 4, 3], np.float32)
     values, head = outputs_of(1, labels)
     numbers = (POOLED.astype(np.float64) @ head["output_weights"].T)[:, 0]
@@ -69,11 +69,11 @@ def test_regression():
     ("is_training", "dropout", "drops"),
     [(True, 0.1, True), (True, 0.0, False), (False, 0.1, False)],
 )
-def test_dropout_in_training(is_training, dropout, drops):
-    """Other units are left out at every step; which ones is a function of the step."""
+def test_dropout_is_only_in_training(is_training, dropout, drops):
+    """The dropped units are a function of the step, and differ between steps."""
 
     def build(pooled):
-        # In the place of an encoder.
+        # Instead of an encoder.
         encoder = types.SimpleNamespace(get_pooled_output=lambda: pooled)
         features = {"label_ids": tf.constant(CLASSES)}
         return make_head(3, dropout)(lambda *_: encoder, features, is_training).predictions[

@@ -1,4 +1,4 @@
-"""What a classification makes of what the model gives, and of its flags; by tasks of GLUE."""
+"""A classification's use of the model's outputs and of its flags, with tasks of GLUE."""
 
 import json
 
@@ -20,7 +20,7 @@ from tests.helpers.files import settings_of
 
 @pytest.fixture
 def make(squad_dir, tmp_path):
-    """Makes a task of some flags, with the data in `tmp_path`."""
+    """Makes a task with some flags, with the data in `tmp_path`."""
 
     def make(name, *flags):
         model = f"--albert_config_file={squad_dir}/albert.json"
@@ -32,7 +32,7 @@ def make(squad_dir, tmp_path):
 
 
 def model_of(task, steps, mode):
-    """What the task's model gives for two examples, and where it drops units out."""
+    """Returns the task's outputs for two examples, and the sites of its dropout."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         ids = tf.constant([[5, 6, 7], [8, 9, 10]])
@@ -41,8 +41,8 @@ def model_of(task, steps, mode):
         return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(ops.SITES)
 
 
-def test_numbers_in_a_submission_are_within_the_tasks_limits(make, tmp_path):
-    """STS-B has 0 to 5; the model may give less and more, which the other file shows."""
+def test_submitted_numbers_are_within_the_tasks_limits(make, tmp_path):
+    """STS-B has 0 to 5; the model may exceed them, which the other file shows."""
     task = make("STS-B")
     numbers = [
         {"predictions": value, "probabilities": value[None], "is_real_example": True}
@@ -69,7 +69,7 @@ def test_a_deterministic_run_has_no_dropout_in_the_head(make, squad_dir, tmp_pat
 
 
 @pytest.mark.parametrize("flags", [[], ["--threshold_to_export=0.25"]])
-def test_the_threshold_is_exported_where_it_is_given(make, flags):
+def test_the_threshold_is_exported_if_given(make, flags):
     spec, _ = model_of(make("MRPC", *flags), None, estimators.ModeKeys.PREDICT)
     (exported,) = spec.export_outputs.values()
     assert ("threshold" in exported.outputs) == bool(flags)
@@ -86,8 +86,9 @@ def test_the_threshold_is_exported_where_it_is_given(make, flags):
         ("--num_train_epochs=3 --train_step=50", (50, 0)),
     ],
 )
-def test_steps(make, flags, steps):
-    """100 examples are 12.5 steps of 8. A default that gives way: tests/race/test_task.py."""
+def test_steps_follow_from_examples_and_flags(make, flags, steps):
+    """100 examples are 12.5 steps of 8. Defaults that depend on others:
+    tests/tasks/race/test_task.py."""
     task = make("MRPC", "--train_batch_size=8", *flags.split())
     assert task.steps(num_examples=100) == steps
 
@@ -95,19 +96,19 @@ def test_steps(make, flags, steps):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--do_train=false"], "nothing to do: give --do_train, --do_eval, --do_predict or"),
-        (["--task_name=mrcp"], "--task_name=mrcp is no task; there are "),
+        (["--do_train=false"], "nothing to do: pass --do_train, --do_eval, --do_predict or"),
+        (["--task_name=mrcp"], "--task_name=mrcp is not a task; use one of "),
         (["--tsv_regression"], "--tsv_regression is for --task_name=tsv only"),
         (["--train_step=0"], "--train_step must be positive, not 0"),
     ],
 )
-def test_flags_that_do_not_fit(make, flags, words):
+def test_conflicting_flags_are_an_error(make, flags, words):
     with pytest.raises(FlagError, match=words):
         make("MRPC", *flags)
 
 
-def test_where_features_are(make, tmp_path):
-    """As in the reference."""
+def test_features_are_where_the_reference_has_them(make, tmp_path):
+    """--cached_dir has those of training and development, --output_dir those of the test set."""
     task = make("MRPC", "--cached_dir=cached")
     assert [_feature_path(task.settings, part) for part in (TRAIN, DEV, TEST)] == [
         "cached/mrpc_train.tf_record",
@@ -116,14 +117,14 @@ def test_where_features_are(make, tmp_path):
     ]
 
 
-def test_a_model_predicts_for_its_own_task_and_for_those_that_share_it(make):
-    """MNLI's model has three sets of pairs; one's own texts may go to any model."""
+def test_a_model_predicts_for_all_tasks_that_share_it(make):
+    """MNLI's model serves three sets of pairs; a user's own texts may go to any model."""
     assert make("MRPC").identity() == {"task": "glue", "task_name": "mrpc"}
     for name in ("MNLI", "MisMNLI", "AX", "tsv"):
         assert make(name, f"--tsv_regression={name == 'tsv'}").identity() == {"task": "glue"}
 
 
-# The reference's feature files may have examples that only fill a batch up.
+# The reference's feature files may have examples that only fill up a batch.
 OUTPUTS = [
     {
         **{"label_ids": np.int32(label), "predictions": np.int32(predicted)},
@@ -137,8 +138,8 @@ DATA = Data(
 )
 
 
-def test_what_fills_a_batch_up_is_neither_scored_nor_labelled(make, tmp_path):
-    """Probabilities and labels are written as the reference and GLUE have them."""
+def test_padding_examples_are_neither_scored_nor_labeled(make, tmp_path):
+    """Probabilities and labels are written in the formats of the reference and of GLUE."""
     task = make("RTE")
     (tmp_path / "out").mkdir()
     scored = task.score(DATA, OUTPUTS)
@@ -161,7 +162,7 @@ def test_what_fills_a_batch_up_is_neither_scored_nor_labelled(make, tmp_path):
     assert submission == "index\tprediction\n" + "".join(rows)
 
 
-def test_features_of_other_examples_are_neither_scored_nor_labelled(make):
+def test_features_of_other_examples_are_refused(make):
     task = make("RTE")
     for call in (task.score, lambda *given: task.write_labels(*given, ["results", "labels"])):
         with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):

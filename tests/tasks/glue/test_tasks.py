@@ -8,8 +8,8 @@ from albert.core.errors import UserError
 from albert.tasks.glue.tasks import PROCESSORS
 from tests.helpers.glue import LABELS, ROWS, write_all
 
-# Task: the first training example's id, the label of the first example to develop and to test on,
-# and the scores, of which the first tells which checkpoint is best.
+# Task: the first training example's id, the label of the first development and test examples, and
+# the scores, of which the first selects the best checkpoint.
 TASKS = {
     "cola": ("train-0", "0", ("matthew_corr", "eval_accuracy")),
     "mnli": ("0", "contradiction", ("eval_accuracy",)),
@@ -37,13 +37,13 @@ def processor_of(task, use_spm=True, do_lower_case=True):
 
 
 def column(path, number):
-    """A column of a file as it stands, header included."""
+    """Returns a column of a file unchanged, including the header."""
     return [line.split("\t")[number] for line in path.read_text().splitlines()]
 
 
 class TestFiles:
     @pytest.mark.parametrize("task", TASKS)
-    def test_every_part_is_read(self, glue_dir, task):
+    def test_every_split_is_read(self, glue_dir, task):
         processor = processor_of(task, use_spm=False)
         first_id, label, scores = TASKS[task]
         assert processor.metrics == scores
@@ -82,7 +82,7 @@ class TestFiles:
             ("ax", "test", "diagnostic/diagnostic", (1, 2), 1),
         ],
     )
-    def test_texts_are_the_right_columns(self, glue_dir, task, part, file, columns, header):
+    def test_texts_come_from_the_right_columns(self, glue_dir, task, part, file, columns, header):
         processor = processor_of(task, use_spm=False, do_lower_case=False)
         examples = getattr(processor, f"get_{part}_examples")(str(glue_dir))
         for name, number in zip(("text_a", "text_b"), columns, strict=False):
@@ -99,14 +99,14 @@ class TestFiles:
         assert texts == ["a la carte", "A la Carte", "À  la\u00a0Carte"]
 
 
-SCORES = "\t".join("abcdefghi")  # of STS-B, but for the score
+SCORES = "\t".join("abcdefghi")  # of STS-B, without the score
 SST2 = "sentence\tlabel\n"
 
 
 class TestFaults:
     @pytest.fixture
     def read(self, tmp_path):
-        """Reads a set of a task, to train on or another, from a file with this content."""
+        """Reads a split of a task from a file with this content."""
 
         def read(task, content, part="train"):
             processor = processor_of(task)
@@ -120,10 +120,10 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("task", "content", "fault"),
         [
-            ("cola", "a\t1\t\ttext\na\t1\t\n", r", line 2: \d+ columns, \d+ are"),
-            ("sst-2", f"{SST2}fine\t1\n\nbad\t0\n", r", line 3: \d+ columns, \d+ are"),
+            ("cola", "a\t1\t\ttext\na\t1\t\n", r", line 2: \d+ columns, but \d+ are"),
+            ("sst-2", f"{SST2}fine\t1\n\nbad\t0\n", r", line 3: \d+ columns, but \d+ are"),
             ("qnli", "index\tq\ts\tlabel\n0\tq\ts\tentailment\n1\tq\ts\n", r", line 3: \d+ col"),
-            ("sts-b", f"{SCORES}\tj\n{SCORES}\n", r", line 2: \d+ columns, \d+ are"),
+            ("sts-b", f"{SCORES}\tj\n{SCORES}\n", r", line 2: \d+ columns, but \d+ are"),
             ("mnli", "\t".join("abcdefghijkl") + f"\n{SCORES}\tj\tk\n", r", line 2: \d+ columns"),
             *(
                 ("sst-2", f"{SST2}fine\t{x}\n", f", line 2: the label is '{x}', not one of 0, 1")
@@ -137,22 +137,22 @@ class TestFaults:
             ("sst-2", f"{SST2}f\udcfcr\t1\n".encode(errors="surrogateescape"), ", line 2: byte 2 "),
         ],
     )
-    def test_a_file(self, read, task, content, fault):
+    def test_a_malformed_file_is_named_by_line(self, read, task, content, fault):
         with pytest.raises(UserError, match=rf"train\.tsv{fault}"):
             read(task, content)
 
-    def test_short_rows_of_quora(self, read, log):
-        """The published training file has some, and the reference leaves them out silently; but
-        every test example must be in a submission."""
+    def test_short_rows_of_quora_are_skipped_in_training_only(self, read, log):
+        """The published training file has some, and the reference skips them silently; but every
+        test example must be in a submission."""
         rows = "0\t1\t2\ta\tb\t1\n1\t3\t4\tbroken\nline\t0\n2\t5\t6\tc\td\t0\n"
         examples = read("qqp", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n" + rows)
         assert [e.text_a for e in examples] == ["a", "c"]
         (warning,) = log(logging.WARNING)
-        assert "2 rows with too few columns" in warning and "line 3" in warning
-        with pytest.raises(UserError, match=r"test\.tsv, line 3: 2 columns, 3 are needed"):
+        assert "skipped 2 rows with too few columns" in warning and "line 3" in warning
+        with pytest.raises(UserError, match=r"test\.tsv, line 3: 2 columns, but 3 are needed"):
             read("qqp", "id\tquestion1\tquestion2\n0\ta\tb\n1\tc\n", part="test")
 
-    def test_more_columns_than_needed(self, read):
-        """A text that holds a tab; the first columns count, as in the reference."""
+    def test_additional_columns_are_ignored(self, read):
+        """A text may contain a tab; the first columns count, as in the reference."""
         (example,) = read("mrpc", "Quality\t1\t2\t3\t4\n1\ta\tb\tc\td\te\n")
         assert (example.label, example.text_a, example.text_b) == ("1", "c", "d")

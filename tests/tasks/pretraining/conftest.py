@@ -18,11 +18,11 @@ from tests.helpers.pretraining import write_topics
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory) -> pathlib.Path:
-    """A folder with train.txt, dev.txt and spm.model."""
+    """Returns a folder with train.txt, dev.txt and spm.model."""
     folder = tmp_path_factory.mktemp("corpus")
     write_topics(folder / "train.txt", 1, 700)
     write_topics(folder / "dev.txt", 2, 60)
-    # As many pieces as can be made of it.
+    # As many pieces as the text allows.
     model = train_model([str(folder / "train.txt")], PieceOptions(71, num_threads=1))
     (folder / "spm.model").write_bytes(model)
     return folder
@@ -40,7 +40,7 @@ def encoder(tokenizer) -> PieceEncoder:
 
 @pytest.fixture(scope="session")
 def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
-    """A record file with masks and one without, "masked" and "plain", of the same sentences."""
+    """Returns files of the same sentences: "masked" has masks, "plain" has none."""
     folder = tmp_path_factory.mktemp("records")
     for name, probability in (("masked", 0.15), ("plain", 0.0)):
         options = DataOptions(2, 1, PairOptions(32, 0.1, False), MaskingOptions(4, probability))

@@ -1,4 +1,4 @@
-"""Documents as ids, against the tokenizer's own functions."""
+"""Documents as ids, compared with the tokenizer's own functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINES += ["", "  \t ", "\u3000", "   A   second   document. ", ""]
 
 @pytest.fixture
 def block(tmp_path):
-    """Makes a block of a text."""
+    """Makes a block from a text."""
 
     def block(text):
         (tmp_path / "text.txt").write_text(text, encoding="utf-8")
@@ -29,7 +29,7 @@ def block(tmp_path):
 
 @pytest.fixture
 def of_words(tmp_path):
-    """Makes a tokenizer of a vocabulary."""
+    """Makes a tokenizer from a vocabulary."""
 
     def of_words(tokens):
         (tmp_path / "vocab.txt").write_text("\n".join(tokens))
@@ -52,8 +52,8 @@ def test_sentences_have_the_ids_that_the_tokenizer_gives(encoder, tokenizer, blo
 
 
 @pytest.mark.parametrize("word", ["bxono", "5,"], ids=["unknown", "a piece"])
-def test_a_token_that_ends_in_a_digit_and_a_comma(tmp_path, block, word):
-    """The comma is a token of its own then; of an unknown token its id does not show it."""
+def test_a_comma_after_a_digit_is_a_separate_token(tmp_path, block, word):
+    """The id of an unknown token does not show that it ends in a digit."""
     options = {"vocab_size": 40, "hard_vocab_limit": False, "minloglevel": 2}
     options |= {"split_by_unicode_script": False, "split_by_number": False}
     options |= {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"], "model_prefix": f"{tmp_path}/spm"}
@@ -67,7 +67,7 @@ def test_a_token_that_ends_in_a_digit_and_a_comma(tmp_path, block, word):
     assert found == tokenizer.convert_tokens_to_ids(pieces) != careless
 
 
-def test_where_words_begin(encoder, tokenizer, of_words, block):
+def test_words_begin_where_the_tokenizer_says(encoder, tokenizer, of_words, block):
     assert encoder.begins_word.tolist() == [tokenizer.begins_word(p) for p in tokenizer.vocab]
     assert 0 < encoder.begins_word.sum() < len(encoder.begins_word) == tokenizer.size
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "."]

@@ -24,7 +24,7 @@ TINY = modeling.AlbertConfig(**SIZES, embedding_size=8)
 
 
 def build(config, features, mode, init_checkpoint=None, num_groups=0):
-    """The specification of the model in the default graph."""
+    """Builds the model in the default graph; returns its specification."""
     tf.train.get_or_create_global_step()
     optimizer = OptimizerOptions(1e-3, 10, optimizer="lamb")
     options = ModelOptions(optimizer, init_checkpoint, num_groups)
@@ -62,7 +62,7 @@ def shapes_of_variables():
 
 @pytest.fixture(scope="module")
 def golden(shared):
-    """The golden folder, its configuration, its features and its figures."""
+    """Returns the golden folder, its configuration, its features and its figures."""
     folder = shared / "golden" / "albert_tiny"
     figures = np.load(folder / "encoder.npz")
     config = modeling.AlbertConfig.from_json_file(str(folder / "albert_config.json"))
@@ -73,8 +73,8 @@ def golden(shared):
     return folder, config, features, figures
 
 
-def test_golden_loss_of_training(golden):
-    """Of both, which the first step reports."""
+def test_the_training_loss_is_the_references(golden):
+    """The first step reports the sum of both losses."""
     folder, config, features, figures = golden
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     with tf.Graph().as_default(), tf.Session() as session:
@@ -86,8 +86,8 @@ def test_golden_loss_of_training(golden):
 
 
 @pytest.mark.each_python
-def test_golden_losses_of_prediction(golden):
-    """And names and shapes of variables."""
+def test_the_losses_of_prediction_are_the_references(golden):
+    """Names and shapes of variables are, too."""
     folder, config, features, figures = golden
     with tf.Graph().as_default(), tf.Session() as session:
         spec = build(config, features, PREDICT)
@@ -102,7 +102,7 @@ def test_golden_losses_of_prediction(golden):
     assert abs(scores["sentence_order_loss"] - figures["sentence_order_loss"]) < 1e-5
 
 
-def test_variables_of_bert_are_those_of_the_golden_checkpoint(shared):
+def test_variables_of_bert_are_those_of_the_reference(shared):
     folder = shared / "golden" / "bert_tiny"
     config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
     with tf.Graph().as_default():
@@ -141,8 +141,8 @@ def test_losses_of_bert_are_those_of_transformers(tmp_path):
     assert "sentence_order_loss" not in scores
 
 
-def test_values_out_of_range_are_an_error_of_the_files_and_weights_of_0_do_not_count():
-    """The error is in TensorFlow's words, which differ from operation to operation."""
+def test_values_out_of_range_are_errors_and_weight_0_ignored():
+    """The error has TensorFlow's words, which differ between operations."""
     features = tiny_features()
     with tf.Graph().as_default(), tf.Session() as session:
         tensors = {k: tf.placeholder_with_default(v, v.shape) for k, v in features.items()}
@@ -165,18 +165,18 @@ def test_values_out_of_range_are_an_error_of_the_files_and_weights_of_0_do_not_c
                 session.run(spec.predictions, {tensors[key]: wrong})
 
 
-def test_scores_over_the_vocabulary_are_of_masked_places_only():
+def test_only_masked_positions_are_scored():
     with tf.Graph().as_default() as graph:
         build(TINY, tiny_features(), TRAIN)
         tensors = [tensor for op in graph.get_operations() for tensor in op.outputs]
     shapes = {tuple(t.shape.as_list()) for t in tensors if t.shape.rank and t.shape[-1] == 211}
-    # Scores, the bias, and weights transposed.
+    # Scores, the bias, and transposed weights.
     assert (12, 211) in shapes and shapes <= {(12, 211), (211,), (1, 211), (8, 211)}
     assert "OneHot" not in {tensor.op.type for tensor in tensors}
 
 
 def test_all_groups_start_from_the_first(tmp_path):
-    """A checkpoint of one group serves both, with `num_groups`."""
+    """A checkpoint of one group initializes both with `num_groups`."""
     groups = {"num_hidden_layers": 2, "num_hidden_groups": 2}
     config = modeling.AlbertConfig.from_dict({**TINY.to_dict(), **groups})
     with tf.Graph().as_default(), tf.Session() as session:

@@ -1,4 +1,4 @@
-"""Batches of pretraining records: drawn masks, shares of workers, checks of files."""
+"""Batches of pretraining records: drawn masks, distribution to workers, checks of files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers.files import write_records
 
 @pytest.fixture(scope="module")
 def options(encoder):
-    """Of records "masked", and of records "plain" whose masks are drawn."""
+    """Returns the options for records "masked", and for "plain" ones, whose masks are drawn."""
     masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.tokenizer.size)
     masked = RecordOptions(32, 4, encoder.tokenizer.size, None, 1)
     return {"masked": masked, "plain": masked._replace(masker=masker)}
@@ -35,7 +35,7 @@ def data_of(path, options, max_batches=None):
 
 
 def batches_of(data, shuffle_seed=7, start_batch=0, rank=0, num_workers=1, most=None):
-    """A worker's batches of 8, up to the end or so many of them."""
+    """Returns a worker's batches of 8: all of them, or the first `most`."""
     found = []
     with (
         mock.patch.object(collectives, "_worker", Worker(rank, num_workers)),
@@ -65,7 +65,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("name", ["masked", "plain"])
-def test_masks_hide_what_the_labels_say(files, options, encoder, name):
+def test_masked_tokens_are_hidden_and_labeled(files, options, encoder, name):
     found = batches_of(data_of(files[name], options[name]), most=20)
     for key, (shape, dtype) in KEYS.items():
         assert found[0][key].shape == shape and found[0][key].dtype == dtype, key
@@ -75,12 +75,12 @@ def test_masks_hide_what_the_labels_say(files, options, encoder, name):
     ids = [np.take_along_axis(b["input_ids"], b["masked_lm_positions"], 1) for b in found]
     ids = np.concatenate(ids)[weights > 0]
     labels = np.concatenate([b["masked_lm_ids"] for b in found])[weights > 0]
-    # The shares themselves: test_masking.py.
+    # test_masking.py tests the fractions.
     assert (ids == encoder.mask_id).mean() > 0.7 and (ids == labels).any()
     assert not (labels == encoder.mask_id).any()
 
 
-def test_workers_and_a_resumed_run_draw_the_masks_of_one_run(files, options):
+def test_workers_and_resumed_runs_draw_the_same_masks(files, options):
     data = data_of(files["plain"], options["plain"])
     single = batches_of(data, most=10)
     for rank in (0, 1):
@@ -89,7 +89,7 @@ def test_workers_and_a_resumed_run_draw_the_masks_of_one_run(files, options):
             assert_same(one, other)
 
 
-def test_masks_are_others_with_another_seed(files, options):
+def test_another_seed_draws_other_masks(files, options):
     first, again, other = (
         batches_of(data_of(files["plain"], options["plain"]._replace(mask_seed=seed)), None, most=1)
         for seed in (1, 1, 2)
@@ -100,7 +100,7 @@ def test_masks_are_others_with_another_seed(files, options):
 
 
 def test_scored_batches_are_spread_over_the_records(files, options):
-    """The 4 batches are those that every fourth of the records begins with."""
+    """The 4 batches begin at every fourth of the records."""
     path = files["masked"]
     count = -(-len(RecordFile([path])) // 8)
     every = batches_of(data_of(path, options["masked"]), None, most=count)
@@ -113,7 +113,7 @@ def test_scored_batches_are_spread_over_the_records(files, options):
 
 
 def with_a_change(source, path, number, key, change):
-    """Writes the records of a file, in one of which `change` is called with a feature."""
+    """Writes the records of a file after calling `change` with a feature of one of them."""
     records = list(tf.io.tf_record_iterator(source))
     example = tf.train.Example.FromString(records[number])
     change(example.features.feature[key])
@@ -130,11 +130,11 @@ class TestWrongFiles:
             ({"vocab_size": 10}, "vocab_size 10.* another tokenizer"),
         ],
     )
-    def test_other_records_are_refused(self, files, options, changes, words):
+    def test_records_for_other_options_are_refused(self, files, options, changes, words):
         with pytest.raises(UserError, match=f"^{files['masked']}: .*{words}"):
             check_files([files["masked"]], options["masked"]._replace(**changes))
 
-    def test_records_without_masks_need_some_and_those_with_masks_none(self, files, options):
+    def test_masks_are_in_the_records_or_drawn_never_both(self, files, options):
         check_files([files["plain"]], options["plain"])
         with pytest.raises(UserError, match=r"plain .*no masks.* --masked_lm_budget"):
             check_files([files["plain"]], options["masked"])
@@ -142,8 +142,8 @@ class TestWrongFiles:
             check_files([files["masked"]], options["plain"])
 
     @pytest.mark.parametrize("position", [100, -100])
-    def test_a_flipped_bit_is_noticed(self, files, options, tmp_path, position):
-        """With a header or without; it may be far beyond the first records."""
+    def test_a_flipped_bit_is_detected(self, files, options, tmp_path, position):
+        """With a header or without; it may be far behind the first records."""
         path, header = tmp_path / "masked", tmp_path / "masked.json"
         for name in (path, header):
             shutil.copy(pathlib.Path(files["masked"]).with_name(name.name), name)
@@ -152,20 +152,22 @@ class TestWrongFiles:
         content[position] ^= 1
         path.write_bytes(content)
         for _ in range(2):
-            with pytest.raises(UserError, match=r"/masked is .*damaged"):
+            with pytest.raises(UserError, match=r"/masked .*damaged"):
                 check_files([str(path)], options["masked"])
             header.unlink(missing_ok=True)
-        # Nor is a header that was cut off an input.
+        # A header that was truncated by a failed copy does not help either.
         content[position] ^= 1
         path.write_bytes(content)
         header.write_text(pathlib.Path(files["masked"] + ".json").read_text()[:200])
         assert record_files(f"{tmp_path}/*", "input_file") == [str(path)]
-        with pytest.raises(UserError, match=r"/masked is not what its header .*masked\.json"):
+        with pytest.raises(UserError, match=r"/masked does not match its header .*masked\.json"):
             check_files([str(path)], options["masked"])
 
     @pytest.mark.parametrize(("rank", "local_rank"), [(0, 0), (8, 0), (9, 1)])
-    def test_one_worker_of_each_host_reads_on(self, files, options, tmp_path, rank, local_rank):
-        """Its files may be others than those of rank 0."""
+    def test_one_worker_per_host_checks_all_records(
+        self, files, options, tmp_path, rank, local_rank
+    ):
+        """Another host's files may differ from those of rank 0."""
         content = bytearray(pathlib.Path(files["masked"]).read_bytes())
         content[-100] ^= 1
         (tmp_path / "masked").write_bytes(content)
@@ -186,8 +188,8 @@ class TestWrongFiles:
             ("masked_lm_weights", math.inf),
         ],
     )
-    def test_values_out_of_range(self, files, options, tmp_path, key, value):
-        """In one of the first records, and in a later one that is looked at."""
+    def test_values_out_of_range_are_refused(self, files, options, tmp_path, key, value):
+        """In one of the first records, and in a later one that is checked."""
 
         def change(feature):
             (feature.float_list if "weights" in key else feature.int64_list).value[0] = value
@@ -198,7 +200,7 @@ class TestWrongFiles:
                 check_files([path], options["masked"])
 
     @pytest.mark.parametrize("key", [*KEYS, "token_boundary"])
-    def test_features_that_cannot_be_read(self, files, options, tmp_path, key):
+    def test_features_of_the_wrong_length_or_type_are_refused(self, files, options, tmp_path, key):
         kind, other = ("int64_list", "float_list")[:: -1 if key == "masked_lm_weights" else 1]
 
         def one_more(feature):
@@ -222,16 +224,16 @@ class TestWrongFiles:
         cut = pathlib.Path(files["masked"]).read_bytes()[:-1000]
         for content, message in (
             (b"", "no record"),
-            (b"this is no file of records at all", "no file of records"),
-            (of_something_else, r"no tf\.train\.Example"),
+            (b"this is no file of records at all", "is not a file of records"),
+            (of_something_else, r"is not a tf\.train\.Example"),
             (cut, "/file is .*damaged"),
         ):
             path.write_bytes(content)
             with pytest.raises(UserError, match=message):
                 check_files([str(path)], options["masked"])
 
-    def test_a_later_record_of_another_kind(self, files, options, tmp_path):
-        """It shows when it is read, and is no traceback then either."""
+    def test_a_later_record_of_another_kind_is_one_line(self, files, options, tmp_path):
+        """It is only found when it is read."""
         path = write_records(tmp_path / "mixed", 8 * [b"\x0a\x00"])
         data = data_of(files["masked"], options["masked"])
         with pytest.raises(UserError, match="mixed"), reading_records([path]):

@@ -1,4 +1,4 @@
-"""Masks: the rule by which words are chosen, against a loop; what stands in their place."""
+"""Masks: the choice of words, compared with a loop, and the tokens that replace them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MASK, VOCAB_SIZE = 4, 1000
 
 
 def choose_in_a_loop(sizes_of_words, order, sizes, budget, taken):
-    """The same rule for one row, a word at a time."""
+    """Applies the same rule to one row, a word at a time."""
     chosen = set()
     left = budget
     for first, size in zip(order, sizes, strict=False):
@@ -60,7 +60,8 @@ def test_words_are_chosen_as_in_a_loop(data):
 
 
 def rows_of(count, length_a, length_b, seq_length):
-    """Rows of random tokens of which every third or so begins a word, and [CLS], [SEP], padding."""
+    """Returns rows of random tokens with [CLS], [SEP] and padding; about every third begins a
+    word."""
     rng = np.random.default_rng(5)
     layout = Layout(np.full(count, length_a), np.full(count, length_b), seq_length)
     ids = rng.integers(5, VOCAB_SIZE, (count, seq_length)).astype(np.int32) * layout.in_text
@@ -69,7 +70,7 @@ def rows_of(count, length_a, length_b, seq_length):
 
 
 def mask(options, ids, layout, begins_word=None, vocab_size=VOCAB_SIZE):
-    """What is masked; without `begins_word`, every token is a word."""
+    """Returns the masked batch; without `begins_word`, every token is a word."""
     if begins_word is None:
         begins_word = np.ones(ids.shape, bool)
     masker = Masker(options, MASK, vocab_size)
@@ -78,7 +79,7 @@ def mask(options, ids, layout, begins_word=None, vocab_size=VOCAB_SIZE):
 
 @pytest.mark.parametrize("permutation", [False, True])
 @pytest.mark.parametrize("whole_words", [False, True])
-def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words):
+def test_masks_cover_words_and_labels_are_the_originals(permutation, whole_words):
     ids, layout, begins_word = rows_of(300, 20, 30, 64)
     options = MaskingOptions(6, 0.15, do_whole_word_mask=whole_words, do_permutation=permutation)
     masked = mask(options, ids, layout, begins_word)
@@ -96,13 +97,13 @@ def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words)
         numbers = set(word_numbers[row, places].tolist())
         of_words = np.isin(word_numbers[row], list(numbers)) & layout.in_text[row]
         np.testing.assert_array_equal(np.flatnonzero(of_words), places)
-        # Permuted tokens are those of other places; [MASK] and any token are in six at most.
+        # Permuted tokens come from other positions; [MASK] and random tokens are at most six.
         now, before = masked.ids[row, places], ids[row, places]
         foreign = ~np.isin(now, before)
         assert foreign.sum() <= 6
         moved += ((now != before) & ~foreign).sum()
     assert moved > 1000 or not permutation
-    # 53 tokens: 8 of them would be more than the 6 that are allowed.
+    # 53 tokens: 8 masked ones would exceed the 6 that are allowed.
     assert masked.counts.max() == (12 if permutation else 6)
 
 
@@ -117,21 +118,21 @@ def test_masks_are_whole_and_labels_are_what_was_there(permutation, whole_words)
         (20, 0.125, 20, 2),
     ],
 )
-def test_how_many_are_masked(length, probability, most, wanted):
+def test_the_number_of_masks_is_bounded(length, probability, most, wanted):
     ids, layout, _ = rows_of(10, 1, length - 4, 70)
     masked = mask(MaskingOptions(most, probability), ids, layout)
     assert masked.counts.tolist() == [wanted] * 10
 
 
 @pytest.mark.parametrize("favor_shorter", [True, False])
-def test_longer_runs_are_rarer(favor_shorter):
-    """The first run of a row has n words with a probability proportional to 1 / n."""
+def test_favor_shorter_draws_longer_runs_less_often(favor_shorter):
+    """The first run in a row has n words with a probability proportional to 1 / n."""
     ids, layout, _ = rows_of(6000, 200, 300, 512)
     options = MaskingOptions(6, 0.006, favor_shorter_ngram=favor_shorter)
     assert round(503 * 0.006) == 3
     masked = mask(options, ids, layout)
-    # Three tokens of three words: alone, two and one, or all together (which three alone seldom
-    # are by chance).
+    # Three tokens of three words: separate, two and one, or all together, which three separate runs
+    # rarely form by chance.
     shapes = collections.Counter(
         tuple(np.diff(layout.text_number(np.zeros(3, int), row[:3])) == 1)
         for row in masked.positions
@@ -145,7 +146,7 @@ def test_longer_runs_are_rarer(favor_shorter):
     np.testing.assert_allclose(found / 6000, expected, atol=0.03)
 
 
-def test_what_stands_in_the_place_of_masked_tokens():
+def test_masked_tokens_become_mask_random_or_stay():
     """80% [MASK], 10% unchanged, 10% any token: within four standard deviations."""
     ids, layout, begins_word = rows_of(1000, 100, 149, 256)
     masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word)
@@ -157,13 +158,13 @@ def test_what_stands_in_the_place_of_masked_tokens():
         tolerance = 4 * np.sqrt(share * (1 - share) / len(now)) + 0.1 / VOCAB_SIZE
         assert abs(count / len(now) - share) < tolerance
     assert len(set(drawn)) > 0.9 * VOCAB_SIZE and min(drawn) >= 0 and max(drawn) < VOCAB_SIZE
-    # Every id may be drawn; that one of 20 never is has a chance of exp(-70).
+    # Every id may be drawn; that one of 20 never is has a probability of exp(-70).
     masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word, vocab_size=20)
     assert set(masked.ids[masked.ids != ids]) == set(range(20))
 
 
 def test_every_word_is_masked_equally_often():
-    """Within five standard deviations; where words are cut off by the text's ends they are not."""
+    """Within five standard deviations; words that the text's ends truncate are excluded."""
     ids, layout, _ = rows_of(8000, 10, 10, 24)
     masked = mask(MaskingOptions(1, 0.01), ids, layout)
     counts = np.bincount(masked.positions[:, 0], minlength=24)[layout.in_text[0]]

@@ -1,4 +1,5 @@
-"""Pairs of segments: what they cover, how they are cut, where their second part is from."""
+"""Pairs of segments: what they cover, how they are truncated, and where the second segment is
+from."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from albert.tasks.pretraining.text import Documents
 
 
 def documents_of(*lengths: list[int]) -> Documents:
-    """Documents whose sentences have these lengths; every token has its own id."""
+    """Returns documents whose sentences have these lengths; every token has a unique id."""
     flat = [length for document in lengths for length in document]
     ends = np.cumsum([len(document) for document in lengths]).tolist()
     bounds = [0, *np.cumsum(flat).tolist()]
@@ -29,19 +30,19 @@ def maker(documents, max_seq_length=1003, random_next=False, seed=0):
 
 
 def test_pairs_cover_the_document():
-    """What fits is neither cut nor repeated; each sequence is as full as sentences allow."""
+    """Nothing that fits is truncated or repeated; sequences are as full as sentences allow."""
     documents = documents_of([7] * 50)
     for seed in range(30):
         pairs = maker(documents, 103, seed=seed).pairs(0)
         spans = sorted((min(p.a_start, p.b_start), max(p.a_end, p.b_end)) for p in pairs)
-        # 15 sentences reach 100 tokens; 5 tokens of them are cut, in the middle or at an end.
+        # 15 sentences reach 100 tokens; 5 of these are removed, in the middle or at an end.
         for (start, end), begin in zip(spans, (0, 105, 210, 315), strict=True):
             assert begin <= start <= begin + 5
             assert end <= min(begin + 105, 350)
             assert end - start >= min(100, 350 - begin)
 
 
-def test_half_of_the_pairs_change_places():
+def test_half_of_the_pairs_are_swapped():
     documents = documents_of([5, 6, 7])
     pairs = [next(maker(documents, seed=seed).pairs(0)) for seed in range(400)]
     for pair in pairs:
@@ -53,13 +54,13 @@ def test_half_of_the_pairs_change_places():
     assert abs(sum(min(p.a_end, p.b_end) == 5 for p in pairs) - 200) < 40
 
 
-def test_half_of_the_pairs_have_a_random_second_part():
+def test_half_of_the_pairs_have_a_random_second_segment():
     documents = documents_of([5, 6, 7], [8, 9], [3])
     pairs = [list(maker(documents, random_next=True, seed=seed).pairs(0)) for seed in range(400)]
     first = [of_document[0] for of_document in pairs]
     assert abs(sum(pair.label for pair in first) - 200) < 40
     for of_document in pairs:
-        # All of the document's sentences are somewhere; those that gave way, in a later pair.
+        # All of the document's sentences occur; replaced ones are in a later pair.
         own = [pair[:2] if pair.label else (pair.a_start, pair.b_end) for pair in of_document]
         assert [start for start, _ in own] == [0, *(end for _, end in own[:-1])]
         assert own[-1][1] == 18
@@ -68,7 +69,7 @@ def test_half_of_the_pairs_have_a_random_second_part():
 
 
 @pytest.mark.parametrize("random_next", [False, True])
-def test_a_document_of_one_sentence_gets_a_part_of_another(random_next):
+def test_a_one_sentence_document_is_paired_with_another(random_next):
     documents = documents_of([4], [5, 6])
     for seed in range(20):
         (pair,) = maker(documents, random_next=random_next, seed=seed).pairs(0)
@@ -76,7 +77,7 @@ def test_a_document_of_one_sentence_gets_a_part_of_another(random_next):
         assert pair[2:4] in ((4, 15), (9, 15))
 
 
-def test_the_only_document_gives_other_sentences_of_its_own():
+def test_the_only_document_is_paired_with_itself():
     documents = documents_of([10, 10, 10])
     for seed in range(20):
         for pair in maker(documents, max_seq_length=13, seed=seed).pairs(0):
@@ -92,13 +93,13 @@ def test_some_sequences_are_short():
     for seed in range(200):
         for pair in PairMaker(documents, options, random.Random(seed)).pairs(0):
             sizes.append(pair.a_end - pair.a_start + pair.b_end - pair.b_start)
-    # A document's sequences have one length, from 2 to 100, but for the last.
+    # A document's sequences have one length, from 2 to 100, except the last.
     assert len(set(sizes)) > 60 and min(sizes) < 10 and max(sizes) == 100
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 40), st.integers(0, 999))
-def test_long_pairs_are_cut_as_in_a_loop(length_a, length_b, room, seed):
-    """A token at a time from the longer one, from the second if they are equal."""
+def test_long_pairs_are_truncated_as_in_a_loop(length_a, length_b, room, seed):
+    """Token by token from the longer one, from the second if they are equal."""
     documents = documents_of([length_a, length_b])
     pair = maker(documents, room + 3, seed=seed)._truncated(
         (0, length_a), (length_a, length_a + length_b), label=0
@@ -114,7 +115,7 @@ def test_long_pairs_are_cut_as_in_a_loop(length_a, length_b, room, seed):
     assert pair.b_end <= length_a + length_b
 
 
-def test_tokens_are_cut_at_both_ends():
+def test_truncation_removes_tokens_at_both_ends():
     documents = documents_of([50, 50])
     cuts = [
         maker(documents, 43, seed=seed)._truncated((0, 50), (50, 100), 0).a_start

@@ -1,4 +1,4 @@
-"""Rows of ids, against lists put together token by token, and their records."""
+"""Rows of ids, compared with lists built token by token, and their records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEQ_LENGTH = 20
 
 
 def random_pairs(count, num_tokens, seed):
-    """Pairs that fit, wherever they are."""
+    """Returns pairs that fit, at random positions."""
     rng = np.random.default_rng(seed)
     pairs = []
     for _ in range(count):
@@ -24,7 +24,7 @@ def random_pairs(count, num_tokens, seed):
     return [SegmentPair(0, 1, num_tokens - 16, num_tokens, 0), SegmentPair(3, 19, 0, 1, 1), *pairs]
 
 
-def test_rows(encoder):
+def test_rows_have_special_tokens_and_padding(encoder):
     ids = np.random.default_rng(1).integers(5, encoder.tokenizer.size, 200).astype(np.int32)
     pairs = random_pairs(100, len(ids), seed=2)
     batch = make_sequences(pairs, Documents(ids, [], []), encoder, SEQ_LENGTH)
@@ -43,7 +43,7 @@ def test_rows(encoder):
         assert layout.in_text[row].tolist() == text + padding
 
 
-def test_words_begin_at_a_segment_or_where_tokens_say(encoder):
+def test_words_begin_at_segments_and_marked_tokens(encoder):
     ids = np.arange(5, 105, dtype=np.int32)
     batch = make_sequences(random_pairs(20, 100, 3), Documents(ids, [], []), encoder, SEQ_LENGTH)
     begins = batch.ids % 3 == 0
@@ -56,7 +56,7 @@ def test_words_begin_at_a_segment_or_where_tokens_say(encoder):
 
 
 def test_records_have_the_reference_keys_and_types():
-    """Three rows with ids of one to three bytes, with none, some and all places used."""
+    """Three rows with ids of one to three bytes, with no, some and all positions masked."""
     rng = np.random.default_rng(1)
     layout = Layout(np.array([1, 50, 130]), np.array([1, 70, 67]), 200)
     ids = rng.integers(0, 30000, (3, 200)).astype(np.int32) * layout.is_real

@@ -1,4 +1,5 @@
-"""Whole jobs in this process: the same bytes however they are made, and against the plain way."""
+"""Whole jobs in this process: equal bytes in every way, and statistics of a plain
+implementation."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ DUPE_FACTOR = 4
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Blocks of 4 kB, so that a small text has many."""
+    """Sets blocks of 4 kB, so that a small text has many."""
     monkeypatch.setattr(shards, "_LEAST_BLOCK_BYTES", 4000)
     monkeypatch.setattr(shards, "_MOST_BLOCK_BYTES", 4000)
 
@@ -36,7 +37,7 @@ def make(files, outputs, tokenizer, workers=1, one_of_each_file=False, **changes
 
 
 def examples(path) -> list[dict]:
-    """The records of a file as lists by key."""
+    """Returns the records of a file as lists by key."""
     found = []
     for record in tf.io.tf_record_iterator(str(path)):
         features = tf.train.Example.FromString(record).features.feature
@@ -65,7 +66,7 @@ def test_only_missing_shards_are_made(corpus, tokenizer, tmp_path, small_blocks)
     assert same == [True, False, True]
 
 
-def test_a_shard_of_other_options_or_without_a_count_is_made_anew(corpus, tokenizer, tmp_path):
+def test_a_shard_of_other_options_or_without_count_is_rebuilt(corpus, tokenizer, tmp_path):
     name, header = tmp_path / "shard", tmp_path / "shard.json"
     total = make([corpus / "dev.txt"], [name], tokenizer)
     before, good = name.read_bytes(), header.read_bytes()
@@ -85,8 +86,8 @@ def test_a_shard_of_other_options_or_without_a_count_is_made_anew(corpus, tokeni
         before = name.read_bytes()
 
 
-def test_a_failed_job_leaves_the_shards_that_are_ready(corpus, tokenizer, tmp_path, small_blocks):
-    """The text goes wrong in the last shard."""
+def test_a_failed_job_leaves_the_finished_shards(corpus, tokenizer, tmp_path, small_blocks):
+    """The fault is in the last shard of the text."""
     (tmp_path / "text.txt").write_bytes((corpus / "dev.txt").read_bytes() + b"\xff\n")
     names = [tmp_path / f"shard-{k}" for k in range(3)]
     with pytest.raises(UserError, match="not UTF-8"):
@@ -95,8 +96,8 @@ def test_a_failed_job_leaves_the_shards_that_are_ready(corpus, tokenizer, tmp_pa
     assert left == ["shard-0", "shard-0.json", "shard-1", "shard-1.json"]
 
 
-def test_a_shard_of_each_file(tokenizer, tmp_path):
-    """Each has the topics of its own file's documents."""
+def test_each_file_can_get_its_own_shard(tokenizer, tmp_path):
+    """A shard has only the topics of its file's documents."""
     for topic in "ab":
         text = f"{topic}xono {topic}yono\n{topic}zono {topic}xono\n\n" * 50
         (tmp_path / f"{topic}.txt").write_text(text)
@@ -105,12 +106,12 @@ def test_a_shard_of_each_file(tokenizer, tmp_path):
     first, second = (
         {i for e in examples(name) for i in e["masked_lm_ids"] if i > 4} for name in names
     )
-    # Signs apart, they share no token but those of the words' ends.
+    # Apart from punctuation, they only share the tokens of word endings.
     assert first - second and second - first
 
 
-def test_small_text_is_shared_out_as_well(corpus, tokenizer, tmp_path):
-    """It is less than a block of the usual size; every file gets some and all of it is there."""
+def test_every_shard_gets_a_part_of_a_small_text(corpus, tokenizer, tmp_path):
+    """The text is less than a block of the usual size; all of it is in some shard."""
     names = [tmp_path / str(k) for k in range(60)]
     total = make([corpus / "dev.txt"], names, tokenizer)
     found = list(map(examples, names))
@@ -121,11 +122,11 @@ def test_small_text_is_shared_out_as_well(corpus, tokenizer, tmp_path):
     assert sum(sizes) == (corpus / "dev.txt").stat().st_size
 
 
-def test_text_that_is_too_short_and_a_file_of_others(corpus, tokenizer, tmp_path):
+def test_short_text_and_foreign_files_are_errors(corpus, tokenizer, tmp_path):
     with pytest.raises(UserError, match="too short for 61 output files: .* 60 documents"):
         make([corpus / "dev.txt"], [tmp_path / str(k) for k in range(61)], tokenizer)
     (tmp_path / "text.txt").write_text("axono ayono")
-    with pytest.raises(UserError, match="shard: no pair of sentences"):
+    with pytest.raises(UserError, match="shard: its text has no pair of sentences"):
         make([tmp_path / "text.txt"], [tmp_path / "shard"], tokenizer)
     assert os.listdir(tmp_path) == ["text.txt"]
     (tmp_path / "shard").write_text("mine")
@@ -134,8 +135,8 @@ def test_text_that_is_too_short_and_a_file_of_others(corpus, tokenizer, tmp_path
     assert (tmp_path / "shard").read_text() == "mine"
 
 
-def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, small_blocks):
-    """A block that is one document of one sentence; the others are in blocks of their own."""
+def test_a_single_sentence_is_paired_across_blocks(tokenizer, tmp_path, small_blocks):
+    """One block is a document of one sentence; the others are in separate blocks."""
     lines = [f"{topic}xono {topic}yono " * 400 for topic in "abc"]
     (tmp_path / "text.txt").write_text("\n\n".join(lines))
     assert len(plan_shards([str(tmp_path / "text.txt")], ["x"], 4, False).blocks) == 3
@@ -153,7 +154,7 @@ def test_a_lonely_document_is_paired_with_another_blocks(tokenizer, tmp_path, sm
 
 
 def statistics(found: list[dict]) -> dict[str, float]:
-    """Means over examples."""
+    """Returns means over examples."""
     places = [e["masked_lm_positions"][: int(sum(e["masked_lm_weights"]))] for e in found]
     return {
         "length": np.mean([sum(e["input_mask"]) for e in found]),
@@ -167,8 +168,8 @@ def statistics(found: list[dict]) -> dict[str, float]:
     }
 
 
-def test_records_are_like_those_of_the_plain_way(corpus, tokenizer, tmp_path, monkeypatch):
-    """Two implementations with other random numbers agree in what they do on average."""
+def test_records_match_the_plain_way_statistically(corpus, tokenizer, tmp_path, monkeypatch):
+    """Two implementations with other random numbers agree on average."""
     monkeypatch.setattr(plain, "MAX_SEQ_LENGTH", 64)
     monkeypatch.setattr(plain, "MAX_PREDICTIONS", 5)
     plain.convert(str(corpus / "train.txt"), str(tmp_path / "plain"), tokenizer, DUPE_FACTOR)

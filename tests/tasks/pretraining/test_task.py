@@ -1,4 +1,4 @@
-"""Pretraining under the flags: its parts, its steps, and what of its data is looked at."""
+"""Pretraining under the flags: its splits, its steps, and which files it reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.helpers.models import CONFIGS
 
 @pytest.fixture
 def make(files, encoder, tmp_path):
-    """Makes the task of some flags; it trains on the file with masks."""
+    """Makes the task with some flags; it trains on the file with masks."""
     config = tmp_path / "albert.json"
     sizes = {"vocab_size": encoder.tokenizer.size, "max_position_embeddings": 32}
     config.write_text(json.dumps({**CONFIGS["albert"], **sizes}))
@@ -38,7 +38,7 @@ def make(files, encoder, tmp_path):
 
 @pytest.fixture
 def other(files, tmp_path):
-    """Another file of the same records, and its path."""
+    """Returns the path of another file with the same records."""
     return str(shutil.copy(files["masked"], tmp_path / "other"))
 
 
@@ -54,7 +54,7 @@ class TestParts:
         ],
     )
     def test_no_file_is_read_twice(self, make, files, other, train, evaluate, eval_file, expected):
-        """It takes minutes for large ones; neither in a run nor by `albert check`."""
+        """Reading a large file takes minutes; this holds for a run and for `albert check`."""
         flags = [f"--eval_file={other}"] if eval_file else []
         task = make(f"--do_train={train}", f"--do_eval={evaluate}", *flags)
         paths = {"train": files["masked"], "other": other}
@@ -64,7 +64,7 @@ class TestParts:
             looked_at = [call.args[0] for call in check.call_args_list]
             assert looked_at == [[paths[name]] for name in expected]
 
-    def test_what_is_scored_is_cut_to_max_eval_steps(self, make):
+    def test_scoring_is_limited_to_max_eval_steps(self, make):
         flags = ("--do_eval", "--eval_batch_size=8")
         task = make(*flags, "--max_eval_steps=2")
         train, dev = (task.split(name).prepared() for name in ("train", "dev"))
@@ -74,19 +74,19 @@ class TestParts:
         assert (dev.num_records, dev.max_batches) == (16, 2)
         assert make(*flags, "--max_eval_steps=1000").split("dev").prepared().num_records == count
 
-    def test_trained_on_and_scored_on(self, make, files, other, log):
-        """The scores are not of text that the model has not seen."""
+    def test_scoring_on_the_training_file_warns(self, make, files, other, log):
+        """Such scores are not about unseen text."""
         for more, warnings in (
             ("", []),
-            (f",{files['masked']}", [f"trained on and scored on: {files['masked']}"]),
+            (f",{files['masked']}", [f"in both --input_file and --eval_file: {files['masked']}"]),
         ):
             make("--do_eval", f"--eval_file={other}{more}").split("dev").prepared()
             assert log(logging.WARNING) == warnings
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, (100, 30)), (8, (12, 3)), (200, (1, 0))])
-def test_the_flags_of_a_run(make, monkeypatch, workers, expected):
-    """Each worker does its part of the steps; groups start from the first where flags say so."""
+def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
+    """Groups start from the first one if flags say so."""
     task = make("--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16")
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     assert task.steps(num_examples=12345) == expected
@@ -101,17 +101,19 @@ def test_the_flags_of_a_run(make, monkeypatch, workers, expected):
     [
         ("--do_train=false", "nothing to do: at least one of --do_train and --do_eval"),
         ("--input_file=", "--input_file is required"),
-        ("--num_train_epochs=2", "--num_train_epochs has no use in pretraining"),
+        ("--num_train_epochs=2", "--num_train_epochs has no effect in pretraining"),
         ("--num_train_steps=0", "--num_train_steps must be positive, not 0"),
         ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
         ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
     ],
 )
-def test_flags_that_do_not_fit(make, flag, words):
+def test_conflicting_flags_are_an_error(make, flag, words):
     with pytest.raises(FlagError, match=words):
         make(flag)
 
 
-def test_a_tokenizer_of_another_model(make, squad_dir):
-    with pytest.raises(UserError, match=r"spm\.model has 200 pieces, .* must be of the same model"):
+def test_another_models_tokenizer_is_an_error(make, squad_dir):
+    with pytest.raises(
+        UserError, match=r"spm\.model has 200 pieces, .* must belong to the same model"
+    ):
         make("--masked_lm_budget=0.1", f"--spm_model_file={squad_dir / 'spm.model'}")

@@ -1,4 +1,4 @@
-"""Text files: cut into blocks, made into SentencePiece models, and what is wrong with them."""
+"""Text files: splitting into blocks, training of SentencePiece models, and faults."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def contents(block):
 
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 3000, 10**6])
-def test_blocks_are_all_of_the_text_in_order_and_end_where_documents_do(tmp_path, block_bytes):
-    """Of three files, one of them with Windows line ends."""
+def test_blocks_cover_the_text_and_end_with_documents(tmp_path, block_bytes):
+    """Of three files, one with Windows line ends."""
     rng, whole = random.Random(3), {}
     for number, line_end in enumerate(("\n", "\r\n", "\n")):
         documents = [
@@ -50,7 +50,7 @@ def test_small_files_share_a_block(tmp_path):
     assert [len(block) for block in plan_blocks(list(map(str, paths)), 20)] == [3, 2]
 
 
-def test_a_document_without_end_is_cut_at_a_line(tmp_path, monkeypatch):
+def test_an_endless_document_is_split_at_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "LONGEST_REST", 1000)
     path = tmp_path / "book.txt"
     path.write_text("a line of the book\n" * 1000)
@@ -67,7 +67,7 @@ def test_a_document_without_end_is_cut_at_a_line(tmp_path, monkeypatch):
         plan_blocks([str(path)], 10)
 
 
-def test_lines_without_byte_order_mark_or_what_is_not_utf8(tmp_path):
+def test_lines_have_no_byte_order_mark_and_must_be_utf8(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes("\ufeffone\nzwölf".encode())
     assert read_lines(Span(str(path), 0, path.stat().st_size)) == ["one", "zwölf"]
@@ -84,7 +84,7 @@ NAMES = "made .made.x1y2 made.lock made.json"
 class TestMatchingFiles:
     @pytest.fixture
     def made(self, tmp_path):
-        """A folder with a text, what a program has made of it, and what others have left."""
+        """Makes a folder with a text, a program's output from it, and other programs' files."""
         derived = CachedFile(str(tmp_path / "made"), {}, [str(tmp_path / "companion")])
         with derived.building() as (names, _):
             for name in names:
@@ -102,9 +102,7 @@ class TestMatchingFiles:
             (NAMES, False, NAMES),
         ],
     )
-    def test_globs_leave_out_what_is_no_input_and_names_do_not(
-        self, made, patterns, with_derived, names
-    ):
+    def test_globs_skip_derived_files_and_names_do_not(self, made, patterns, with_derived, names):
         given = ",".join(f"{made}/{pattern}" for pattern in patterns.split())
         found = matching_files(given, "input_file", with_derived=with_derived)
         assert found == [f"{made}/{name}" for name in names.split()]
@@ -114,12 +112,12 @@ class TestMatchingFiles:
         [
             ("{}/none.txt", "--input_file: .* matches no file"),
             ("{}/no/such/folder/*", "--input_file: .* matches no file"),
-            ("{}/ma*", r"ma\* matches no file but what programs have made"),
+            ("{}/ma*", r"ma\* matches no file except files that programs have written"),
             ("{}", "is a folder"),
             (",", "--input_file=, names no file"),
         ],
     )
-    def test_what_matches_nothing_is_named(self, made, pattern, message):
+    def test_a_pattern_without_a_match_is_named(self, made, pattern, message):
         with pytest.raises((UserError, FlagError), match=message):
             matching_files(pattern.format(made), "input_file")
 
@@ -127,7 +125,7 @@ class TestMatchingFiles:
 SPECIAL = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", ".", "–", "£", "€"]
 
 
-def test_special_pieces_have_the_ids_of_the_published_models(tmp_path):
+def test_special_pieces_have_the_ids_of_published_models(tmp_path):
     lines = [f"The {w} House (no. {k}) – “{w}”" for k, w in enumerate(["old", "café"] * 60)]
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
     path = str(tmp_path / "text.txt")
@@ -135,7 +133,7 @@ def test_special_pieces_have_the_ids_of_the_published_models(tmp_path):
     model = spm.SentencePieceProcessor(model_proto=content)
     pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
     assert pieces[: len(SPECIAL)] == SPECIAL and len(pieces) == 45
-    # Control symbols are no text; of accents and capitals the model knows nothing.
+    # Control symbols are no text; the model does not know accents and capitals.
     assert [model.is_control(i) for i in range(5)] == [True, False, True, True, True]
     assert 4 not in model.encode("[MASK]")
     assert not set("éTH") & set("".join(pieces[5:]))
@@ -152,7 +150,7 @@ def test_special_pieces_have_the_ids_of_the_published_models(tmp_path):
         (b"ab ab\n" * 50, 14, FlagError, "--vocab_size 14 is less than"),
     ],
 )
-def test_models_that_cannot_be_made(tmp_path, content, size, error, words):
+def test_a_tokenizer_that_cannot_be_trained_is_an_error(tmp_path, content, size, error, words):
     (tmp_path / "text.txt").write_bytes(content)
     with pytest.raises(error, match=words):
         train_model([str(tmp_path / "text.txt")], PieceOptions(size))

@@ -1,4 +1,4 @@
-"""RACE's files: both layouts, levels, blanks, what is wrong with a file; and their features."""
+"""RACE's files: both layouts, levels, blanks, and faults; and their features."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ def processor(high_only=False, middle_only=False, use_spm=True):
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads the training set with this content of the middle schools' all.txt."""
+    """Reads the training set with this content as the middle schools' all.txt."""
 
     def read(content, **options):
         folder = tmp_path / "RACE" / "train" / "middle"
@@ -51,9 +51,9 @@ def test_a_question_is_joined_with_each_option(read):
     assert fill_blank("_ and _?", "x", "y") == ["x and x?", "y and y?"]
 
 
-def test_both_layouts_and_levels(tmp_path):
-    """Middle schools come first; files of a passage each come by name. Whoever has put all of a
-    level together may have left the files beside it."""
+def test_both_layouts_and_levels_are_read_in_order(tmp_path):
+    """Middle schools come first, and files of single passages are sorted by name. A user may have
+    combined a level in one file and left the single files next to it."""
     folder = tmp_path / "a*[1]"
     folder.mkdir()
     write_race(folder, "abc", count=3)
@@ -70,18 +70,18 @@ def test_both_layouts_and_levels(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"article": None}, "article is missing, or no text"),
-        ({"questions": "Where?"}, "questions is missing, or no list"),
+        ({"article": None}, "article is missing or not a text"),
+        ({"questions": "Where?"}, "questions is missing or not a list"),
         ({"id": "a\tb"}, "the id 'a\\tb' has a character that is not printable"),
-        ({"answers": ["A"]}, "questions, options and answers must be as many of each"),
+        ({"answers": ["A"]}, "questions, options and answers must have the same length"),
         ({"answers": ["A", "E"]}, "the answer to question 2 is 'E', not A, B, C or D"),
         ({"answers": ["A", ["B"]]}, r"the answer to question 2 is ['B']"),
-        ({"options": [["a", "b", "c"], list("abcd")]}, "question 1 is no text with 4 options"),
-        ({"options": [list("abcd"), None]}, "question 2 is no text with 4 options"),
-        ({"questions": ["a", 1]}, "question 2 is no text with 4 options"),
+        ({"options": [["a", "b", "c"], list("abcd")]}, "question 1 is not a text with 4 options"),
+        ({"options": [list("abcd"), None]}, "question 2 is not a text with 4 options"),
+        ({"questions": ["a", 1]}, "question 2 is not a text with 4 options"),
     ],
 )
-def test_a_passage_that_is_none(read, tmp_path, change, words):
+def test_a_malformed_passage_is_an_error(read, tmp_path, change, words):
     with pytest.raises(UserError) as caught:
         read(json.dumps(PASSAGE) + "\n" + json.dumps({**PASSAGE, **change}))
     path = tmp_path / "RACE" / "train" / "middle" / "all.txt"
@@ -93,12 +93,12 @@ def test_a_passage_that_is_none(read, tmp_path, change, words):
     ("content", "words"),
     [
         ("{", "line 1 is not JSON"),
-        ("[]", "line 1: no JSON object"),
+        ("[]", "line 1: not a JSON object"),
         ("", "have no questions"),
         (json.dumps({**PASSAGE, "questions": [], "options": [], "answers": []}), "no questions"),
     ],
 )
-def test_a_file_that_is_none(read, content, words):
+def test_a_malformed_file_is_an_error(read, content, words):
     with pytest.raises(UserError, match=words):
         read(content)
 
@@ -113,20 +113,20 @@ def words_of(example, tokenizer, *lengths):
     return [" ".join(tokens).replace("▁", "") for tokens in pieces]
 
 
-def test_the_end_of_the_passage_and_the_beginning_of_the_question_are_cut_off(tokenizer):
+def test_truncation_removes_passage_end_and_question_start(tokenizer):
     assert words_of(EXAMPLE, tokenizer, 8, 3) == [
         "[CLS] n r l s [SEP] n [SEP]",
         "[CLS] n r l [SEP] r l [SEP]",
         "[CLS] n r [SEP] c m e [SEP]",
         "[CLS] n r l s c [SEP]",
     ]
-    # Before every ending there may stand the same.
+    # The same words may precede every ending.
     first, *_ = words_of(EXAMPLE._replace(start_ending="e"), tokenizer, 12, 5)
     assert first == "[CLS] n r l s c m [SEP] e n [SEP]"
 
 
-def test_records(tokenizer, tmp_path):
-    """They have the sequences end to end."""
+def test_records_have_the_sequences_end_to_end(tokenizer, tmp_path):
+    """There is one sequence per option."""
     path, lengths = str(tmp_path / "features"), (8, tokenizer)
     race_utils.file_based_convert_examples_to_features(
         [EXAMPLE] * 3, list("ABCD"), *lengths, path, 3
@@ -147,8 +147,8 @@ def test_records(tokenizer, tmp_path):
     assert feature.example_id == "id"
 
 
-def test_golden(shared, en8k):
-    """What the reference makes of the training set."""
+def test_features_equal_the_references(shared, en8k):
+    """For the whole training set."""
     processor = RaceProcessor(True, True, False, False)
     examples = processor.get_train_examples(str(shared / "data" / "race"))
     with gzip.open(shared / "golden" / "features-race-train-seq256.jsonl.gz", "rt") as file:

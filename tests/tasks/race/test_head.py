@@ -17,7 +17,7 @@ LABELS = np.array([3, 0, 2], np.int32)
 
 
 def batch(shape):
-    """Ids, mask and segments."""
+    """Returns ids, mask and segments."""
     rng = np.random.RandomState(1)
     ids = rng.randint(5, 60, [SIZE, 4, LENGTH]).astype(np.int32)
     mask = (np.arange(LENGTH) < rng.randint(4, 11, [SIZE, 4, 1])).astype(np.int32)
@@ -26,7 +26,7 @@ def batch(shape):
 
 
 @pytest.mark.parametrize("shape", [[SIZE, 4, LENGTH], [SIZE, 4 * LENGTH]])
-def test_one_score_an_option(shape):
+def test_each_option_has_one_score(shape):
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
         inputs = map(tf.constant, batch(shape))
@@ -53,7 +53,7 @@ def test_one_score_an_option(shape):
     assert predictions.tolist() == expected.argmax(axis=1).tolist()
 
 
-def test_dropout_has_a_place_of_its_own():
+def test_dropout_has_its_own_site():
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         inputs = map(tf.constant, batch([SIZE, 4, LENGTH]))

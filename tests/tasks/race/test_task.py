@@ -17,7 +17,7 @@ def test_flags_reach_the_task_and_its_description(squad_dir, tmp_path):
 
     assert make().dropout == 0.25
     assert make("--deterministic_run").dropout == 0.0
-    # A default gives way to what is given.
+    # A flag overrides the default.
     steps = make("--warmup_proportion=0.5", "--train_steps=10").steps(num_examples=40)
     assert make().settings.warmup_step > 0 and steps == (10, 5)
     described = make().assets().description

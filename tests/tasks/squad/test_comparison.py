@@ -17,8 +17,8 @@ from albert.tasks.squad.comparison import (
 )
 
 
-def test_the_interval_as_scipy():
-    """Of differences as those of F1 are: mostly none, some whole, some in between."""
+def test_the_interval_is_that_of_scipy():
+    """For differences like those of F1: mostly none, some whole, some in between."""
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(3)
     differences = rng.choice([0.0, 0, 0, 100, -100, 50, -40, 66.7], size=400)
@@ -26,15 +26,15 @@ def test_the_interval_as_scipy():
     theirs = stats.bootstrap(
         (differences,), np.mean, n_resamples=20_000, method="percentile", random_state=rng
     ).confidence_interval
-    # Quantiles of 20,000 draws of a mean with a standard error of some 2.8 are off by some 0.05.
+    # 20,000 draws of a mean with a standard error of about 2.8 give quantiles within about 0.05.
     assert interval == pytest.approx((theirs.low, theirs.high), abs=0.25)
     assert interval[1] - interval[0] > 5
     assert bootstrap_interval(differences, 1) == bootstrap_interval(differences, 1)
     assert bootstrap_interval(differences, 1) != bootstrap_interval(differences, 2)
 
 
-def test_pairs_count_and_not_two_samples():
-    """Systems that differ on one question of many are not as far apart as their scores spread."""
+def test_the_bootstrap_is_over_paired_questions():
+    """Systems that differ on one question of many have a narrower interval than their scores."""
     first = {str(i): float(i % 2) for i in range(1000)}
     second = {**first, "0": 1.0}
     found = compare(first, second, seed=1)
@@ -42,11 +42,11 @@ def test_pairs_count_and_not_two_samples():
     assert (found.better, found.worse) == (["0"], [])
     assert 0 == found.low < found.high < 0.5
     assert compare(first, first, seed=1)[:3] == (0, 0, 0)
-    # Questions of one system only do not count.
+    # Questions of only one system do not count.
     assert compare({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0}, seed=1)[:4] == (100,) * 3 + (["b"],)
 
 
-def test_spread_by_hand():
+def test_the_spread_is_as_by_hand():
     runs = [{"f1": 80.0, "exact": 1.0}, {"f1": 84.0}, {"f1": 82.0}, {"f1": 90.0}]
     spread = spread_of_runs(runs)
     assert spread == {"f1": (83.0, 80.0, 90.0, pytest.approx(np.sqrt(56 / 3)))}
@@ -54,7 +54,8 @@ def test_spread_by_hand():
 
 @pytest.fixture
 def questions(tmp_path):
-    """One with the answer "cat", one without an answer, and one that nothing is predicted for."""
+    """Returns three questions: with the answer "cat", without an answer, and without a
+    prediction."""
     true = {"a": [{"text": "cat"}], "b": [], "c": [{"text": "dog"}]}
     qas = [{"id": i, "question": "?", "answers": texts} for i, texts in true.items()]
     qas[1]["is_impossible"] = True
@@ -63,21 +64,21 @@ def questions(tmp_path):
     return QuestionFile(str(path))
 
 
-def test_odds_of_another_run(questions):
-    """Abstentions by odds: tests/test_evaluate.py."""
-    with pytest.raises(UserError, match=r"^1 questions .* the first is b: the files"):
+def test_odds_of_another_run_are_refused(questions):
+    """Abstaining by odds is tested in tests/test_evaluate.py."""
+    with pytest.raises(UserError, match=r"^1 questions .* the first is b; pass files"):
         Predictions({"a": "cat", "b": ""}, {"a": 0.5}).check(questions)
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ([], "an object is needed"),
+        ([], "must be an object"),
         ({"a": 1}, "question a has no text: 1"),
         ({"x": "cat"}, "none of its ids is a question of"),
     ],
 )
-def test_predictions_that_are_none(questions, tmp_path, content, problem):
+def test_a_file_without_predictions_is_refused(questions, tmp_path, content, problem):
     path = tmp_path / "predictions.json"
     path.write_text(json.dumps(content))
     with pytest.raises(UserError, match=problem):

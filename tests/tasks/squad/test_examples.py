@@ -1,4 +1,4 @@
-"""read_squad_examples(): SQuAD JSON of both versions, useless questions, and broken files."""
+"""read_squad_examples(): SQuAD JSON of both versions, useless questions, and malformed files."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ TEXT = "Rivers run to the sea. The sea is not full."
 
 
 def question(qas_id="q1", text="Where do rivers run?", answers=(("the sea", 14),), **more):
-    """A question as the file has it; `answers` are pairs of text and answer_start."""
+    """Returns a question in the file's form; `answers` are pairs of text and answer_start."""
     answers = [{"text": answer, "answer_start": start} for answer, start in answers]
     return {"id": qas_id, "question": text, "answers": answers, **more}
 
@@ -24,13 +24,13 @@ def article(text, *questions):
 
 
 def squad(*questions, text=TEXT):
-    """A file's content with one paragraph."""
+    """Returns a file's content with one paragraph."""
     return {"version": "1.1", "data": [article(text, *questions)]}
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file and returns its path; strings as they are, the rest as JSON."""
+    """Writes a file and returns its path; strings unchanged, everything else as JSON."""
 
     def write(content):
         text = content if isinstance(content, str) else json.dumps(content)
@@ -46,8 +46,8 @@ def ids_of(examples):
 
 class TestRead:
     @pytest.mark.parametrize("is_training", [True, False])
-    def test_an_example(self, write, is_training):
-        """Prediction takes no answer."""
+    def test_an_example_has_the_questions_fields(self, write, is_training):
+        """Prediction reads no answer."""
         (example,) = read_squad_examples(write(squad(question())), is_training)
         assert vars(example) == {
             **{"qas_id": "q1", "question_text": "Where do rivers run?", "paragraph_text": TEXT},
@@ -67,7 +67,7 @@ class TestRead:
         assert ids_of(examples) == list("123456")
 
 
-# Articles in which each question, u and perhaps v and w, is useless for the reason.
+# Articles in which each question, u and perhaps v and w, is useless for this reason.
 USELESS = {
     "the paragraph is empty": [article(" \n\t ", question("u")), article("", question("v"))],
     "the question is empty": [
@@ -81,7 +81,7 @@ USELESS = {
     ],
     "the answer is not at its answer_start": [
         article(TEXT, question("u", answers=[("the sea", 13)])),
-        # From the end it would be there.
+        # Counted from the end, the offset would be valid.
         article(TEXT, question("v", answers=[("not", -9)])),
         article(TEXT, question("w", answers=[("full.", len(TEXT) + 5)])),
     ],
@@ -90,40 +90,40 @@ USELESS = {
 
 class TestLeftOut:
     @pytest.mark.parametrize("reason", USELESS)
-    def test_a_reason_is_counted_and_logged_with_ids(self, reason, write, log):
+    def test_skipped_questions_are_counted_and_logged_by_reason(self, reason, write, log):
         content = {"data": [*USELESS[reason], article(TEXT, question("good"))]}
         path = write(content)
         assert ids_of(read_squad_examples(path, is_training=True)) == ["good"]
         ids = ["u", "v", "w"][: 3 if "not at" in reason else 2]
-        line = f"{path}: {len(ids)} questions left out: {reason}: {', '.join(ids)}"
+        line = f"{path}: skipped {len(ids)} questions: {reason}: {', '.join(ids)}"
         assert log(logging.WARNING) == [line]
         _, left_out = read_examples(content["data"], path, is_training=True)
         assert left_out.counts == {reason: len(ids)}
 
-    def test_every_reason_has_a_line_and_names_three_at_most(self, write, log):
+    def test_every_reason_is_a_line_with_three_ids_at_most(self, write, log):
         bad = [question(f"n{i}", answers=()) for i in range(5)]
         odd = [question(f"e{i}", text="") for i in range(3)]
         path = write(squad(*bad, question(), *odd))
         read_squad_examples(path, is_training=True)
         assert log(logging.WARNING) == [
-            f"{path}: 5 questions left out: there is no answer: n0, n1, n2, ...",
-            f"{path}: 3 questions left out: the question is empty: e0, e1, e2",
+            f"{path}: skipped 5 questions: there is no answer: n0, n1, n2, ...",
+            f"{path}: skipped 3 questions: the question is empty: e0, e1, e2",
         ]
         path = write(squad(*bad, *odd))
-        with pytest.raises(UserError, match="no question that can be used") as caught:
+        with pytest.raises(UserError, match="no usable questions") as caught:
             read_squad_examples(path, is_training=True)
         assert "5 there is no answer, 3 the question is empty" in str(caught.value)
 
     @pytest.mark.parametrize("content", [{"data": []}, squad(), {"data": [{"paragraphs": []}]}])
-    def test_no_question_at_all(self, write, content):
+    def test_a_file_without_questions_is_an_error(self, write, content):
         path = write(content)
         for training in (True, False):
-            with pytest.raises(UserError, match=f"{path}: .*can be used .it has none."):
+            with pytest.raises(UserError, match=f"{path}: .*no usable questions .it has none."):
                 read_squad_examples(path, training)
 
 
 PARAGRAPH, QUESTION = ("paragraphs", 0), ("paragraphs", 0, "qas", 1)
-# Where the second of two articles, which has two questions, is changed; and the message.
+# Changes in the second of two articles, which has two questions; and the message.
 WRONG = [
     ((), "paragraphs", " has no list"),
     (PARAGRAPH, "context", ".paragraphs[0] has no str"),
@@ -138,10 +138,12 @@ WRONG = [
 class TestErrors:
     def test_several_answers_in_training_point_to_a_dev_file(self, write):
         path = write(squad(question("two", answers=(("the sea", 14), ("sea", 18)))))
-        with pytest.raises(UserError, match=f"{path}.*question two has 2 answers.*dev file"):
+        with pytest.raises(
+            UserError, match=f"{path}.*question two has 2 answers.*development file"
+        ):
             read_squad_examples(path, is_training=True)
 
-    def test_a_file_that_is_no_squad(self, write):
+    def test_a_file_that_is_not_squad_is_an_error(self, write):
         for content in ("{", "[]", "null", "{}", '{"data": {}}'):
             what = "is not JSON" if content == "{" else 'no list "data"'
             with pytest.raises(UserError, match=f"{write(content)} .*{what}"):
@@ -161,14 +163,14 @@ class TestErrors:
         path = write({"data": articles})
         for training in (True, False):
             if key == "answer_start" and not training:
-                # Scores need the text alone.
+                # Scores only need the text.
                 assert len(read_squad_examples(path, training)) == 3
                 continue
             with pytest.raises(UserError) as caught:
                 read_squad_examples(path, training)
             assert str(caught.value) == f'{path} is not SQuAD: data[1]{message} "{key}"'
 
-    def test_another_form(self, write):
+    def test_a_value_of_another_type_is_an_error(self, write):
         place, articles = (
             ".paragraphs[0].qas[0]",
             [("x", ""), ({"paragraphs": [7]}, ".paragraphs[0]")],
@@ -176,7 +178,7 @@ class TestErrors:
         articles.append((article(TEXT, None), place))
         for answers in ("word", 3, {"text": "the sea"}, ["the sea"], [None]):
             articles.append((article(TEXT, {**question(), "answers": answers}), place))
-        # The text "false" is true to Python, and would take the answer away.
+        # The text "false" is true in Python, and would remove the answer.
         message = f'{place}: "is_impossible" must be true or false, not'
         for value in ("false", 0, []):
             articles.append((article(TEXT, question(is_impossible=value)), message))
@@ -186,7 +188,7 @@ class TestErrors:
                 read_squad_examples(path, training)
             assert str(caught.value).startswith(f"{path} is not SQuAD: data[0]{message}")
 
-    def test_an_id_that_occurs_twice(self, write):
+    def test_a_repeated_id_is_an_error(self, write):
         articles = [article(TEXT, question("x"), question("y")), article("", question("x"))]
         path = write({"data": articles})
         for training in (True, False):
@@ -197,8 +199,8 @@ class TestErrors:
 
 
 class TestVersion2:
-    def test_what_a_question_without_a_word_on_it_is(self, write):
-        """And one that contradicts itself, and plausible answers, which nobody reads."""
+    def test_a_question_without_a_mark_is_judged_by_its_answers(self, write):
+        """A contradictory question is skipped, and plausible answers are ignored."""
         unknown = question("f")
         del unknown["answers"]
         content = squad(
@@ -217,15 +219,15 @@ class TestVersion2:
         assert left_out.counts == dict.fromkeys(reasons, 1)
         impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
         assert impossible == [(-1, "")] * 3
-        # SQuAD 1.1: b and f are left out, and d is what it says, as in the reference.
+        # SQuAD 1.1: b and f are skipped, and d keeps its mark, as in the reference.
         examples, _ = read_examples(articles, "file", True)
         found = [(e.qas_id, e.start_position, e.is_impossible) for e in examples]
         assert found == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
 
-    def test_what_passes(self, write, tmp_path):
-        """What does not look like 2.0 is not parsed here, be it JSON or there at all.
+    def test_files_that_are_not_2_0_pass(self, write, tmp_path):
+        """A file that does not look like 2.0 is not parsed here; it may be invalid JSON or missing.
 
-        What is refused: `tests/test_run_squad_v1.py`.
+        Refused files are in `tests/test_run_squad_v1.py`.
         """
         check_all_answerable(str(tmp_path / "none.json"), "--train_file")
         for content in (

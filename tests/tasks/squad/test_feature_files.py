@@ -1,6 +1,6 @@
-"""Feature files of SQuAD: their content, when they are made anew, and which of others are used.
+"""Feature files of SQuAD: their content, reasons to rebuild them, and foreign ones.
 
-How any cached file is found whole, damaged or foreign: `tests/data/test_cached_file.py`.
+Whole, damaged and foreign cached files in general are in `tests/data/test_cached_file.py`.
 """
 
 import json
@@ -40,19 +40,20 @@ class Place:
         self.left = self.out / "left.npz"
 
     def source(self):
-        """What the files are made of."""
+        """Returns the source of the files."""
         paths = [str(path) for path in (self.records, self.left)[: 1 if self.training else 2]]
         return SquadFeatures(str(self.input), paths, self.tokenizer, self.options, self.workers)
 
     def make(self):
-        """The feature file, and what is left of the features; None in training."""
+        """Makes the files; returns the feature file and the remaining features, None in
+        training."""
         source = self.source()
         file = source.made()
         questions = source.source_of(file)
         return file, None if self.training else questions.features
 
     def features(self):
-        """What `convert_examples_to_features` gives for the same."""
+        """Returns what `convert_examples_to_features` makes of the same input."""
         features = []
         squad_utils.convert_examples_to_features(
             squad_utils.read_squad_examples(str(self.input), self.training),
@@ -73,7 +74,7 @@ class Place:
         assert (writer.num_features, writer.is_training) == (len(features), self.training)
 
     def edit_input(self, edit):
-        """Changes the content of the input, by a function of its articles."""
+        """Changes the content of the input with a function of its articles."""
         content = json.loads(self.input.read_text(encoding="utf-8"))
         edit(content["data"])
         self.input.write_text(json.dumps(content), encoding="utf-8")
@@ -98,7 +99,7 @@ def place(request):
 
 
 def fields(record):
-    """The values of a record, read by TensorFlow's own classes."""
+    """Returns the values of a record, read by TensorFlow's own classes."""
     found = tf.train.Example.FromString(record).features.feature
     return {key: list(value.int64_list.value) for key, value in found.items()}
 
@@ -134,7 +135,7 @@ class TestWritten:
         assert list(map(fields, records_of(place))) == rows
 
     def test_the_left_file_has_the_rest_and_needs_no_pickle(self, prediction):
-        """Of a paragraph without words there is nothing."""
+        """A paragraph without words has no feature."""
         prediction.edit_input(lambda data: data[0]["paragraphs"][0].update(context=" "))
         file, left = prediction.make()
         assert file.num_examples == 12
@@ -149,15 +150,15 @@ class TestWritten:
         with np.load(prediction.left, allow_pickle=False) as columns:
             assert {array.dtype.kind for array in columns.values()} <= {"i", "b"}
 
-    def test_questions_left_out_are_logged_and_counted(self, training, log):
+    def test_skipped_questions_are_logged_and_counted(self, training, log):
         training.edit_input(lambda data: data[0]["paragraphs"][0]["qas"][1].update(answers=[]))
         assert training.make()[0].num_examples == 11
-        assert any("1 questions left out: there is no answer" in line for line in log())
+        assert any("skipped 1 questions: there is no answer" in line for line in log())
         facts = json.loads(training.header.read_text(encoding="utf-8"))["facts"]
         assert facts["left_out"] == {"there is no answer": 1}
 
-    def test_the_bytes_are_a_function_of_the_input_alone(self, place, monkeypatch):
-        """For any number of workers, on any day."""
+    def test_the_bytes_depend_only_on_the_input(self, place, monkeypatch):
+        """Neither the number of workers nor the date matters."""
         monkeypatch.setattr(SquadFeatures, "chunk", 5)
         now, listings = time.time(), []
         for place.workers in (1, 2, 3):
@@ -175,25 +176,25 @@ class TestWritten:
 class TestMadeAnew:
     @staticmethod
     def check(place, reason):
-        assert place.source().state().startswith(f"to be made anew: {reason}")
+        assert place.source().state().startswith(f"will be made again: {reason}")
 
-    def test_from_something_else(self, place, squad_dir, monkeypatch):
-        """In training by older rules, too: how answers are placed changes no prediction."""
+    def test_another_source_causes_a_rebuild(self, place, squad_dir, monkeypatch):
+        """In training, older rules do too; how answers are placed does not affect predictions."""
         with monkeypatch.context() as patch:
             patch.setattr(feature_files, "_TRAINING_VERSION", None)
             place.make()
         if place.training:
-            self.check(place, "it was made with rules of version None, now it is")
+            self.check(place, "it was made with rules of version None, and now it is")
             place.make()
         place.input = place.input.rename(place.input.with_name("renamed.json"))
         assert place.source().state() == "reused"
         for name, value in {"max_seq_length": 60, "doc_stride": 8, "max_query_length": 5}.items():
             place.options = OPTIONS._replace(**{name: value})
             was = getattr(OPTIONS, name)
-            self.check(place, f"it was made with {name} {was}, now it is {value}")
+            self.check(place, f"it was made with {name} {was}, and now it is {value}")
         place.options, tokenizer = OPTIONS, place.tokenizer
         place.tokenizer = tokenization.FullTokenizer(None, False, str(squad_dir / "spm.model"))
-        self.check(place, "it was made with do_lower_case True, now it is False")
+        self.check(place, "it was made with do_lower_case True, and now it is False")
         place.tokenizer = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"))
         self.check(place, "it was made with tokenizer_sha256")
         place.tokenizer, place.training = tokenizer, not place.training
@@ -205,7 +206,7 @@ class TestMadeAnew:
 
 
 def refused(place, match):
-    """Asserts an error in one line, and that no file changes or appears."""
+    """Asserts a one-line error, and that no file changes or appears."""
     before = place.listing()
     with pytest.raises(UserError, match=match) as caught:
         place.make()
@@ -214,16 +215,16 @@ def refused(place, match):
 
 
 class TestForeign:
-    """Files without our header."""
+    """Files without a header of this program."""
 
-    def test_are_used_with_a_warning_of_the_first_worker(self, place, log, monkeypatch):
+    def test_foreign_files_are_used_and_rank_0_warns(self, place, log, monkeypatch):
         _, expected = place.make()
         place.header.unlink()
         place.left.unlink(missing_ok=True)
         place.write(place.features())
         before = place.listing()
-        # The folder may be one that cannot be written, and on a Gaudi a session before the bridge
-        # is loaded ends the process.
+        # The folder may not be writable, and on a Gaudi a session before the bridge is loaded ends
+        # the process.
         monkeypatch.setattr(cached_file, "exclusive", None)
         monkeypatch.setattr(tf, "Session", None)
         log()
@@ -232,12 +233,12 @@ class TestForeign:
             file, left = place.make()
             assert file[:3] == (str(place.records), 12, len(place.features()))
             assert file.is_foreign and place.listing() == before
-            warnings = [line.partition(": its")[0] for line in log(logging.WARNING)]
-            assert warnings == [f"{place.records} has no header of ours"] * (rank == 0)
+            warnings = [line.partition(": using")[0] for line in log(logging.WARNING)]
+            assert warnings == [f"{place.records} has no header of this program"] * (rank == 0)
             if not place.training:
                 for a, b in zip(left, expected, strict=True):
                     assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-        assert place.source().state() == "there, without a header of ours"
+        assert place.source().state() == "exists, not written by this program"
 
     def test_p_mask_is_not_needed(self, training):
         """Files for SQuAD 1.1 may lack it."""
@@ -246,7 +247,7 @@ class TestForeign:
         write_records(training.records, [serialize({**fields, **{key: [1] for key in numbers}})])
         assert training.make()[0].num_features == 1
 
-    def test_ids_of_another_vocabulary_and_answers_beyond_the_end(self, place):
+    def test_ids_and_positions_out_of_range_are_refused(self, place):
         assert place.tokenizer.size == 200
         for key, value, limit in (
             ("input_ids", 200, 200),
@@ -260,17 +261,17 @@ class TestForeign:
                 setattr(features[5], key.removesuffix("s"), value)
             place.write(features)
             message = rf"\(record 5 has {value} in {key}, which must be below {limit}\)"
-            refused(place, f"no file of features.*{message}")
+            refused(place, f"not a file of features.*{message}")
 
-    def test_other_files(self, place):
+    def test_another_programs_files_are_refused(self, place):
         place.options = OPTIONS._replace(max_seq_length=48)
         place.write(place.features())
-        message = "is no file of features of length 64; it is neither read nor replaced"
+        message = "is not a file of features of length 64; "
         place.options = OPTIONS
         refused(place, message)
         place.write(place.features())
         content, (*records, _) = place.records.read_bytes(), records_of(place)
-        # The last has a content that is not what its checksum says.
+        # The content of the last one does not match its checksum.
         changed = content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]
         for other in (b"my notes\n" * 20, b"", content[:-10], changed):
             place.records.write_bytes(other)
@@ -279,10 +280,10 @@ class TestForeign:
             write_records(place.records, [*records, other])
             refused(place, message)
 
-    def test_of_other_questions(self, prediction):
+    def test_features_of_other_questions_are_refused(self, prediction):
         prediction.write(prediction.features())
         content = prediction.input.read_bytes()
-        message = "holds other features than --predict_file and the flags give"
+        message = "has other features than --predict_file and the flags give"
         for edit in (
             lambda questions: questions[-1].update(question="What came before?"),
             lambda questions: questions.pop(),
@@ -297,8 +298,8 @@ class TestForeign:
             prediction.source().state()
 
 
-def test_a_left_file_that_is_replaced_before_it_is_read(prediction):
-    """By a job with other flags, between the check of the files and their use."""
+def test_a_left_file_replaced_before_it_is_read_is_an_error(prediction):
+    """A job with other flags may replace it between the check of the files and their use."""
     file, _ = prediction.make()
     first = prediction.source()
     prediction.options = OPTIONS._replace(doc_stride=8)

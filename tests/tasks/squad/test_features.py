@@ -1,4 +1,4 @@
-"""convert_examples_to_features(): golden figures, and windows against brute force."""
+"""convert_examples_to_features(): golden figures, and windows compared with brute force."""
 
 import fractions
 import gzip
@@ -17,7 +17,7 @@ from tests.helpers.squad import train_tokenizer
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """A tokenizer that knows the letters q, x and z and makes every one a piece."""
+    """Returns a tokenizer that knows the letters q, x and z, and makes each one a piece."""
     folder = tmp_path_factory.mktemp("letters")
     (folder / "text").write_text("q x z\n" * 50, encoding="utf-8")
     train_tokenizer(folder / "text", folder / "tiny", 20, "char")
@@ -35,7 +35,7 @@ def ids_of(tokenizer, text):
 
 
 def convert(examples, tokenizer, lengths, training, lower=True):
-    """The features; `lengths` are max_seq_length, doc_stride and max_query_length."""
+    """Returns the features; `lengths` are max_seq_length, doc_stride and max_query_length."""
     features = []
     arguments = (examples, tokenizer, *lengths, training, features.append, lower)
     squad_utils.convert_examples_to_features(*arguments)
@@ -59,8 +59,8 @@ OF_PREDICTION = {"example_index", "tok_start_to_orig_index", "tok_end_to_orig_in
         ("bert8k", "dev-v1.1", "features-bert-dev-v1.1", (384, 128, 64)),
     ],
 )
-def test_golden(request, shared, tokenizer, data, golden, lengths):
-    """Our features and the reference's; the answers that positions stand for besides."""
+def test_features_equal_the_references(request, shared, tokenizer, data, golden, lengths):
+    """The texts between the answers' positions are correct as well."""
     training = data.startswith("train")
     path = str(shared / "data" / "squad" / f"{data}.json")
     examples = squad_utils.read_squad_examples(path, training)
@@ -77,7 +77,7 @@ def test_golden(request, shared, tokenizer, data, golden, lengths):
         assert feature.input_ids == row["input_ids"] + padding
         assert feature.segment_ids == [0] * first + [1] * (length - first) + padding
         assert feature.input_mask == [1] * length + padding
-        # Google's BERT has no mask of places; ours is that of ALBERT.
+        # Google's BERT has no mask of positions; ours is that of ALBERT.
         p_mask = row.get("p_mask", "0" + "1" * (first - 1) + "0" * (length - first - 1) + "1")
         assert feature.p_mask == [*map(int, p_mask), *(1 for _ in padding)]
         assert feature.unique_id == row["unique_id"]
@@ -102,7 +102,7 @@ def test_golden(request, shared, tokenizer, data, golden, lengths):
 
 
 def brute_force_windows(length, room, stride):
-    """First and end token of every window, by the definition."""
+    """Returns first and end token of every window, by the definition."""
     windows, start = [], 0
     while True:
         windows.append((start, min(start + room, length)))
@@ -112,7 +112,7 @@ def brute_force_windows(length, room, stride):
 
 
 def brute_force_best(windows, token):
-    """The window in which a token has the maximum context, by the definition, exactly."""
+    """Returns the window in which a token has the maximum context, by the definition, exactly."""
     scores = {
         number: min(token - start, end - 1 - token) + fractions.Fraction(end - start, 100)
         for number, (start, end) in enumerate(windows)
@@ -124,11 +124,11 @@ def brute_force_best(windows, token):
 class TestWindows:
     @hypothesis.given(*(st.integers(1, most) for most in (60, 12, 40, 50, 10)))
     @hypothesis.settings(max_examples=50)
-    def test_against_brute_force(self, tiny, words, asked, room, stride, query):
+    def test_windows_equal_brute_force(self, tiny, words, asked, room, stride, query):
         text = " ".join("qxz"[i % 3] for i in range(words))
         ids = ids_of(tiny, text)
         question = ids_of(tiny, "z" * asked)[:query]
-        # A whole window is `room` long where the question has its full length.
+        # A full window is `room` long if the question has its full length.
         lengths = (room + query + 3, stride, query)
         features = convert([SquadExample("x", "z" * asked, text)], tiny, lengths, False)
         windows = brute_force_windows(len(ids), room + query - len(question), stride)
@@ -144,8 +144,8 @@ class TestWindows:
 
     @hypothesis.given(st.integers(1, 40), st.integers(2, 30), st.integers(1, 30), st.data())
     @hypothesis.settings(max_examples=50)
-    def test_answers_are_where_they_are(self, tiny, words, room, stride, data):
-        """Every letter is a word; the answer is some of them, in each window or in none."""
+    def test_answers_are_in_each_window_or_in_none(self, tiny, words, room, stride, data):
+        """Every letter is a word, and the answer is some of them."""
         text = " ".join("qxz"[i % 3] for i in range(words))
         first = data.draw(st.integers(0, words - 1))
         last = data.draw(st.integers(first, words - 1))
@@ -166,7 +166,7 @@ class TestWindows:
 
     @pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
     def test_lengths_that_leave_no_room_are_an_error(self, tiny, room, stride):
-        """They must not make windows without end."""
+        """Otherwise they would make an infinite number of windows."""
         with pytest.raises(UserError, match=f"windows of {room} tokens every {stride} tokens"):
             convert(
                 [SquadExample("x", "", "q x z q x z q x z")], tiny, (room + 3, stride, 1), False
@@ -181,8 +181,8 @@ class TestConvert:
         assert lowered.tokens == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
         assert kept.tokens == ["[CLS]", *("▁", "<unk>", "he", "[SEP]") * 2]
 
-    def test_nothing_to_find(self, tiny):
-        """No answer, no token in a paragraph, and in prediction no question."""
+    def test_without_an_answer_or_tokens_there_is_nothing_to_find(self, tiny):
+        """In prediction, the question may be empty."""
         example = SquadExample("x", "q", "q x z", "", -1, is_impossible=True)
         (feature,) = convert([example], tiny, (32, 8, 8), True)
         assert positions(feature) == (0, 0, True)
@@ -207,7 +207,7 @@ class TestConvert:
 
 
 class TestAnswersOfWordPiece:
-    """As Google's BERT has them: what is cut differently in the answer alone gets whole words."""
+    """As in Google's BERT: an answer whose tokens do not match the paragraph's gets whole words."""
 
     @pytest.fixture(scope="class")
     def tokenizer(self, tmp_path_factory):
@@ -222,18 +222,18 @@ class TestAnswersOfWordPiece:
             ("x (unwanted), x", "unwanted", "un ##want ##ed"),
             ("x (unwanted), x", "(unwanted)", "( un ##want ##ed )"),
             ("x (unwanted), x", "Un", "un"),
-            # "want" is a piece inside words only, and "unwan" is none.
+            # "want" is a piece only inside words, and "unwan" is none.
             ("x (unwanted), x", "want", "( un ##want ##ed ) ,"),
             ("x (unwanted), x", "unwan", "( un ##want ##ed ) ,"),
             ("unwanted un.", "ed un", "un ##want ##ed un ."),
             ("x\u00a0unwanted\u202fx", "anted", "x un ##want ##ed"),
             ("x (Cafe\u0301) x", "Cafe", "cafe"),
             ("x caf\u00e9. x", "cafe", "cafe"),
-            # Google takes the first of two in a word; the offsets know better.
+            # Google takes the first of two in a word; the offsets are exact.
             ("un x-x un", "x un", "x un"),
         ],
     )
-    def test_by_hand(self, tokenizer, text, answer, expected):
+    def test_positions_are_as_by_hand(self, tokenizer, text, answer, expected):
         place = text.lower().replace("\u00e9", "e").index(answer.lower())
         example = SquadExample("q", "x", text, answer, place)
         (feature,) = convert([example], tokenizer, (32, 8, 8), True)
@@ -242,8 +242,8 @@ class TestAnswersOfWordPiece:
         assert " ".join(feature.tokens[start : end + 1]) == expected
 
 
-def test_a_paragraph_of_150000_characters(shared, en8k):
-    """A table of characters by characters would take 90 GB."""
+def test_a_paragraph_of_150000_characters_needs_little_memory(shared, en8k):
+    """A table of characters by characters would need 90 GB."""
     content = json.loads((shared / "data/squad/train-v1.1.json").read_text(encoding="utf-8"))
     paragraph = content["data"][0]["paragraphs"][0]["context"]
     text = (paragraph * (150_000 // len(paragraph) + 1))[:150_000]

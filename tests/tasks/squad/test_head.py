@@ -1,4 +1,4 @@
-"""The heads of SQuAD 1.1 and 2.0: the reference's figures, and what padding does not change."""
+"""The heads of SQuAD 1.1 and 2.0: the reference's figures, and independence of padding."""
 
 import numpy as np
 import pytest
@@ -27,11 +27,11 @@ OPTIONS = V2Options(start_n_top=3, end_n_top=4, dropout=0.5, initializer_range=0
 
 @pytest.fixture(scope="module")
 def of():
-    """Loss, scores and gradients of a batch, without padding in the loss."""
+    """Returns loss, scores and gradients of a batch, without padding in the loss."""
 
     def build(features):
         head = build_heads(features, masked=(make_v1_head(True), True))["masked"]
-        # Nothing of the pooled output is used.
+        # The pooled output is not used.
         used = {v.op.name: v for v in tf.trainable_variables() if "pooler" not in v.op.name}
         gradients = map(tf.convert_to_tensor, tf.gradients(head.loss, list(used.values())))
         scores = {key: head.predictions[f"{key}_log_prob"] for key in ("start", "end")}
@@ -42,7 +42,7 @@ def of():
 
 
 def assert_equal(got, expected):
-    """Loss and all gradients."""
+    """Compares the loss and all gradients."""
     assert got["loss"] == pytest.approx(expected["loss"], abs=1e-6)
     assert len(got["gradients"]) > 20
     for name, value in expected["gradients"].items():
@@ -53,7 +53,7 @@ def assert_equal(got, expected):
 
 class TestMaskedPadding:
     def test_loss_and_gradients_do_not_depend_on_padding(self, of):
-        """Nor on what stands there; two examples at 48 and two at 64 make up the four at 32."""
+        """Nor on the ids in the padding; two examples at 48 and two at 64 equal the four at 32."""
         whole = of(make_batch(32))
         for padded in (48, 64):
             assert_equal(of(make_batch(padded)), whole)
@@ -68,8 +68,8 @@ class TestMaskedPadding:
         gradients = {k: (v + two["gradients"][k]) / 2 for k, v in one["gradients"].items()}
         assert_equal({"loss": (one["loss"] + two["loss"]) / 2, "gradients": gradients}, whole)
 
-    def test_loss_by_hand(self, of):
-        """There is no answer in the padding."""
+    def test_the_loss_is_as_by_hand(self, of):
+        """No answer is in the padding."""
         batch = make_batch(48)
         got, losses = of(batch), []
         padding = batch["input_mask"] == 0
@@ -83,10 +83,11 @@ class TestMaskedPadding:
         assert got["loss"] == pytest.approx(np.mean(losses), 1e-6)
 
 
-def test_golden_v1(shared):
+def test_version_1_trains_as_the_reference(shared):
     """Twenty steps of AdamW from a checkpoint, through the reference's function.
 
-    Their loss depends on padding."""
+    The loss depends on padding there.
+    """
     figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v1_adamw.npz")
     model_fn = squad_utils.v1_model_fn_builder(
         *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None
@@ -104,9 +105,9 @@ def test_golden_v1(shared):
 
 
 @pytest.mark.parametrize("count", [5, 50])
-def test_prediction_v1(count):
-    """The best positions alone are as in all scores, which an exported model gives; of equals
-    the first, as in padding. Nothing drops out."""
+def test_version_1_predicts_the_best_positions(count):
+    """They equal the best of all scores, which an exported model returns; among equal scores the
+    first wins, as in padding. There is no dropout."""
     model_fn = make_model_fn(WITH_DROPOUT, make_v1_head(True, num_best=count), ModelOptions())
     keys = (*SEQUENCES, "unique_ids")
     model = Graph(lambda features: model_fn(features, None, PREDICT, {}), keys)
@@ -133,15 +134,16 @@ def test_prediction_v1(count):
 
 @pytest.fixture(scope="module")
 def heads():
-    """The head of 2.0 in training, with dropout and without, and in prediction."""
+    """Returns the heads of 2.0 in training, with dropout and without, and in prediction."""
     dropping, training = map(make_v2_head, (OPTIONS, OPTIONS._replace(dropout=0.0)))
     modes = {"training": (training, True), "dropping": (dropping, True)}
     return Graph(lambda features: build_heads(features, **modes, prediction=(dropping, False)))
 
 
-def test_where_no_answer_can_be(shared):
-    """By segments: [CLS] q [SEP] t t [SEP], and padding; the second fills the feature. In the
-    features of the reference, on real questions; or as the records have it."""
+def test_no_answer_is_in_question_separator_or_padding(shared):
+    """The segments give the mask: [CLS] q [SEP] t t [SEP], and padding; the second example fills
+    the feature. It equals the reference's on real questions, and a mask in the records takes
+    precedence."""
     with np.load(shared / "golden" / "albert_tiny" / "squad_v2_adamw.npz") as figures:
         segments, expected = figures["segment_ids"], figures["p_mask"]
     by_hand = [[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
@@ -153,17 +155,17 @@ def test_where_no_answer_can_be(shared):
     assert outside_answers({"p_mask": "given", "segment_ids": None}) == "given"
 
 
-def test_kernels_start_with_the_spread_of_the_configuration(heads):
+def test_kernels_start_with_the_configured_spread(heads):
     kernels = [v for v in heads.variables if "kernel" in v.name and not v.name.startswith("bert/")]
     assert len(kernels) == 5
     for kernel, values in zip(kernels, heads.session.run(kernels), strict=True):
-        # Of a normal distribution that is cut off at two standard deviations.
+        # A normal distribution truncated at two standard deviations.
         error = 0.2 * 0.88 * 3 / np.sqrt(values.size)
         assert np.std(values) == pytest.approx(0.2 * 0.88, abs=error), kernel.name
 
 
-def test_prediction_v2(heads):
-    """Padding changes nothing, nothing drops out, and a batch may be cut to few positions."""
+def test_version_2_predicts_independently_of_padding(heads):
+    """There is no dropout, and a batch may be shortened to a few positions."""
     predictions = heads.built["prediction"].predictions
     near, far = (heads.run(make_batch(padded), predictions) for padded in (32, 64))
     for key in near:
@@ -176,8 +178,8 @@ def test_prediction_v2(heads):
     assert {key: value.shape for key, value in got.items()} == shapes
 
 
-def test_no_place_outside_the_text_is_likely(heads):
-    """[CLS] stands for none; the last token of a text is [SEP]."""
+def test_no_position_outside_the_text_is_likely(heads):
+    """[CLS] means no answer; the last token of a text is [SEP]."""
     batch = make_batch(48)
     got, segments = heads.run(batch, heads.built["prediction"].predictions), batch["segment_ids"]
     in_text = segments * np.pad(segments[:, 1:], [[0, 0], [0, 1]]) | (np.arange(48) == 0)
@@ -187,14 +189,14 @@ def test_no_place_outside_the_text_is_likely(heads):
         assert likely.any() and inside[likely].all()
 
 
-def test_the_loss_does_not_see_padding_and_the_head_drops_units(heads):
+def test_the_loss_ignores_padding_and_the_head_has_dropout(heads):
     losses = [heads.run(make_batch(n), heads.built["training"].loss) for n in (32, 48, 64)]
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
     assert heads.run(make_batch(32), heads.built["dropping"].loss) != losses[0]
 
 
-def test_golden_v2(shared):
-    """`squad_v2_adamw.npz`, described in the data's README, through the reference's function."""
+def test_version_2_trains_as_the_reference(shared):
+    """The figures are `squad_v2_adamw.npz`, described in the data's README."""
     figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v2_adamw.npz")
     config = run[0]
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0

@@ -27,7 +27,7 @@ LETTERS = "ab cd ef  gh ij"
 
 
 def best_of(result, count):
-    """What the head gives of a result."""
+    """Returns the head's outputs for a result."""
     output = {"unique_ids": result.unique_id}
     for name, scores in (("start", result.start_log_prob), ("end", result.end_log_prob)):
         order = np.argsort(-scores, kind="stable")[:count]
@@ -36,7 +36,7 @@ def best_of(result, count):
 
 
 def features_of(path, tokenizer):
-    """Examples of a file, and their features as the golden figures have them."""
+    """Returns the examples of a file, and their features as the golden figures have them."""
     examples, features = squad_utils.read_squad_examples(path, is_training=False), []
     squad_utils.convert_examples_to_features(
         examples, tokenizer, 384, 128, 64, False, features.append, True
@@ -45,7 +45,7 @@ def features_of(path, tokenizer):
 
 
 def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options):
-    """The answers and the n-best lists as they are written."""
+    """Writes and returns the answers and the n-best lists."""
     spans, arguments = {}, (examples, features, outputs, *lengths)
     squad_utils.accumulate_predictions_v1(spans, *arguments)
     files = [str(folder / name) for name in ("predictions.json", "nbest.json")]
@@ -56,7 +56,7 @@ def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options)
 
 
 def assert_golden(golden, answers, nbest):
-    """The answers, and the top three of the n-best lists."""
+    """Compares the answers, and the top three of the n-best lists."""
     expected = json.loads(open_text(golden / "predictions.json"))
     assert answers == expected and list(answers) == list(expected)
     with gzip.open(golden / "nbest_top3.json.gz", "rt", encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def assert_golden(golden, answers, nbest):
 class TestGolden:
     """The reference's answers for pseudo-random outputs, described in the data's README."""
 
-    def test_version_1(self, shared, en8k, tmp_path):
+    def test_version_1_equals_the_reference(self, shared, en8k, tmp_path):
         golden, path = shared / "golden/predictions_v1", shared / "data/squad/dev-v1.1.json"
         examples, features = features_of(str(path), en8k)
         outputs = list(map(pseudo_random_output, features))
@@ -86,7 +86,7 @@ class TestGolden:
         expected = json.loads(open_text(golden / "eval.json"))
         assert scores == pytest.approx(expected, abs=1e-9)
 
-    def test_version_2(self, shared, en8k, tmp_path):
+    def test_version_2_equals_the_reference(self, shared, en8k, tmp_path):
         golden, path = shared / "golden/predictions_v2", shared / "data/squad/dev-v2.0.json"
         examples, features = features_of(str(path), en8k)
         outputs, spans, odds = list(map(pseudo_random_output_v2, features)), {}, {}
@@ -102,8 +102,8 @@ class TestGolden:
         expected = json.loads(open_text(golden / "eval.json"))
         assert {key: scores[key] for key in expected} == pytest.approx(expected, abs=1e-9)
 
-    def test_wordpiece(self, shared, tmp_path):
-        """Google's BERT joins words by a space; here an answer is what stands in the paragraph."""
+    def test_wordpiece_answers_are_text_of_the_paragraph(self, shared, tmp_path):
+        """Google's BERT joins words with a space instead."""
         tokenizer = tokenization.FullTokenizer(str(shared / "golden/bert_tiny/vocab.txt"))
         examples, features = features_of(str(shared / "data/squad/dev-v1.1.json"), tokenizer)
         outputs = list(map(pseudo_random_output, features))
@@ -119,9 +119,9 @@ class TestGolden:
 
 
 class TestAQuestionAtATime:
-    """What the program does instead of keeping the spans of all questions."""
+    """The program processes one question at a time instead of keeping all spans."""
 
-    def test_gives_the_same_files(self, tmp_path):
+    def test_the_files_are_the_same(self, tmp_path):
         rng = np.random.default_rng(3)
         texts = [LETTERS, "ä 😀", "", LETTERS]
         spans = [(0, 1), (3, 4), (6, 7), (10, 11)]
@@ -143,7 +143,7 @@ class TestAQuestionAtATime:
 
     def test_memory_does_not_grow_with_the_questions(self, tmp_path):
         def peak(count):
-            """Bytes while so many questions are answered, of which each has 200 spans or so."""
+            """Returns the peak memory of answering `count` questions with about 200 spans each."""
             spans = [(2 * i, 2 * i) for i in range(300)]
             template = make_feature(0, 0, 2, spans, [True] * 300)
             features = [template._replace(unique_id=i, example_index=i) for i in range(count)]
@@ -160,10 +160,10 @@ class TestAQuestionAtATime:
 
         assert (peak(60) - peak(20)) / 40 < 1000
 
-    def test_a_full_disk(self, tmp_path, monkeypatch):
+    def test_a_full_disk_is_an_error(self, tmp_path, monkeypatch):
         nbest = NbestLists(str(tmp_path), 20)
         nbest._file = open("/dev/full", "wb")  # noqa: SIM115
-        with pytest.raises(UserError, match=f"kept in {tmp_path}: No space left on device"):
+        with pytest.raises(UserError, match=f"stored in {tmp_path}: No space left on device"):
             for number in range(10_000):
                 nbest.add(f"{number}", [])
         with pytest.raises(UserError, match="No such file"):
@@ -204,7 +204,7 @@ def pseudo_random_output_v2(feature):
 
 
 def make_feature(unique_id, example_index, offset, spans, best):
-    """A feature whose window begins at `offset`; `spans` are the tokens' characters."""
+    """Returns a feature whose window begins at `offset`; `spans` are the tokens' characters."""
     return PredictionFeature(
         unique_id,
         example_index,
@@ -229,7 +229,7 @@ class Case:
     def answers(self, n_best, max_length):
         spans, known = {}, (self.examples, self.features)
         for results in self.models:
-            # In any order.
+            # The order does not matter.
             squad_utils.accumulate_predictions_v1(spans, *known, results[::-1], n_best, max_length)
         return _nbest_predictions(spans, *known, n_best, {**NO_ANSWER, "text": "-"})
 
@@ -238,7 +238,7 @@ class Case:
 
 
 def brute_force(case, n_best, max_length):
-    """The n-best lists by the rules of the docstrings, one span after the other."""
+    """Returns the n-best lists by the rules of the docstrings, one span at a time."""
     return {
         example.qas_id: ranked(case, index, example.paragraph_text, n_best, max_length)
         or [("-", 1.0, 0.0, 0.0)]
@@ -256,7 +256,7 @@ def ranked(case, index, text, n_best, max_length):
                     found.setdefault((first, last), []).append(scores)
             spans += [(feature, span, np.mean(s, axis=0)) for span, s in found.items()]
     entries = []
-    # Of equals the first counts, and Python's sort keeps their order.
+    # Among equal ones the first wins; Python's sort keeps their order.
     for feature, (first, last), scores in sorted(spans, key=lambda s: -s[2].sum()):
         answer = text[feature.starts[first] : feature.ends[last] + 1].strip()
         if len(entries) < n_best and answer not in [e[0] for e in entries]:
@@ -266,7 +266,7 @@ def ranked(case, index, text, n_best, max_length):
 
 
 def candidates(feature, result, n_best, max_length):
-    """Allowed spans in the order of their starts' and then their ends' scores."""
+    """Returns the allowed spans, ordered by the scores of their starts and then of their ends."""
     for start in likeliest(result.start_log_prob, n_best):
         for end in likeliest(result.end_log_prob, n_best):
             first, last = start - feature.doc_offset, end - feature.doc_offset
@@ -281,7 +281,7 @@ def likeliest(scores, count):
 
 @st.composite
 def cases(draw):
-    """A few questions on short texts; scores are few multiples of 1/4, so that many are equal."""
+    """Draws a few questions on short texts; scores are multiples of 1/4, so that many are equal."""
     number = draw(st.integers(1, 3))
     length = draw(st.integers(4, 12))
     features = []
@@ -302,7 +302,7 @@ def cases(draw):
 
 @hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
 @hypothesis.settings(max_examples=100)
-def test_against_brute_force(case, n_best, max_length):
+def test_answers_equal_brute_force(case, n_best, max_length):
     got = case.answers(n_best, max_length)
     expected = brute_force(case, n_best, max_length)
     assert got.keys() == expected.keys()
@@ -314,26 +314,26 @@ def test_against_brute_force(case, n_best, max_length):
 
 
 def one_feature(scores, text="ab cd ef gh ij"):
-    """A case of one feature: the words of a text are tokens 3 to 7 of 9."""
+    """Returns a case of one feature: the words of a text are tokens 3 to 7 of 9."""
     spans = [(3 * i, 3 * i + 1) for i in range(5)]
     return Case([text], [make_feature(7, 0, 3, spans, [True] * 5)], [[scores]])
 
 
 def peaks(*places, low=-9.0):
-    """Scores of 9 positions: `low` but for pairs of position and score."""
+    """Returns scores of 9 positions: `low`, except for pairs of position and score."""
     scores = np.full(9, low)
     for position, score in places:
         scores[position] = score
     return scores
 
 
-def test_very_large_and_very_small_scores():
+def test_extreme_scores_give_finite_probabilities():
     scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
     probabilities = [e["probability"] for e in one_feature((scores,) * 2).answers(5, 5)["id0"]]
     assert probabilities[0] == 1.0 and sum(probabilities) == pytest.approx(1)
 
 
-def test_the_dictionary_holds_spans_by_example_and_feature():
+def test_spans_are_stored_by_example_and_feature():
     case, spans = one_feature((peaks((3, 2.0)), peaks((4, 1.5)))), {}
     arguments = (case.examples, case.features, case.models[0], 1, 5)
     squad_utils.accumulate_predictions_v1(spans, *arguments)
@@ -341,8 +341,8 @@ def test_the_dictionary_holds_spans_by_example_and_feature():
 
 
 @pytest.mark.parametrize(("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")])
-def test_questions_without_a_candidate(tmp_path, options, answer):
-    """One has no feature; in the other one's no token has its maximum context."""
+def test_a_question_without_candidates_gets_an_empty_answer(tmp_path, options, answer):
+    """One has no feature; in the other's, no token has its maximum context."""
     feature = make_feature(1, 1, 3, [(0, 1)], [False])
     case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
     predictions, nbest = case.written(tmp_path, **options)

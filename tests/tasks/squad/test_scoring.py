@@ -1,4 +1,4 @@
-"""Exact match and F1, by hand and against the reference's figures."""
+"""Exact match and F1, by hand and compared with the reference's figures."""
 
 import logging
 from types import SimpleNamespace
@@ -15,12 +15,12 @@ PARTS = ["the", "A", "an", "Theatre", "cat", ".", "-", " ", "\t", "\u00a0", "É"
 
 @hypothesis.given(st.lists(st.sampled_from(PARTS)).map("".join))
 @hypothesis.example("THE A-Team: don't (stop)! ÉCOLE Straße a_b the_c $1,000.50")
-def test_normalize(text):
+def test_normalization_is_the_official_scripts(text):
     assert scoring.normalize_answer_v1(text) == official_script().normalize_answer(text)
 
 
 def dataset_of(**answers):
-    """A question for each id, in two articles: its answers' texts, or None for null."""
+    """Returns a question for each id, in two articles: its answers' texts, or None for null."""
     questions = [
         {"id": i, "answers": None if texts is None else [{"text": text} for text in texts]}
         for i, texts in answers.items()
@@ -31,13 +31,13 @@ def dataset_of(**answers):
 
 
 class TestEvaluate:
-    def test_means_in_percent(self, log):
+    def test_scores_are_means_in_percent(self, log):
         # F1: 1; the better of 1/2 and 2/3; 0. A prediction of another question does not count.
         true = {"a": ["cat"], "b": ["big dog", "dog"], "c": ["old house"]}
         found = {"a": "The cat!", "b": "small dog", "c": "nothing", "x": "dog"}
         for answers, predictions, exact, f1 in (
             (true, found, 100 / 3, 100 * (1 + 2 / 3) / 3),
-            # Without words the texts are equal, and none of them is right.
+            # Both texts are empty after normalization, and neither is right.
             ({"a": ["cat"], "b": ["the"]}, {"a": "", "b": ""}, 50, 0),
             # No answers at all.
             ({"a": ["cat"], "b": [], "c": None}, dict.fromkeys("abc", "cat"), 100 / 3, 100 / 3),
@@ -46,7 +46,7 @@ class TestEvaluate:
             assert scores == pytest.approx({"exact_match": exact, "f1": f1})
         assert log(logging.WARNING) == []
 
-    def test_a_missing_prediction_scores_0_with_a_message(self, log):
+    def test_a_missing_prediction_scores_0_with_a_warning(self, log):
         dataset = dataset_of(q1=["cat"], q2=["cat"])
         del dataset[0]["paragraphs"][0]["qas"][0]["answers"]
         scores = scoring.evaluate_v1(dataset, {"q2": "cat"})
@@ -59,13 +59,13 @@ TEXTS = WORDS.map(" ".join)
 
 
 class TestVersion2:
-    """By the official script of SQuAD 2.0; `transformers` has its functions."""
+    """Version 2.0 as the official script scores it; `transformers` has its functions."""
 
     @hypothesis.given(
         st.lists(st.tuples(st.lists(TEXTS, max_size=3), TEXTS, st.floats(-5, 5)), min_size=1)
     )
     @hypothesis.settings(max_examples=50)
-    def test_as_the_official_script(self, cases):
+    def test_scores_are_the_official_scripts(self, cases):
         metrics = official_script()
         answers, predictions, odds = (
             {str(i): value for i, value in enumerate(column)} for column in zip(*cases, strict=True)
@@ -76,13 +76,13 @@ class TestVersion2:
             for i, texts in answers.items()
         ]
         ours = scoring.evaluate_v2(data, predictions, odds)
-        # Its probabilities of no answer are below 1 where the first scores are taken.
+        # The script's first scores are taken where its probabilities of no answer are below 1.
         theirs = metrics.squad_evaluate(examples, predictions)
-        # The script itself has the best ones only with a file of probabilities.
+        # The script computes the best scores only with a file of probabilities.
         plain = {name: value for name, value in theirs.items() if not name.startswith("best")}
         assert scoring.evaluate_v2(data, predictions, None) == pytest.approx(plain)
         at_threshold = metrics.squad_evaluate(examples, predictions, odds, 1.0)
-        # As the script's --na-prob-file and --na-prob-thresh.
+        # As with the script's --na-prob-file and --na-prob-thresh.
         abstained = scoring.evaluate_v2(data, predictions, odds, 1.0)
         assert abstained == pytest.approx(dict(at_threshold))
         exact, f1 = metrics.get_raw_scores(examples, predictions)
@@ -90,16 +90,16 @@ class TestVersion2:
         metrics.find_all_best_thresh(theirs, predictions, exact, f1, odds, has_answer)
         assert ours == pytest.approx(dict(theirs))
 
-    def test_a_question_without_prediction(self, log):
+    def test_a_question_without_prediction_is_skipped_and_logged(self, log):
         data = dataset_of(a=["x"], b=[])
         assert scoring.get_raw_scores(data, {"b": ""}) == ({"b": 1}, {"b": 1})
         assert scoring.evaluate_v2(data, {"b": ""}, None)["total"] == 1
         scoring.evaluate_v2(dataset_of(**dict.fromkeys("abcde", [])), {"b": ""}, None)
         assert log(logging.WARNING) == [
-            "1 questions have no prediction and are left out: a",
-            "4 questions have no prediction and are left out: a, c, d, ...",
+            "1 questions have no prediction and are skipped: a",
+            "4 questions have no prediction and are skipped: a, c, d, ...",
         ]
 
-    def test_the_best_threshold_is_of_questions_with_a_prediction(self):
+    def test_the_best_threshold_only_counts_predicted_questions(self):
         scores, odds, has_answer = {"a": 1.0}, {"a": 0.0}, {"a": True, "b": True}
         assert scoring.find_best_thresh({"a": "x"}, scores, odds, has_answer) == (100.0, 0.0)

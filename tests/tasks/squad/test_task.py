@@ -1,4 +1,4 @@
-"""SQuAD under the flags: what is wanted, its parts, its steps, and what does not fit."""
+"""SQuAD under the flags: its splits, its steps, and conflicting flags."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.helpers.squad import squad_command
 
 @pytest.fixture
 def make(squad_dir, tmp_path):
-    """Makes the task of some flags."""
+    """Makes the task with some flags."""
 
     def make(*flags, task_class=SquadV1Task):
         kind = SquadV1Settings if task_class is SquadV1Task else SquadV2Settings
@@ -46,7 +46,7 @@ def make(squad_dir, tmp_path):
 
 @pytest.mark.parametrize("flags", [(), ("--length_buckets=58,62,64",)])
 def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
-    """Every worker's first batch after a resumption, of a run from the flag to the batch."""
+    """Checks every worker's first batch after a resumption, from the flag to the batch."""
     read = []
 
     def train(estimator, monitor, input_fn, *others):
@@ -68,7 +68,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
 
 
 def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
-    """Each has another value than its default."""
+    """Each flag has another value than its default."""
     built = []
     monkeypatch.setattr(encoder_task, "make_model_fn", lambda *parts: built.append(parts))
     flags = {
@@ -85,13 +85,13 @@ def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     ways = {"use_einsum": True, "gradient_checkpointing": True, "remove_padding": True}
     options = ModelOptions(optimizer, "model", **ways)
     assert built[0][2] == options
-    # A Gaudi needs to know every shape.
+    # A Gaudi needs static shapes.
     monkeypatch.setattr(device, "is_hpu", lambda: True)
     task.model_fn(None)
     assert built[1][2] == options._replace(optimizer=None, remove_padding=False)
 
 
-def test_batches_of_predictions_have_the_lengths_of_the_buckets(make):
+def test_prediction_batches_have_the_lengths_of_the_buckets(make):
     lengths = {}
     for flags in ((), ("--length_buckets=56,64",)):
         task = make("--doc_stride=41", "--predict_batch_size=1", *flags)
@@ -105,8 +105,8 @@ def test_batches_of_predictions_have_the_lengths_of_the_buckets(make):
     assert free > {48, 64} and cut == {56, 64}
 
 
-def test_initial_weights_are_those_of_the_seed(make):
-    """However the model is computed, which drops units in training alone."""
+def test_initial_weights_are_a_function_of_the_seed(make):
+    """However the model is computed; dropout is only in training."""
 
     def weights(seed: int, mode: str, *flags: str) -> dict[str, np.ndarray]:
         task = make(*flags)
@@ -132,12 +132,12 @@ def test_initial_weights_are_those_of_the_seed(make):
 
 
 @pytest.mark.parametrize("flag", ["", "--trim_batches=false", "--mask_padding_in_loss=false"])
-def test_batches_are_cut_where_the_loss_does_not_see_it(make, flag):
+def test_batches_are_trimmed_only_if_the_loss_ignores_padding(make, flag):
     task = make(*filter(None, [flag]))
     assert task.trims == task.split(TRAIN).trims == task.split(DEV).trims == (not flag)
 
 
-def test_parts(make, tmp_path):
+def test_splits_and_their_files_follow_the_flags(make, tmp_path):
     task = make("--predict_feature_left_file=left")
     assert task.requested_splits() == [TRAIN, DEV]
     assert make("--train_file=").requested_splits() == [DEV] and make(
@@ -160,7 +160,7 @@ def test_parts(make, tmp_path):
         (["--num_train_epochs=3", "--gradient_accumulation_steps=4"], 1, (9, 0)),
     ],
 )
-def test_steps(make, monkeypatch, flags, workers, expected):
+def test_steps_follow_from_examples_and_flags(make, monkeypatch, flags, workers, expected):
     """100 examples are 12.5 steps of 8."""
     task = make("--train_batch_size=8", "--warmup_proportion=0.1", *flags)
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
@@ -172,18 +172,18 @@ def test_steps(make, monkeypatch, flags, workers, expected):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--train_file=", "--predict_file="], "nothing to do: give --train_file, --predict_file"),
+        (["--train_file=", "--predict_file="], "nothing to do: pass --train_file, --predict_file"),
         (["--max_seq_length=23"], r"--max_seq_length 23 must be more than .* 20 \+ 3"),
-        (["--doc_stride=42"], "--doc_stride 42 is more than the 41 tokens of a window beside"),
+        (["--doc_stride=42"], "--doc_stride 42 is more than the 41 tokens of a window with"),
         (["--max_seq_length=256"], "--max_seq_length 256 is more than the 128 positions of"),
         (["--length_buckets=32,48"], "must end with --max_seq_length 64, not with 48$"),
         (["--length_buckets=64,128"], "must end with --max_seq_length 64, not with 128$"),
-        (["--length_buckets=64", "--trim_batches=false"], "cuts batches, and --trim_batches=false"),
+        (["--length_buckets=64", "--trim_batches=false"], "batches, and --trim_batches=false"),
         (["--length_buckets=64", "--mask_padding_in_loss=false"], "--mask_padding_in_loss=false"),
         (["--train_feature_file=f", "--predict_feature_file=./f"], "must be different files: f, "),
     ],
 )
-def test_flags_that_do_not_fit(make, flags, words):
+def test_conflicting_flags_are_an_error(make, flags, words):
     with pytest.raises(FlagError, match=words):
         make(*flags)
 
@@ -193,8 +193,8 @@ class TestVersion2:
     def make_v2(self, make):
         return lambda *flags: make(*flags, task_class=SquadV2Task)
 
-    def test_what_its_flags_shape(self, make_v2):
-        """Dropout of the head counts where the encoder has none."""
+    def test_flags_affect_the_head_and_its_dropout(self, make_v2):
+        """Dropout of the head counts even if the encoder has none."""
         for name in ("start_n_top", "end_n_top"):
             assert make_v2(f"--{name}=64")
             message = f"--{name} 65 is more than the --max_seq_length 64"
@@ -206,7 +206,7 @@ class TestVersion2:
             assert task.has_dropout() == task.trims == drops
         assert not make_v2("--deterministic_run").has_dropout()
 
-    def test_there_are_scores_where_answers_are_known(self, make_v2):
+    def test_scores_need_known_answers(self, make_v2):
         task = make_v2()
         assert task.best_by([{"id": "a"}, {"id": "b", "answers": []}]) == "best_f1"
         assert task.best_by([{"id": "a", "is_impossible": True}]) == "best_f1"
@@ -222,7 +222,9 @@ class TestVersion2:
             (["--null_score_diff_threshold=9"], True, ""),
         ],
     )
-    def test_who_abstains(self, make_v2, tmp_path, flags, known, abstaining):
+    def test_questions_above_the_threshold_abstain(
+        self, make_v2, tmp_path, flags, known, abstaining
+    ):
         """`predictions.json` and the scores agree; the odds of b are the threshold."""
         questions = [{"id": i, "question": "?"} for i in "abcd"]
         articles = [{"paragraphs": [{"context": "x", "qas": questions}]}]

@@ -1,4 +1,4 @@
-"""Answers as the page shows them: outcomes, places and confidence."""
+"""Answers on the page: outcomes, positions and confidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ YEAR = CONTEXT.rindex("1900")
 
 
 def view_of(answer, truths, raw=True, nbest=(), odds=None):
-    """The only sample of a view of one question."""
+    """Returns the only sample of a view of one question."""
     question = {"id": "q", "question": "When?", "answers": truths, "is_impossible": not truths}
     articles = [{"paragraphs": [{"context": CONTEXT, "qas": [question]}]}]
     answers = {} if answer is None else {"q": answer}
@@ -40,22 +40,22 @@ TRUTH = {"text": "1900", "answer_start": YEAR}
         (None, [TRUTH], (None, None, False, False)),
     ],
 )
-def test_outcomes(answer, truths, outcome):
+def test_an_answer_has_its_outcome(answer, truths, outcome):
     sample = view_of(answer, truths)
     keys = ("right", "score", "unanswerable", "abstained")
     assert tuple(sample[key] for key in keys) == outcome
-    # Where the true answers are not known.
+    # The true answers are not known.
     sample = view_of(answer, truths[:0], raw=False)
     assert tuple(sample[key] for key in keys[:3]) == (None, None, False)
 
 
-def test_places():
-    """Of several the one that is true, or the first; -1 for what is not in the paragraph."""
+def test_the_true_occurrence_or_the_first_is_marked():
+    """Of several equal texts the true one, or else the first; -1 if it is not in the paragraph."""
     assert view_of("1900", [TRUTH])["place"] == YEAR
     assert view_of("1900", [{"text": "Ann", "answer_start": CONTEXT.index("Ann")}])["place"] == 3
     assert view_of("1901", [TRUTH])["place"] == view_of("", [TRUTH])["place"] == -1
     assert view_of("x", [TRUTH])["truths"] == [(YEAR, "1900")]
-    # Where the file is wrong, or does not say it.
+    # The file is wrong, or has no offset.
     for wrong in ({"answer_start": 1}, {"answer_start": -1}, {}):
         assert view_of("x", [{"text": "1900", **wrong}])["truths"] == [(3, "1900")]
 
@@ -63,7 +63,7 @@ def test_places():
 NBEST = [{"text": "1900", "probability": 0.75}, {"text": "Ann", "probability": 0.25}]
 
 
-def test_confidence():
+def test_confidence_is_the_probability_of_the_answer():
     no_answer = 1 / (1 + math.exp(-1.5))
     assert view_of("1900", [TRUTH])["confidence"] is None
     assert view_of("Ann", [TRUTH], nbest=NBEST)["confidence"] == 0.25
@@ -73,7 +73,7 @@ def test_confidence():
     abstained = view_of("", [TRUTH], nbest=NBEST, odds=1.5)
     assert abstained["confidence"] == pytest.approx(no_answer, abs=1e-4)
     assert abstained["odds"] == 1.5
-    # As of a question that the model could not read.
+    # As for a question that the model could not read.
     assert view_of("", [], odds=1e6)["confidence"] == 1.0
     assert view_of("", [], odds=-1e6)["confidence"] == 0.0
     many = [{"text": str(n), "probability": 0.1} for n in range(20)]

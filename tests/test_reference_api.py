@@ -1,7 +1,7 @@
-"""The reference's names, as far as code written for it may import them: with its arguments.
+"""The reference's names, as far as code written for it may import them, with their arguments.
 
-`modeling`, `squad_utils` and the like of google-research/albert; what stays away is listed in
-docs/differences.md.
+This includes `modeling`, `squad_utils` and similar of google-research/albert; docs/differences.md
+lists what is missing.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from tests.helpers.classification import CONFIG
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run, succeed
 
-# Arguments and defaults; ours may have more, by keyword only.
+# Arguments and defaults; this project may have more, keyword-only.
 SIGNATURES = """
 modeling:
   assert_rank(tensor, expected_rank, name=None)
@@ -132,7 +132,7 @@ race_utils:
     num_warmup_steps, use_tpu, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module)
   RaceProcessor(use_spm, do_lower_case, high_only, middle_only)
 """
-# Without arguments that are worth a look.
+# Their arguments do not matter.
 OTHERS = {
     "squad_utils": {"InputFeatures", "RawResult", "RawResultV2", "SquadExample"},
     "classifier_utils": {
@@ -145,7 +145,7 @@ OTHERS = {
 
 
 def signatures():
-    """Module, name and arguments of each."""
+    """Yields module, name and arguments of each."""
     for section in re.split(r"^(?=\w)", SIGNATURES.strip(), flags=re.MULTILINE):
         module, _, text = section.partition(":")
         for name, arguments in re.findall(r"(\w+)\((.*?)\)$", text, re.DOTALL | re.MULTILINE):
@@ -153,7 +153,7 @@ def signatures():
 
 
 @pytest.mark.parametrize(("module", "name", "arguments"), signatures())
-def test_arguments(module, name, arguments):
+def test_arguments_are_the_references(module, name, arguments):
     function = getattr(importlib.import_module(module), name)
     parameters = inspect.signature(function).parameters.values()
     positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -167,7 +167,7 @@ def test_arguments(module, name, arguments):
 
 
 def test_every_name_is_exported():
-    """Processors and their methods too."""
+    """This includes processors and their methods."""
     for module in ("squad_utils", "classifier_utils", "race_utils", "lamb_optimizer"):
         names = {name for place, name, _ in signatures() if place == module}
         assert set(importlib.import_module(module).__all__) == names | OTHERS.get(module, set())
@@ -182,10 +182,10 @@ def test_every_name_is_exported():
 
 @pytest.mark.parametrize(
     ("argument", "value", "words"),
-    [("use_tpu", True, "TPU"), ("hub_module", "hub", "not supported; give init_checkpoint")],
+    [("use_tpu", True, "TPU"), ("hub_module", "hub", "not supported; pass init_checkpoint")],
 )
 def test_tpu_and_hub_modules_are_refused(argument, value, words):
-    """By whatever the reference gives them to."""
+    """Through every function to which the reference passes them."""
     ids = dict.fromkeys(("input_ids", "input_mask", "segment_ids"), tf.zeros([1, 8], tf.int32))
     usable, refusing = {"albert_config": CONFIG, "num_labels": 4, **ids}, 0
     for module, name, arguments in signatures():
@@ -198,7 +198,7 @@ def test_tpu_and_hub_modules_are_refused(argument, value, words):
     assert refusing > 5
 
 
-def test_the_optimizer_and_the_tokenizer_are_those_of_the_programs(squad_dir):
+def test_optimizer_and_tokenizer_are_those_of_the_programs(squad_dir):
     assert lamb_optimizer.LAMBOptimizer is optimization.LAMBOptimizer
     path = str(squad_dir / "spm.model")
     tokenizer = fine_tuning_utils.create_vocab(None, True, path, None)
@@ -213,8 +213,8 @@ ROOT_NAMES += sorted(p.stem for p in ROOT.glob("*.py") if "__main__" not in p.re
 
 
 @pytest.mark.parametrize("first", ["", "albert."])
-def test_a_name_of_the_root_is_the_module_of_the_package(first, tmp_path):
-    """In either order of import: patches, private names and graph collections are the same."""
+def test_a_root_name_is_the_packages_module(first, tmp_path):
+    """In either order of import: patches, private names and graph collections are shared."""
     assert len(ROOT_NAMES) == 9
     text = f"import importlib\nfor name in {ROOT_NAMES}:\n"
     text += f"    one = importlib.import_module({first!r} + name)\n"
@@ -225,8 +225,8 @@ def test_a_name_of_the_root_is_the_module_of_the_package(first, tmp_path):
         succeed([sys.executable, "-c", text], cwd=folder, env=environment)
 
 
-def test_names_of_other_packages_are_left_to_them(tmp_path):
-    """Python started in the root finds what is installed, not something of this project's."""
+def test_names_of_other_packages_are_not_shadowed(tmp_path):
+    """Python started in the root finds the installed packages, not modules of this project."""
     names = "evaluate", "weights", "squad", "glue", "race", "serving", "runtime", "sample"
     for name in names:
         (tmp_path / name).mkdir()

@@ -1,7 +1,7 @@
 """The reference's batches and models of SQuAD and of classification, as its scripts call them.
 
-How batches are made is the matter of `tests/data/test_batches.py`; the models of SQuAD are
-held against the reference's figures in `tests/squad/`.
+`tests/data/test_batches.py` tests how batches are made; `tests/tasks/squad/` compares the models of
+SQuAD with the reference's figures.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LENGTH = 64
 
 
 def read(input_fn, key, count=100, **params):
-    """The first batches, and a field of them."""
+    """Returns the first batches, and a field of them."""
     result = []
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
@@ -48,7 +48,7 @@ def read(input_fn, key, count=100, **params):
 
 @pytest.fixture
 def path(tmp_path):
-    """A file of 11 features, whose unique ids are their numbers."""
+    """Returns a file of 11 features, whose unique ids are their numbers."""
     mask = [1] * 20 + [0] * (LENGTH - 20)
 
     def record(number):
@@ -68,8 +68,8 @@ def of_squad(path, training, bsz, drop=False, v2=False, **order):
     return batches, ids
 
 
-def test_features_of_squad_in_file_order(path):
-    """Also of several files; with batches filled up or cut, or without the rest."""
+def test_squad_features_are_in_file_order(path):
+    """Several files are possible; the last batch is filled up, truncated or dropped."""
     expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
     got, ids = of_squad(path, False, 4)
     assert ids == expected and got[0].keys() == {"unique_ids", *SEQUENCES}
@@ -82,8 +82,8 @@ def test_features_of_squad_in_file_order(path):
     assert [got[0][key].shape for key in (*SEQUENCES, "p_mask")] == [(4, 32)] * 4
 
 
-def test_features_of_squad_in_training(path):
-    """All fields of an example, in the order of a seed, also of a worker that goes on."""
+def test_squad_training_is_ordered_by_the_seed(path):
+    """All fields belong to one example. A worker that resumes continues the order."""
     for v2 in (False, True):
         (batch, *_), _ = of_squad(path, True, 5, drop=True, v2=v2, seed=7)
         assert batch.keys() == {*NUMBERS, *SEQUENCES, *(["p_mask"] if v2 else [])}
@@ -101,7 +101,7 @@ def test_features_of_squad_in_training(path):
 
 
 def feature(number, label, length=LENGTH):
-    """Of 5 tokens and the number; the tenth only fills a batch up."""
+    """Returns a feature of 5 tokens and the number; the tenth only fills up a batch."""
     used = 5 + number
     sequences = ([20 + number] * used, [1] * used, [0] * 3 + [1] * (used - 3))
     sequences = (values + [0] * (length - used) for values in sequences)
@@ -131,8 +131,8 @@ def in_memory(labels, training=False, drop=False, count=100):
     return read(input_fn, "label_ids", count, batch_size=4)
 
 
-def test_labelled_features_in_order(of_file):
-    """Of a file, and the same of what is in memory."""
+def test_labeled_features_are_in_order(of_file):
+    """Features in memory give the same batches as a file."""
     got, labels = of_file(range(10))
     assert labels == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert {key: value.dtype for key, value in got[0].items()} == dict.fromkeys(got[0], np.int32)
@@ -161,8 +161,8 @@ def test_labels_of_regression_are_floats(of_file):
         assert batch["input_ids"].dtype == np.int32
 
 
-def test_labelled_features_in_training(of_file):
-    """Every one once an epoch, and in the order of a seed those of a file."""
+def test_labeled_features_occur_once_an_epoch(of_file):
+    """Those of a file are in the order of a seed."""
     _, labels = of_file(range(20), training=True, bsz=5, count=1, seed=1)
     assert labels == [shuffled_numbers(20, 5, 1, 0).tolist()]
     epochs = np.reshape(in_memory(range(8), training=True, count=6)[1], [3, 8]).tolist()
@@ -174,7 +174,7 @@ def test_labelled_features_in_training(of_file):
 
 
 def v1_model_fn(**more):
-    """Of the reference's arguments, by place."""
+    """Calls it with the reference's positional arguments."""
     arguments = (CONFIG, "model", 0.25, 10, 2, False, True, True, None)
     return squad_utils.v1_model_fn_builder(*arguments, **more)
 
@@ -185,7 +185,7 @@ def v2_model_fn(**more):
 
 
 def test_arguments_reach_the_model(monkeypatch):
-    """And more options of the optimizer, and of the head of a classification."""
+    """Additional options of the optimizer, and of the head of a classification, do as well."""
     built = []
     monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
     monkeypatch.setattr(glue_models, "make_head", lambda *parts: parts)
@@ -213,7 +213,8 @@ def tensors():
 
 
 def outputs_of(create, *model_fns):
-    """The predictions of models, and what `create` gives of the features, of equal weights."""
+    """Returns the predictions of models, and those of `create` on the features, with equal
+    weights."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(3)
         features, found = tensors(), []
@@ -226,8 +227,8 @@ def outputs_of(create, *model_fns):
         return session.run([created, *found])
 
 
-def test_create_v1_model():
-    """It gives the scores that the model predicts, to padding as well; or to that none."""
+def test_create_v1_model_gives_the_models_scores():
+    """Padding gets scores as well, or is masked."""
     scores, masked, unmasked = outputs_of(
         lambda _, *inputs: squad_utils.create_v1_model(CONFIG, False, *inputs, True, True, None),
         v1_model_fn(mask_padding_in_loss=True),
@@ -241,7 +242,7 @@ def test_create_v1_model():
         assert masked[name][~real].max() < -1000
 
 
-def test_create_v2_model():
+def test_create_v2_model_gives_the_models_outputs():
     def create(features, *inputs):
         arguments = (True, {"p_mask": outside_answers(features)}, 32, 3, 4, 0.5, None)
         return squad_utils.create_v2_model(CONFIG, False, *inputs, *arguments)
@@ -254,7 +255,7 @@ def test_create_v2_model():
 
 
 def create_classifier(is_training, labels, num_labels=2, **options):
-    """The model on three features."""
+    """Builds the model on three features."""
     given = [feature(number, 0, length=16) for number in range(3)]
     inputs = [tf.constant([getattr(f, key) for f in given]) for key in SEQUENCES]
     labels = None if labels is None else tf.constant(labels)
@@ -262,7 +263,7 @@ def create_classifier(is_training, labels, num_labels=2, **options):
     return classifier_utils.create_model(CONFIG, is_training, *inputs, *arguments, **options)
 
 
-def test_what_a_classifier_returns_is_in_the_references_order():
+def test_a_classifier_returns_values_in_the_references_order():
     labels = [0, 2, 1]
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
@@ -275,7 +276,7 @@ def test_what_a_classifier_returns_is_in_the_references_order():
 
 
 def test_a_classifier_without_labels_has_no_loss():
-    """And dropout is in training alone."""
+    """Dropout is only in training."""
     dropping = (False, {}, []), (True, {"dropout": 0.0}, []), (True, {}, ["classifier"])
     for is_training, options, places in dropping:
         with tf.Graph().as_default():
@@ -289,8 +290,8 @@ def test_a_classifier_without_labels_has_no_loss():
 @pytest.mark.skipif(
     not hasattr(tf, "estimator"), reason=f"TensorFlow {tf.__version__} has no TPUEstimator"
 )
-def test_estimator_of_the_reference_takes_the_model_fn(tmp_path):
-    """Scripts for the reference use `TPUEstimator`, off the TPU too."""
+def test_an_estimator_of_the_reference_takes_the_model_fn(tmp_path):
+    """Scripts for the reference use `TPUEstimator` even without a TPU."""
 
     def input_fn(params):
         return tf.data.Dataset.from_tensors(tensors()).repeat()
