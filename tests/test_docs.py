@@ -1,4 +1,4 @@
-"""The pages for people: commands are understood, and run or listed; links lead somewhere."""
+"""The documentation: commands parse, and run or are listed; links lead somewhere."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.readme import pages
 from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, commands_of
 
 SCRIPTS = sorted((ROOT / "deploy").rglob("*.sbatch"))
-# What stands for something else, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
+# Placeholders, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
 PROGRAM = re.compile(r"[\w/.-]+\.(py|sh|sbatch)")
 PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
 
 
-# What has absl's flags, which can be parsed and no more.
+# Programs with absl's flags, which can only be parsed.
 OF_FLAGS = {path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()}
 OF_FLAGS |= {f"albert {name}" for name in COMMANDS} - {
     *("albert ask", "albert serve", "albert demo", "albert download", "albert completion")
@@ -35,7 +35,7 @@ OF_FLAGS |= {f"albert {name}" for name in COMMANDS} - {
 
 
 def shell_of(path: pathlib.Path) -> str:
-    """The shell text of a document: its fenced blocks, and what stands in a line as a command."""
+    """Returns the shell text of a document: its fenced blocks, and commands within lines."""
     if path.suffix != ".md":
         return path.read_text(encoding="utf-8")
     blocks = [block.text for block in BLOCKS if block.page == path]
@@ -46,7 +46,7 @@ def shell_of(path: pathlib.Path) -> str:
 
 
 def parts(words: list[str]) -> tuple[str, list[str]] | None:
-    """The last program of ours that a command starts, and the program's flags."""
+    """Returns the last program of this project that a command starts, and its flags."""
     for number, word in reversed(list(enumerate(words))):
         flags = [flag for flag in words[number + 1 :] if not PLACEHOLDER.fullmatch(flag)]
         if word == "-m" and words[number + 1] == "pip":
@@ -55,7 +55,7 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
             return f"albert {words[number + 2]}", words[number + 3 :]
         if word == "-m":
             return words[number + 1].replace(".", "/") + ".py", flags[1:]
-        # The program that is to be checked is an argument.
+        # The program to be checked is an argument.
         if PROGRAM.fullmatch(word) and words[number - 1] != "check":
             return word, flags
     return None
@@ -71,7 +71,7 @@ SHOWN = [
 
 @functools.cache
 def targets() -> set[str]:
-    """Of the Makefile."""
+    """Returns the targets of the Makefile."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(r"^\.PHONY:(.*)", text, re.MULTILINE)
     return set(line.split())
@@ -88,10 +88,10 @@ def help_of(program: str) -> str:
 
 
 def to_parse(words: list[str]) -> list[str] | None:
-    """The program and flags that a command ends in, if it can parse them and do nothing else.
+    """Returns the program and flags at the end of a command, if it can parse them and stop.
 
     Raises:
-      AssertionError: the command names what is not there, in the Makefile, the project or a help.
+      AssertionError: the command names a missing target, file or flag.
     """
     if words[0] == "make":
         named = {word for word in words[1:] if re.fullmatch(r"[a-z][\w-]*", word)}
@@ -103,11 +103,11 @@ def to_parse(words: list[str]) -> list[str] | None:
     if program.endswith(".sbatch"):
         program = "run_squad_v1.py"
     if program == "deploy/preset.sh":
-        # Behind preset, model, data and Python.
+        # After preset, model, data and Python.
         program, flags = "run_squad_v1.py", flags[4:]
     flags = [flag for flag in flags if not PLACEHOLDER.fullmatch(flag)]
     if program in OF_FLAGS:
-        # Values too, and files of flags.
+        # Values are parsed as well, and files of flags.
         start = (
             albert(*program.split()[1:])
             if " " in program
@@ -121,7 +121,7 @@ def to_parse(words: list[str]) -> list[str] | None:
     return None
 
 
-def test_commands_are_understood():
+def test_commands_parse():
     """Each program parses the flags of all its commands at once."""
     workers_by_program: dict[str, list[tuple]] = {}
     for program, *flags in filter(None, (to_parse(words) for _, words in SHOWN)):
@@ -129,15 +129,15 @@ def test_commands_are_understood():
     for program, workers in workers_by_program.items():
         result = run([sys.executable, program], cwd=ROOT, workers=workers)
         assert result.returncode == 0, result.stderr
-    # The pages show some, not nothing.
+    # The pages contain some.
     programs = {parts(words)[0] for _, words in SHOWN if words[0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "albert/demo/generate.py"}
 
 
 def test_commands_are_run_or_listed():
-    """A block is run as a whole by `tests/readme/walk_through.py`, or a reason is given for each
-    command in it; and all reasons are of commands that are there."""
+    """`tests/readme/walk_through.py` runs a block as a whole, or each of its commands has a reason.
+    Every reason belongs to an existing command."""
     found = [(block, *pair) for block in BLOCKS for pair in block.reasons().items()]
     missing = [command for block, command, marks in found if not (marks or block.is_run())]
     assert missing == [], "give a reason, or a block of their own"
@@ -146,15 +146,15 @@ def test_commands_are_run_or_listed():
 
 
 def test_blocks_say_what_they_are():
-    """Commands would be missed in a block of another kind."""
+    """Otherwise commands in a block of another kind would be missed."""
     command = re.compile(r"^(\$ |\$PYTHON|python3? |make )", re.MULTILINE)
     for block in (block for page in PAGES for block in pages.blocks_of(page)):
         assert block.language in ("bash", "text", "python", "mermaid"), block
         assert block.language != "text" or not command.search(block.text), block
 
 
-def test_python_in_the_pages_names_what_exists():
-    """Modules, what is imported of them, functions, tasks, and settings of `train`."""
+def test_python_in_the_pages_names_existing_things():
+    """Modules, imported names, functions, tasks, and settings of `train`."""
     blocks = [block for page in PAGES for block in pages.blocks_of(page)]
     nodes = [
         node
@@ -189,14 +189,14 @@ def test_links_lead_somewhere():
     assert wrong == []
 
 
-def test_the_readme_names_every_page_and_is_for_the_first_hour():
+def test_the_readme_names_every_page_and_is_short():
     linked = {(ROOT / target.split("#")[0]).resolve() for target in pages.links_of(README)}
     assert set(PAGES) - {README} <= linked
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_questions_of_ones_own_can_be_trained_on(tmp_path):
-    """The files of the page on SQuAD: training leaves none of their questions out."""
+def test_the_pages_example_questions_can_be_trained_on(tmp_path):
+    """Training skips none of the questions in the files of the page on SQuAD."""
     files = pages.files_of("".join(b.text for b in BLOCKS if b.page.name == "squad.md"))
     used = {}
     for path, content in files.items():
@@ -210,7 +210,7 @@ def test_questions_of_ones_own_can_be_trained_on(tmp_path):
 
 
 def test_no_page_repeats_another():
-    """Flags of commands apart, which are short lines."""
+    """Flags of commands, which are short lines, may repeat."""
     on: dict[str, set[str]] = {}
     for page in PAGES:
         for line in pages.prose_of(page).splitlines():
@@ -218,6 +218,6 @@ def test_no_page_repeats_another():
     assert [line for line, names in on.items() if len(line) > 60 and len(names) > 1] == []
 
 
-def test_the_changelog_is_of_this_version():
+def test_the_changelog_has_this_version():
     title = re.search(r"^## \[?([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert title.group(1) == VERSION

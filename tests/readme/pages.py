@@ -1,4 +1,4 @@
-"""The pages for people: their commands, their links, and which commands nothing runs, and why."""
+"""The pages of the documentation: commands, links, and which commands nothing runs, and why."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEEDS_CLUSTER = "needs a cluster or a container engine"
 _IS_A_FORM = "stands for any job"
 _NEEDS_CARD = "needs a card"
 _INSTALLS = "installs a driver's or a device's packages"
-# By page and reason: what the commands are known by that the walk-through does not run.
+# By page and reason: marks of the commands that the walk-through does not run.
 NOT_RUN = {
     "README.md": {
         _IS_RUN_BY_CI: "make demo, make test, make install",
@@ -60,7 +60,9 @@ NOT_RUN = {
     "results.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},
     "squad.md": {_DOWNLOADS: "download_dataset.py", _NEEDS_MODEL: "--output_dir=out/squad2"},
     "serving.md": {
-        "goes on until it is stopped; tests/test_serve.py starts and stops it": "--host 0.0.0.0",
+        "goes on until it is stopped; tests/test_serve.py starts and stops it": (
+            "--host 0.0.0.0, echo $ALBERT_TOKEN"
+        ),
         _NEEDS_CLUSTER: "kubectl, docker, 8501",
     },
     "weights.md": {_NEEDS_MODEL: "run_squad_v1.py"},
@@ -72,7 +74,7 @@ NOT_RUN = {
 
 
 def marks_of(page: str) -> list[str]:
-    """Returns what the commands of a page are known by that are not run."""
+    """Returns the marks of the commands of a page that are not run."""
     return [mark for marks in NOT_RUN.get(page, {}).values() for mark in marks.split(", ")]
 
 
@@ -84,17 +86,18 @@ class Block(NamedTuple):
     text: str
 
     def reasons(self) -> dict[str, list[str]]:
-        """Returns by command of the block what it is known by among those that are not run."""
+        """Returns, for each command of the block, its marks among those that are not run."""
         marks = marks_of(self.page.name)
         return {
             command: [mark for mark in marks if mark in command]
             for command in map(" ".join, commands_of(self.text))
-            # What follows may use it, wherever that is run.
+            # Later commands may use it, wherever they run.
             if not command.startswith("export ")
         }
 
     def is_run(self) -> bool:
-        """Returns whether the walk-through runs the block: nothing speaks against any command."""
+        """Returns whether the walk-through runs the block, because no command has a reason against
+        it."""
         return not any(self.reasons().values())
 
 
@@ -115,7 +118,8 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.language
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
-    """Yields the words of each command in shell text; loops, here-documents, comments are gone."""
+    """Yields the words of each command in shell text, without loops, here-documents and
+    comments."""
     text = re.sub(r"<<'?(\w+)'?.*?\n\1$", "", text.replace("\\\n", " "), flags=re.S | re.M)
     text = re.sub(r"(^|[ \t])#.*", "", text, flags=re.MULTILINE)
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";&\n")
@@ -134,12 +138,12 @@ def prose_of(page: pathlib.Path) -> str:
 
 
 def links_of(page: pathlib.Path) -> list[str]:
-    """Returns the targets of a page's links, those to the web apart."""
+    """Returns the targets of a page's links, except those to the web."""
     targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page))
     return [target for target in targets if not re.match(r"https?:", target)]
 
 
 def anchors_of(page: pathlib.Path) -> list[str]:
-    """Returns what links to the headings of a page end in, as GitHub makes it."""
+    """Returns the anchors of the headings of a page, as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]

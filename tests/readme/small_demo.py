@@ -1,4 +1,4 @@
-"""The demo in seconds: the same commands and files, of a model that has learned nothing."""
+"""Runs the demo in seconds: the same commands and files, with a model that has learned nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The pages' commands that need neither network, card nor downloaded model, run as they stand.
+"""Runs the pages' commands that need neither network, card nor downloaded model, unchanged.
 
   .venv/bin/python -m pytest tests/readme/walk_through.py     (two minutes; not part of `make test`)
 
-Numbers that take minutes are replaced by small ones, and `make demo` has trained two steps. What is
-not run, and why, is in `pages.py`.
+Small numbers replace those that take minutes, and `make demo` has trained two steps. `pages.py`
+lists what is not run, and why.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.helpers.forking import ROOT
 from tests.readme.pages import BLOCKS
 
 pytestmark = pytest.mark.timeout(1500)
-# So small that it takes seconds, and nothing is learned.
+# So small that it takes seconds; nothing is learned.
 SMALLER = {
     "albert.demo.generate": "albert.demo.generate --train_articles=20 --dev_articles=2",
     "1200": "300",
@@ -33,7 +33,7 @@ SMALLER = {
     "--train_step=50": "--train_step=2",
 }
 RUN = [block for block in BLOCKS if block.is_run()]
-# What they leave.
+# Files that the commands leave.
 RESULTS = [
     "demo_output/run-1-own/predictions.json",
     "out/embeddings.npz",
@@ -49,7 +49,7 @@ RESULTS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """A folder beside the programs, as a fresh clone has it."""
+    """Returns a folder with links to the programs, like a fresh clone."""
     folder = tmp_path_factory.mktemp("project")
     for path in ROOT.iterdir():
         if path.name not in ("out", "data", "logs", "demo_output"):
@@ -59,8 +59,8 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def demo(folder) -> list[str]:
-    """The commands that `make demo` names; the page about looking at predictions uses the run of
-    the last one."""
+    """Returns the commands that `make demo` names; the page about looking at predictions uses the
+    run of the last one."""
     shown = run_in(folder, "$PYTHON -m tests.readme.small_demo")
     commands = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", shown, re.MULTILINE)
     run_in(folder, commands[-1])
@@ -68,7 +68,7 @@ def demo(folder) -> list[str]:
 
 
 def run_in(folder: pathlib.Path, text: str) -> str:
-    """Runs shell text with small numbers; returns what it prints."""
+    """Runs shell text with small numbers; returns its output."""
     for number, smaller in SMALLER.items():
         text = text.replace(number, smaller)
     command = ["bash", "-euo", "pipefail", "-c", text]
@@ -83,13 +83,13 @@ def run_in(folder: pathlib.Path, text: str) -> str:
 def test_the_demo_names_commands_that_work(demo: list[str], folder: pathlib.Path):
     ask, serve, _ = demo
     assert "What is the height of Tamar?" in run_in(folder, ask)
-    # It goes on until it is stopped; the page about serving has the command too.
+    # It runs until it is stopped; the page about serving has the command too.
     assert serve.endswith("serve demo_output/run-1")
 
 
 @pytest.mark.usefixtures("demo")
 def test_the_pages_run(folder: pathlib.Path):
-    """In their order: what one leaves another uses."""
+    """In their order: later pages use what earlier ones leave."""
     text = "".join(block.text for block in RUN)
     assert [number for number in SMALLER if number not in text] == []
     for block in RUN:

@@ -1,0 +1,63 @@
+"""The page on troubleshooting: users search it for messages, so it must have them verbatim."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.helpers.forking import ROOT
+
+PAGE = ROOT / "docs/troubleshooting.md"
+# The value in a message, which the page writes as "...".
+VALUE = "\0"
+
+
+def cited() -> list[str]:
+    """Returns the messages of the page."""
+    return re.findall(r"^\| `(.*?)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def constants(trees: list[ast.Module]) -> dict[str, str]:
+    """Returns the texts that modules name, such as `RECORD = "run.json"`."""
+    return {
+        node.targets[0].id: node.value.value
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+
+
+def messages() -> list[str]:
+    """Returns all texts of the package, with `VALUE` for each value in them."""
+    files = sorted((ROOT / "albert").rglob("*.py"))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
+    named = constants(trees)
+
+    def text_of(node: ast.AST) -> str:
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(text_of, node.values))
+        if isinstance(node, ast.FormattedValue):
+            return named.get(getattr(node.value, "id", ""), VALUE)
+        value = getattr(node, "value", None)
+        return re.sub(r"%(\.\d)?[sdrfg]", VALUE, value) if isinstance(value, str) else ""
+
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    texts = [text_of(n) for n in nodes if isinstance(n, ast.Constant | ast.JoinedStr)]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return [*texts, re.sub(r"\$\(\w+\)", VALUE, makefile)]
+
+
+def test_every_message_on_the_page_is_one_of_the_programs():
+    known = messages()
+
+    def is_printed(message: str) -> bool:
+        parts = [re.escape(part) for part in message.split("...")]
+        # What is at the beginning or end of the cited text may be in the middle of a message.
+        pattern = re.compile(".*".join(parts))
+        return any(map(pattern.search, known))
+
+    assert len(cited()) > 60
+    assert [message for message in cited() if not is_printed(message)] == []
