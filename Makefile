@@ -2,10 +2,10 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
-# What hundreds of processes of the tests import is compiled once.
+# The tests start hundreds of processes: let them share compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-# What TensorFlow is installed for: cpu, gpu or gaudi, by the cards that are there.
+# The device to install TensorFlow for: cpu, gpu or gaudi; by default detected from the cards.
 SYSROOT ?=
 ifndef DEVICE
 DEVICE := $(shell \
@@ -16,36 +16,36 @@ DEVICE := $(shell \
 endif
 LOCK = requirements/lock-$(DEVICE).txt
 
-# The first Python that this project supports; another with `make BASE_PYTHON=...`. Not PYTHON, by
-# which people call the one of the environment that is made here.
+# The first supported Python that is found; choose another with `make BASE_PYTHON=...`. It is not
+# called PYTHON because the pages use that name for the Python of the new environment.
 find-python = $(shell for p in python3 python3.11 python3.12 python3.13 python3.10 \
 	$(HOME)/.pyenv/versions/3.1[0-3].*/bin/python3; do $$p -c 'import ensurepip, sys; \
 	sys.exit(not (3, $(1)) <= sys.version_info[:2] <= (3, $(2)))' 2>/dev/null && echo $$p && break; done)
 NEWEST = $(if $(filter gaudi,$(DEVICE)),10,13)
 BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
-# The bridge to Gaudi cards is for CPython 3.10.
+# The bridge to Gaudi cards needs CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev requirements horovod demo demo-v2 test pytest test-near test-slow test-python test-faults test-inputs test-gaudi test-multihost lint \
 	format lock bench clean
 
 help:
-	@echo "make demo        install, then train, predict and score on the sample (4 minutes)"
-	@echo "make demo-v2     the same with questions that have no answer, in the form of SQuAD 2.0"
-	@echo "make test        install, then check the style and run all tests (8 minutes)"
-	@echo "make test-near FILE=albert/tasks/squad/scoring.py  the tests of one file, and of what uses it directly"
-	@echo "make test-slow   the tests that it leaves out: tiny runs of the benchmarks"
-	@echo "make install     make .venv for this machine's device, or DEVICE=cpu, gpu or gaudi"
+	@echo "make demo        install, then train, predict and score on a sample (4 minutes)"
+	@echo "make demo-v2     the same with unanswerable questions, in the format of SQuAD 2.0"
+	@echo "make test        install, then check the style and run the tests (8 minutes)"
+	@echo "make test-near FILE=albert/tasks/squad/scoring.py  run the tests of one file and of its direct users"
+	@echo "make test-slow   run the tests that make test omits: tiny runs of the benchmarks"
+	@echo "make install     create .venv for this machine's device, or for DEVICE=cpu, gpu or gaudi"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
-	@echo "make test-python-3.12  the tests that say whether another Python works (9 minutes)"
-	@echo "make test-wheel-3.12  the same for the package that pip installs, outside of the clone (4 minutes)"
+	@echo "make test-python-3.12  run the tests that show whether another Python works (9 minutes)"
+	@echo "make test-wheel-3.12  test the package as pip installs it, outside of the clone (4 minutes)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
-	@echo "make test-faults  kill and stop runs at random moments and compare what they end as (1 hour)"
+	@echo "make test-faults  kill and stop runs at random moments and compare their results (half an hour)"
 	@echo "make test-inputs  give the programs four hundred bad inputs (half an hour); FLAGS=--group=2 for one group"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
-	@echo "make bench NAME=train  time or measure something beside another way of it; without NAME lists what"
-	@echo "make lock        renew the exact versions in requirements/lock-*.txt"
-	@echo "make clean       remove .venv, .venv-* and what the demo wrote"
+	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
+	@echo "make lock        update the exact versions in requirements/lock-*.txt"
+	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
 
 $(VENV)/installed: $(LOCK)
 	@test -n "$(BASE_PYTHON)" || { echo "make: error: for DEVICE=$(DEVICE) there is no Python" \
@@ -63,12 +63,12 @@ $(VENV)/installed-horovod: $(VENV)/installed requirements/lock-horovod.txt requi
 	requirements/horovod.sh $(RUN) $(DEVICE)
 	@touch $@
 
-# What the package needs, without the package, as images install it before the code is there.
+# The package's requirements without the package: images install them before they copy the code.
 requirements: $(VENV)/installed
 
 horovod: $(VENV)/installed-horovod
 
-# The package itself, as it lies here, and its command.
+# The package in editable form, and its command.
 $(VENV)/installed-albert: $(VENV)/installed pyproject.toml
 	$(PIP) --no-deps --editable .
 	@touch $@
@@ -87,6 +87,8 @@ lint: install-dev
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m codespell_lib
+	$(RUN) -m tests.prose
 
 format: install-dev
 	$(RUN) -m ruff format .
@@ -101,21 +103,21 @@ test: lint horovod
 	$(if $(GAUDI_TESTS),,@echo "skipped: tests/gaudi, which need CPython 3.10")
 	@$(MAKE) --jobs=2 pytest $(GAUDI_TESTS)
 
-# Beside pytest, whose workers often wait; in CI a skip would be a failure.
+# Runs in parallel with pytest, whose workers often wait; in CI a skip would be a failure.
 GAUDI_TESTS = $(if $(PYTHON310)$(filter true,$(CI)),test-gaudi)
 
 pytest:
 	$(PYTEST) -m "not slow" $(FLAGS)
 
-# What `make test` leaves out: whole runs whose parts it tests.
+# The tests that `make test` omits: whole runs, whose parts `make test` covers.
 test-slow: install-dev horovod
 	$(PYTEST) -m slow $(FLAGS)
 
-# Of a file of the product, or of a test module: `make test-near FILE=albert/tasks/squad/scoring.py`.
+# For a file of the package, or a test module: `make test-near FILE=albert/tasks/squad/scoring.py`.
 test-near: install-dev
 	@$(RUN) -m tests.near $(FILE) $(FLAGS)
 
-# As test-python-3.10, in an environment of its own.
+# For example test-python-3.10, in a separate environment.
 test-python-3.%:
 	$(MAKE) test-python VENV=.venv-3.$* BASE_PYTHON="$(call find-python,$*,$*)"
 
@@ -124,7 +126,7 @@ test-python: install-dev horovod
 	$(RUN) -m tests.readme.small_demo --output_dir=demo_output/$(VENV)
 	$(PYTEST) -m each_python
 
-# Installs what pip would, for people who have no clone, and tries it: `make test-wheel-3.13`.
+# Installs and tries the package as pip installs it without a clone: `make test-wheel-3.13`.
 test-wheel-3.%: install-dev
 	tests/readme/installed.sh "$(call find-python,$*,$*)"
 
@@ -132,7 +134,7 @@ $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
 	$(PIP) -r requirements/lock-bench.txt
 	@touch $@
 
-# What a benchmark needs besides the package.
+# Requirements of a benchmark in addition to the package.
 NEEDED-features = $(VENV)/installed-bench
 NEEDED-train = $(VENV)/installed-bench
 NEEDED-scaling = $(VENV)/installed-horovod
@@ -162,7 +164,7 @@ test-inputs: install-dev
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py
 
-# What is locked stays as long as it fits; UPGRADE=--upgrade takes the newest that fits.
+# Locked versions stay as long as they fit; UPGRADE=--upgrade takes the newest that fit.
 UV = $(RUN) -m uv pip compile --quiet --no-header --generate-hashes --python-version 3.10.2 \
 	$(UPGRADE) -o requirements/lock
 lock: $(VENV)/installed
@@ -173,7 +175,7 @@ lock: $(VENV)/installed
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
 	$(UV)-bench.txt requirements/bench.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
-# habana-horovod is built, apart from the rest: horovod.sh.
+# horovod.sh builds habana-horovod separately.
 	$(UV)-gaudi.txt requirements-gaudi.txt -c requirements/lock-dev.txt \
 	--python-platform x86_64-manylinux_2_28 --no-emit-package habana-horovod
 

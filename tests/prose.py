@@ -1,0 +1,96 @@
+"""Finds phrases that docs/style.md advises against, in pages, messages, docstrings and comments.
+
+python -m tests.prose            lists them, and fails if it finds any
+python -m tests.prose --count    counts them by phrase
+"""
+
+from __future__ import annotations
+
+import collections
+import pathlib
+import re
+import subprocess
+import sys
+import tokenize
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STYLE = ROOT / "docs/style.md"
+# Sentences of the made-up articles.
+_DATA = re.compile(r"albert/demo/(generate|relations)\.py")
+# A string, and from Python 3.12 on a part of an f-string.
+_STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+_KINDS = ("Makefile", ".md", ".py", ".html", ".sh", ".flags", ".yaml")
+
+
+def phrases() -> dict[str, str]:
+    """Returns the phrases of the style page, and what to write instead."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
+    return {phrase: better for phrase, better in rows if phrase != "instead of"}
+
+
+def passages(path: pathlib.Path) -> list[tuple[int, str]]:
+    """Returns a file's prose as line numbers and texts; for Python, its strings and comments."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        # A block of code in a page is an example, not prose.
+        text = re.sub(
+            r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), text, flags=re.M | re.S
+        )
+        return [(1, text)]
+    found: list[tuple[int, str]] = []
+    in_test = "tests" in path.relative_to(ROOT).parts
+    with path.open("rb") as file:
+        before = tokenize.NEWLINE
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT:
+                # The lines of a comment are one passage.
+                if found and found[-1][1].startswith("#") and before == tokenize.NL:
+                    found[-1] = found[-1][0], f"{found[-1][1]}\n{token.string}"
+                else:
+                    found.append((token.start[0], token.string))
+            elif token.type in _STRINGS and (not in_test or '"""' in token.string):
+                found.append((token.start[0], token.string))
+            before = token.type
+    return found
+
+
+def find(path: pathlib.Path, patterns: dict[str, re.Pattern[str]]) -> list[tuple[int, str]]:
+    """Returns the line and the phrase of every match in a file."""
+    found = []
+    for first, text in passages(path):
+        for phrase, pattern in patterns.items():
+            for match in pattern.finditer(text):
+                found.append((first + text.count("\n", 0, match.start()), phrase))
+    return sorted(found)
+
+
+def main() -> int:
+    """Prints the findings; returns the exit code."""
+    better = phrases()
+    gap = r"[\s#]+"
+    patterns = {p: re.compile(rf"\b{gap.join(map(re.escape, p.split()))}\b", re.I) for p in better}
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    counts: collections.Counter[str] = collections.Counter()
+    for name in names.stdout.splitlines():
+        path = ROOT / name
+        if (
+            path == STYLE
+            or (path.suffix or path.name) not in _KINDS
+            or _DATA.match(name)
+            or not path.exists()
+        ):
+            continue
+        for line, phrase in find(path, patterns):
+            counts[phrase] += 1
+            if "--count" not in sys.argv:
+                print(f"{name}:{line}: {phrase!r}: write {better[phrase]}")
+    for phrase, count in counts.most_common() if "--count" in sys.argv else []:
+        print(f"{count:5} {phrase}")
+    print(f"{sum(counts.values())} phrases to rewrite (docs/style.md)")
+    return 1 if counts else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
