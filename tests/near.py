@@ -73,7 +73,12 @@ def users(path: pathlib.Path) -> list[pathlib.Path]:
 
 def product() -> list[str]:
     """Returns the paths of all committed modules except tests."""
-    command = ["git", "ls-files", "*.py", ":!tests"]
+    return tracked("*.py", ":!tests")
+
+
+def tracked(*patterns: str) -> list[str]:
+    """Returns the paths of all committed files, or of those that match patterns of git."""
+    command = ["git", "ls-files", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return listed.stdout.splitlines()
 

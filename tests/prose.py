@@ -9,9 +9,10 @@ from __future__ import annotations
 import collections
 import pathlib
 import re
-import subprocess
 import sys
 import tokenize
+
+from tests.near import tracked
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STYLE = ROOT / "docs/style.md"
@@ -69,11 +70,8 @@ def main() -> int:
     better = phrases()
     gap = r"[\s#]+"
     patterns = {p: re.compile(rf"\b{gap.join(map(re.escape, p.split()))}\b", re.I) for p in better}
-    names = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
     counts: collections.Counter[str] = collections.Counter()
-    for name in names.stdout.splitlines():
+    for name in tracked():
         path = ROOT / name
         if (
             path == STYLE

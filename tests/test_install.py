@@ -18,6 +18,7 @@ except ImportError:  # Before Python 3.11.
 
 from tests.helpers.forking import ROOT
 from tests.helpers.running import succeed
+from tests.near import tracked
 
 
 def requirements(path):
@@ -126,12 +127,8 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
 
 
 def test_the_wheel_has_the_package_and_its_files_without_tests(wheel):
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    tracked = {path for path in listed.stdout.splitlines() if path.startswith("albert/")}
-    tracked |= {
-        f"albert/{f}" for f in listed.stdout.splitlines() if f.startswith(("configs/", "bf16_"))
-    }
-    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == tracked
+    expected = {*tracked("albert"), *(f"albert/{f}" for f in tracked("configs", "bf16_config"))}
+    assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
 
 
 def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):

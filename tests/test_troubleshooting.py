@@ -6,6 +6,7 @@ import ast
 import re
 
 from tests.helpers.forking import ROOT
+from tests.rooms import sources
 
 PAGE = ROOT / "docs/troubleshooting.md"
 # The value in a message, which the page writes as "...".
@@ -32,9 +33,7 @@ def constants(trees: list[ast.Module]) -> dict[str, str]:
 
 def messages() -> list[str]:
     """Returns all texts of the package, with `VALUE` for each value in them."""
-    files = sorted((ROOT / "albert").rglob("*.py"))
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
-    named = constants(trees)
+    named = constants([source.tree for source in sources()])
 
     def text_of(node: ast.AST) -> str:
         if isinstance(node, ast.JoinedStr):
@@ -44,7 +43,7 @@ def messages() -> list[str]:
         value = getattr(node, "value", None)
         return re.sub(r"%(\.\d)?[sdrfg]", VALUE, value) if isinstance(value, str) else ""
 
-    nodes = (node for tree in trees for node in ast.walk(tree))
+    nodes = (node for source in sources() for node in source.nodes)
     texts = [text_of(n) for n in nodes if isinstance(n, ast.Constant | ast.JoinedStr)]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     return [*texts, re.sub(r"\$\(\w+\)", VALUE, makefile)]

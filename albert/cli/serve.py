@@ -37,15 +37,15 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("model", metavar="MODEL", help="export or --output_dir of a run")
 
-    def add_limit(name: str, kind: type, default: object, text: str) -> None:
+    def add_with_default(name: str, kind: type, default: object, text: str) -> None:
         add(name, type=kind, default=default, help=f"{text} (default: %(default)s)")
 
-    add_limit("--host", str, "127.0.0.1", "address to listen on")
-    add_limit("--port", int, 8080, "port to listen on; 0 picks a free one")
-    add_limit("--max_bytes", int, 200_000, "largest request body to accept, in bytes")
-    add_limit("--max_seconds", float, 30.0, "longest time for an answer, in seconds")
-    add_limit("--max_queue", int, 64, "largest number of requests that may wait")
-    add_limit("--max_batch", int, 8, "largest number of windows in a batch")
+    add_with_default("--host", str, "127.0.0.1", "address to listen on")
+    add_with_default("--port", int, 8080, "port to listen on; 0 picks a free one")
+    add_with_default("--max_bytes", int, 200_000, "largest request body to accept, in bytes")
+    add_with_default("--max_seconds", float, 30.0, "longest time for an answer, in seconds")
+    add_with_default("--max_queue", int, 64, "largest number of requests that may wait")
+    add_with_default("--max_batch", int, 8, "largest number of windows in a batch")
     add("--allowed_hosts", default="", help=_HOSTS)
     args = parser.parse_args(argv[1:])
     if not 0 <= args.port < 2**16:

@@ -369,7 +369,11 @@ class TestForeign:
         ("name", "make", "message"),
         [
             # Occurs when features of `train.json` are called `train`.
-            ("header", lambda path: path.write_text('{"data": []}'), "and is not a header of"),
+            (
+                "header",
+                lambda path: path.write_text('{"data": []}'),
+                "exists and is not a header of",
+            ),
             ("more", lambda path: path.write_text("notes"), "was not written by this .*{main}; "),
             ("main", lambda path: path.mkdir(), "is not a file"),
             ("more", lambda path: path.symlink_to("none"), "is not a file"),

@@ -52,7 +52,7 @@ def test_the_files_arrive_and_are_kept(squad, data, server):
     assert sum(r.sent for r in server.requests) == sum(map(len, FILES.values()))
     before, requests = (data / DEV).stat(), len(server.requests)
     done = squad()
-    assert done.returncode == 0 and done.stderr.count("Kept ") == 2
+    assert done.returncode == 0 and done.stderr.count(", which has the published hash") == 2
     assert len(server.requests) == requests
     after = (data / DEV).stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

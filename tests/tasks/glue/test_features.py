@@ -219,7 +219,8 @@ def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
     log()
     assert features().made().num_examples == 7
     (warning,) = log(logging.WARNING)
-    assert f"{path} has no header of this program: using its 7 records " in warning
+    expected = "has no header of this program: using its 7 records without knowing their source"
+    assert f"{path} {expected}" in warning
     with pytest.raises(UserError, match="not a file of features of length 24; .*--cached_dir"):
         features(length=24).made()
     assert path.read_bytes() == content and not path.with_suffix(".json").exists()

@@ -266,7 +266,7 @@ class TestForeign:
     def test_another_programs_files_are_refused(self, place):
         place.options = OPTIONS._replace(max_seq_length=48)
         place.write(place.features())
-        message = "is not a file of features of length 64; "
+        message = "is not a file of features of length 64; pass another name or remove it "
         place.options = OPTIONS
         refused(place, message)
         place.write(place.features())
