@@ -58,7 +58,8 @@ $(VENV)/installed-dev: $(VENV)/installed requirements/lock-dev.txt
 	$(PIP) -r requirements/lock-dev.txt
 	@touch $@
 
-$(VENV)/installed-horovod: $(VENV)/installed requirements/lock-horovod.txt requirements/horovod.sh
+$(VENV)/installed-horovod: $(VENV)/installed requirements/lock-horovod.txt requirements/horovod.sh \
+	requirements/horovod-source.sh
 	$(PIP) -r requirements/lock-horovod.txt
 	requirements/horovod.sh $(RUN) $(DEVICE)
 	@touch $@

@@ -24,22 +24,18 @@ wheels=.wheels/$tensorflow
 
 build() {
   local folder=$1
-  pip download --no-build-isolation --no-binary :all: --require-hashes \
-    -r requirements/horovod-source.txt --dest "$folder"
-  tar -xzf "$folder"/horovod-*.tar.gz -C "$folder" --one-top-level=source --strip-components=1
-  # One of its two files for TensorFlow is about XLA, which nothing here uses, and needs headers that
-  # TensorFlow has ceased to ship after 2.15. Without it the other compiles with any of them.
-  sed -i '/xla_mpi_ops\.cc/d' "$folder/source/horovod/tensorflow/CMakeLists.txt"
+  requirements/horovod-source.sh "$python" "$folder" || return
   # Where there are GPUs, gradients go through NVIDIA's NCCL: needs CUDA's compiler and libnccl-dev.
   if [ "$device" = gpu ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi
   # `mpicc` and `cmake` are the environment's.
   PATH="$(cd "$(dirname "$python")" && pwd):$PATH" \
     HOROVOD_WITH_MPI=1 HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITHOUT_PYTORCH=1 \
     HOROVOD_WITHOUT_MXNET=1 \
-    pip wheel --no-build-isolation --wheel-dir "$wheels" "$folder/source"
+    pip wheel --no-build-isolation --wheel-dir "$wheels" "$folder"
 }
 
-if ! ls "$wheels"/horovod-*-"$tag"-*.whl >/dev/null 2>&1; then
+# A wheel of an earlier version of the patched source is built again.
+if [ -z "$(find "$wheels" -name "horovod-*-$tag-*.whl" -newer requirements/horovod-source.sh 2>/dev/null)" ]; then
   echo "building Horovod for $tensorflow and Python $tag, 2 to 4 minutes"
   mkdir -p "$wheels"
   folder=$(mktemp -d)

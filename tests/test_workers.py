@@ -5,6 +5,7 @@ If the launcher does not matter, workers are forked processes that Horovod's Glo
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ import pytest
 from tests.helpers.checkpoints import losses, weights
 from tests.helpers.running import (
     MPIRUN,
+    albert,
     assert_fails,
     assert_stopped,
     at_step,
@@ -26,6 +28,7 @@ from tests.helpers.running import (
     processes_of,
     run,
     run_as_workers,
+    succeed,
     under_mpirun,
 )
 from tests.helpers.squad import make_squad, squad_command
@@ -185,6 +188,27 @@ def test_an_error_of_one_rank_names_it(squad_dir, tmp_path, flags, code, message
     assert_fails(result, code)
     assert re.search(rf": error: rank 1 of 2 on \S+: .*{message}", result.stderr)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_horovod_of_another_tensorflow_is_one_line(squad_dir, tmp_path):
+    """Its library needs a symbol that no other library has."""
+    real = pathlib.Path(importlib.util.find_spec("horovod").origin).parent
+    shutil.copytree(real, tmp_path / "path/horovod")
+    (library,) = (tmp_path / "path/horovod/tensorflow").glob("mpi_lib*.so")
+    code = tmp_path / "missing.c"
+    code.write_text("void AsGpuStreamValue(void); void call(void) { AsGpuStreamValue(); }")
+    succeed(["gcc", "-shared", "-fPIC", str(code), "-o", str(library)])
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "path")}
+    command = squad_command(squad_dir, tmp_path / "out", "--use_horovod=true")
+    result = run(under_mpirun(2, command), env=environment)
+    lines = [line for line in result.stderr.splitlines() if ": error: " in line]
+    assert result.returncode == 1 and "Traceback" not in result.stderr, result.stderr
+    for line in lines:
+        assert "Horovod cannot be loaded" in line and "undefined symbol: AsGpuStream" in line
+        assert "make horovod" in line
+    assert lines
+    shown = run(albert("check"), env=environment).stdout
+    assert re.search(r"Horovod .*cannot be loaded .*undefined symbol: AsGpuStreamValue", shown)
 
 
 def test_without_horovod_one_line_says_how_to_install_it(squad_dir, tmp_path, without_horovod):

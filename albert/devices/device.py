@@ -12,11 +12,13 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import habana
+from albert.devices import habana, host
 from albert.distributed import collectives
 
 _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
-_GPU_INSTALL = "install requirements-gpu.txt and NVIDIA's driver"
+_NVIDIA_DRIVER_VERSION = "/sys/module/nvidia/version"
+# The oldest driver for each major version of CUDA, from NVIDIA's page on CUDA compatibility.
+_OLDEST_DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
 _INSIST = "pass --device=cpu to use the CPU"
 
 
@@ -51,16 +53,44 @@ def find(wanted: str) -> Device:
     gpus = len(tf2.config.list_physical_devices("GPU"))
     if gpus:
         return Device("gpu", f"TensorFlow sees {gpus}")
+    cards = count_nvidia_cards()
     if wanted == "gpu":
         raise UserError(
-            f"--device=gpu: TensorFlow sees no GPU; {_GPU_INSTALL}, or choose another device"
+            f"--device=gpu: TensorFlow sees no GPU: {_why_no_gpu(cards)}; or choose another device"
         )
-    if cards := count_nvidia_cards():
+    if cards:
         raise UserError(
-            f"--device=auto: found {cards} NVIDIA cards that cannot be used: TensorFlow "
-            f"{tf2.__version__} sees none; {_GPU_INSTALL}; {_INSIST}"
+            f"--device=auto: found {cards} NVIDIA cards that cannot be used: "
+            f"{_why_no_gpu(cards)}; {_INSIST}"
         )
     return Device("cpu", "no Gaudi card, no GPU found")
+
+
+def _why_no_gpu(cards: int) -> str:
+    """Returns why TensorFlow sees none of this machine's NVIDIA cards, and what to do."""
+    build, version = tf2.sysconfig.get_build_info(), tf2.__version__
+    if build.get("is_rocm_build"):
+        return f"TensorFlow {version} is built for AMD cards; check that `rocminfo` lists one"
+    cuda = build.get("cuda_version")
+    if not cuda:
+        return f"TensorFlow {version} is built for the CPU; install requirements-gpu.txt"
+    if not cards:
+        return "this machine or container has no NVIDIA card; see docs/gpu.md"
+    driver = host.read(_NVIDIA_DRIVER_VERSION).strip()
+    oldest = _OLDEST_DRIVERS.get(cuda.split(".")[0])
+    if driver and oldest and _numbers(driver) < _numbers(oldest):
+        return (
+            f"NVIDIA's driver is {driver}, and CUDA {cuda} of TensorFlow {version} needs {oldest} "
+            "or later; install a newer driver"
+        )
+    return (
+        f"the libraries of CUDA {cuda} that TensorFlow {version} needs do not load; install "
+        "requirements-gpu.txt, and see TensorFlow's messages above"
+    )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part.isdecimal()]
 
 
 def count_nvidia_cards() -> int:

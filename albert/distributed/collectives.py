@@ -40,6 +40,10 @@ _SPARING = {
     "HOROVOD_FUSION_THRESHOLD": "0",
 }
 _INSTALL = "`make horovod` installs it"
+_REBUILD = (
+    "build it for the TensorFlow and the MPI of this environment: "
+    "`rm -rf .wheels .venv/installed-horovod && make horovod`"
+)
 # Gradients are sent in vectors of at most this size, each as soon as its gradients are ready. From
 # 32 MB on, Open MPI's reduce-scatter takes 3 times as long per byte, because it allocates memory
 # for each vector.
@@ -83,13 +87,27 @@ def description() -> str:
     if importlib.util.find_spec("horovod") is None:
         return f"not installed; {_INSTALL}"
     try:
-        import horovod
-        import horovod.tensorflow as hvd
-    except ImportError as e:
-        return f"cannot be loaded ({e}); {_INSTALL}"
+        hvd = _load()
+    except UserError as e:
+        return str(e)
     ways = {"MPI": hvd.mpi_built(), "Gloo": hvd.gloo_built(), "NCCL": hvd.nccl_built()}
     built = ", ".join(name for name, is_built in ways.items() if is_built) or "nothing"
-    return f"{horovod.__version__}, built with {built}"
+    version = importlib.metadata.version("habana-horovod" if is_habana_horovod() else "horovod")
+    return f"{version}, built with {built}"
+
+
+def _load() -> types.ModuleType:
+    """Returns the module `horovod.tensorflow`.
+
+    Raises:
+      UserError: its libraries do not load, for example because they were built for another
+        TensorFlow.
+    """
+    try:
+        import horovod.tensorflow
+    except (ImportError, OSError, tf.errors.OpError) as e:
+        raise UserError(f"Horovod cannot be loaded ({' '.join(str(e).split())}); {_REBUILD}") from e
+    return horovod.tensorflow
 
 
 def connect(on_cpu: bool = True) -> None:
@@ -106,10 +124,7 @@ def connect(on_cpu: bool = True) -> None:
         return
     for name, value in _SPARING.items() if on_cpu else ():
         os.environ.setdefault(name, value)
-    try:
-        import horovod.tensorflow as _horovod
-    except ImportError as e:
-        raise UserError(f"Horovod cannot be loaded ({e}); {_INSTALL}") from e
+    _horovod = _load()
     _horovod.init()
     # MPI replaces some signal handlers.
     signals.reinstall()

@@ -96,8 +96,7 @@ class TestCardsThatCannotBeUsed:
         message = str(error.value)
         assert message == (
             f"--device=auto: found 2 NVIDIA cards that cannot be used: TensorFlow {tf.__version__} "
-            "sees none; install requirements-gpu.txt and NVIDIA's driver; pass --device=cpu "
-            "to use the CPU"
+            "is built for the CPU; install requirements-gpu.txt; pass --device=cpu to use the CPU"
         )
         assert device.find("cpu").kind == "cpu"
         found = Report()
@@ -108,6 +107,27 @@ class TestCardsThatCannotBeUsed:
         assert [row for row in found.rows if not row.ok] == [
             ("job", "error", message, False, False)
         ]
+
+    @pytest.mark.parametrize(
+        ("cuda", "driver", "reason"),
+        [
+            ("12.2", "470.82.01\n", "driver is 470.82.01, and CUDA 12.2 of .* needs 525.60.13 or"),
+            ("12.5.1", "525.60.13\n", "the libraries of CUDA 12.5.1 that .* needs do not load"),
+            ("12.5.1", "", "the libraries of CUDA 12.5.1 that .* needs do not load"),
+        ],
+    )
+    def test_a_driver_too_old_for_the_libraries_is_named(
+        self, nvidia, monkeypatch, tmp_path, cuda, driver, reason
+    ):
+        (tmp_path / "version").write_text(driver)
+        monkeypatch.setattr(device, "_NVIDIA_DRIVER_VERSION", str(tmp_path / "version"))
+        build = {"is_cuda_build": True, "cuda_version": cuda}
+        monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: build)
+        with pytest.raises(UserError, match=f"^--device=auto: found 2 NVIDIA .* used: .*{reason}"):
+            device.find("auto")
+        monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
+        with pytest.raises(UserError, match="sees no GPU: this machine or container has no NVIDIA"):
+            device.find("gpu")
 
     def test_hidden_nvidia_cards_do_not_count(self, nvidia, monkeypatch):
         for hidden in ("", "-1"):
