@@ -21,8 +21,10 @@ LOCK = requirements/lock-$(DEVICE).txt
 find-python = $(shell for p in python3 python3.11 python3.12 python3.13 python3.10 \
 	$(HOME)/.pyenv/versions/3.1[0-3].*/bin/python3; do $$p -c 'import ensurepip, sys; \
 	sys.exit(not (3, $(1)) <= sys.version_info[:2] <= (3, $(2)))' 2>/dev/null && echo $$p && break; done)
+# On top of an image that brings TensorFlow, that of its `python3`, with SYSTEM=1.
+SYSTEM ?=
 NEWEST = $(if $(filter gaudi,$(DEVICE)),10,13)
-BASE_PYTHON ?= $(call find-python,10,$(NEWEST))
+BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 # The bridge to Gaudi cards needs CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
@@ -36,6 +38,7 @@ help:
 	@echo "make test-near FILE=albert/tasks/squad/scoring.py  run the tests of one file and of its direct users"
 	@echo "make test-slow   run the tests that make test omits: tiny runs of the benchmarks"
 	@echo "make install     create .venv for this machine's device, or for DEVICE=cpu, gpu or gaudi"
+	@echo "make install SYSTEM=1  create .venv on top of a vendor's image and its TensorFlow"
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make test-python-3.12  run the tests that show whether another Python works (9 minutes)"
 	@echo "make test-wheel-3.12  test the package as pip installs it, outside of the clone (4 minutes)"
@@ -47,12 +50,19 @@ help:
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
 
+ifneq ($(SYSTEM),)
+$(VENV)/installed: requirements/system.py requirements/common.txt
+	$(BASE_PYTHON) -m venv --system-site-packages $(VENV)
+	@$(RUN) requirements/system.py
+	@touch $@
+else
 $(VENV)/installed: $(LOCK)
 	@test -n "$(BASE_PYTHON)" || { echo "make: error: for DEVICE=$(DEVICE) there is no Python" \
 	"3.10$(if $(filter 13,$(NEWEST)), to 3.13) with venv; name one with BASE_PYTHON=..."; exit 1; }
 	$(BASE_PYTHON) -m venv $(VENV)
 	$(PIP) -r $(LOCK)
 	@touch $@
+endif
 
 $(VENV)/installed-dev: $(VENV)/installed requirements/lock-dev.txt
 	$(PIP) -r requirements/lock-dev.txt
@@ -60,8 +70,12 @@ $(VENV)/installed-dev: $(VENV)/installed requirements/lock-dev.txt
 
 $(VENV)/installed-horovod: $(VENV)/installed requirements/lock-horovod.txt requirements/horovod.sh \
 	requirements/horovod-source.sh
+ifneq ($(SYSTEM),)
+	@$(RUN) requirements/system.py horovod $(DEVICE)
+else
 	$(PIP) -r requirements/lock-horovod.txt
 	requirements/horovod.sh $(RUN) $(DEVICE)
+endif
 	@touch $@
 
 # The package's requirements without the package: images install them before they copy the code.

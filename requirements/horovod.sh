@@ -18,8 +18,13 @@ if [ "$device" = gaudi ]; then
 fi
 
 tag=$("$python" -c 'import sys; print("cp{}{}".format(*sys.version_info))')
-tensorflow=tensorflow$("$python" -m pip freeze --disable-pip-version-check |
-  sed -nE 's/^tensorflow([-_]cpu)?==/\1-/p' | tr _ -)
+# The package has other names in vendors' images, such as tensorflow-rocm.
+tensorflow=$("$python" - <<'END'
+from importlib import metadata
+name = metadata.packages_distributions()["tensorflow"][0]
+print(f"{name}-{metadata.version(name)}".replace("_", "-"))
+END
+)
 wheels=.wheels/$tensorflow
 
 build() {

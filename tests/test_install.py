@@ -51,6 +51,18 @@ def test_the_device_selects_the_lock_file(file, lock, tmp_path):
     assert ("horovod.sh" in plan.stdout) == ("gaudi" in lock)
 
 
+def test_on_top_of_an_image_its_python_gets_what_is_missing(tmp_path):
+    plan = make("-n", "install", "horovod", "SYSTEM=1", "DEVICE=gpu", f"VENV={tmp_path}")
+    commands = plan.stdout.splitlines()
+    run = f"{tmp_path}/bin/python"
+    assert commands[:2] == [
+        f"python3 -m venv --system-site-packages {tmp_path}",
+        f"{run} requirements/system.py",
+    ]
+    assert f"{run} requirements/system.py horovod gpu" in commands
+    assert "lock-" not in plan.stdout
+
+
 def test_without_a_suitable_python_make_is_one_error_line(tmp_path):
     result = make("install", "BASE_PYTHON=", f"VENV={tmp_path}", "DEVICE=gaudi")
     assert result.returncode != 0

@@ -45,8 +45,9 @@ def messages() -> list[str]:
 
     nodes = (node for source in sources() for node in source.nodes)
     texts = [text_of(n) for n in nodes if isinstance(n, ast.Constant | ast.JoinedStr)]
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    return [*texts, re.sub(r"\$\(\w+\)", VALUE, makefile)]
+    files = (ROOT / name for name in ("Makefile", "requirements/system.py"))
+    others = [re.sub(r"\$\(\w+\)|\{\w+\}", VALUE, f.read_text(encoding="utf-8")) for f in files]
+    return [*texts, *others]
 
 
 def test_every_message_on_the_page_is_one_of_the_programs():

@@ -1,0 +1,119 @@
+"""`make install SYSTEM=1`: an environment on top of an image that brings TensorFlow.
+
+The image is a folder on Python's path with the metadata of packages, and pip finds only the wheels
+of a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.forking import ROOT
+from tests.helpers.locks import requirements
+
+COMMON = {r.name: r for r in requirements(ROOT / "requirements/common.txt")}
+# Newer than any that a requirement names, and with the local version of a vendor.
+FITS = "99.0+nv25.2"
+
+
+def add_to_image(image: Path, name: str, version: str) -> None:
+    folder = image / f"{name.replace('-', '_')}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def make_wheel(folder: Path, name: str, version: str) -> None:
+    stem = f"{name.replace('-', '_')}-{version}"
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+        info = f"{stem}.dist-info"
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        wheel.writestr(f"{info}/METADATA", text)
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+class Machine:
+    """An image, a folder of wheels, and an environment on top of the image."""
+
+    def __init__(self, env: Path, root: Path):
+        self.env, self.image, self.wheels = env, root / "image", root / "wheels"
+        self.wheels.mkdir()
+        (self.site,) = env.glob("lib/python3*/site-packages")
+        (self.site / "image.pth").write_text(f"{self.image}\n")
+
+    def complete(self, *arguments: str) -> subprocess.CompletedProcess:
+        variables = {"PIP_FIND_LINKS": str(self.wheels), "PIP_NO_INDEX": "1"}
+        return subprocess.run(
+            [self.env / "bin/python", ROOT / "requirements/system.py", *arguments],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+        )
+
+    def installed(self) -> set[str]:
+        names = {path.name.removesuffix(".dist-info") for path in self.site.glob("*.dist-info")}
+        return {name for name in names if not name.startswith(("pip-", "setuptools-"))}
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("env")
+    venv.create(folder, with_pip=True, symlinks=True)
+    return folder
+
+
+@pytest.fixture
+def machine(env, tmp_path) -> Machine:
+    """Returns a machine whose image lacks safetensors and has too old a filelock."""
+    machine = Machine(env, tmp_path)
+    exact = {"filelock": "3.0", "tensorflow-estimator": "2.15.0"}
+    for name in COMMON.keys() - {"safetensors"}:
+        add_to_image(machine.image, name, exact.get(name, FITS))
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        ("tensorflow", "2.14.0+nv23.11", "has tensorflow 2.14.0+nv23.11, and this project needs"),
+        ("tensorflow-rocm", "2.22.0", "has tensorflow-rocm 2.22.0, and this project needs 2.15 to"),
+        ("torch", "2.0", "of this image has no TensorFlow; choose another image"),
+    ],
+)
+def test_an_image_whose_tensorflow_does_not_fit_is_one_line(machine, name, version, message):
+    add_to_image(machine.image, name, version)
+    result = machine.complete()
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("system.py: error: ") and message in line
+
+
+def test_an_images_packages_stay_unless_they_do_not_fit(machine):
+    add_to_image(machine.image, "tensorflow", "2.17.0+nv25.2")
+    add_to_image(machine.image, "horovod", "0.28.1+nv25.2")
+    unable = machine.complete()
+    assert unable.returncode == 1 and "Traceback" not in unable.stderr
+    error = "system.py: error: pip cannot install filelock, safetensors beside the image's packages"
+    assert unable.stderr.splitlines()[-1].startswith(error)
+    # pip would take the newer numpy if it could.
+    for name, version in (("filelock", "4.1.7"), ("safetensors", "0.8.0"), ("numpy", "999.0")):
+        make_wheel(machine.wheels, name, version)
+    result = machine.complete()
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "using tensorflow 2.17.0+nv25.2 of the image",
+        f"filelock 3.0 of the image does not fit; installing filelock<4.2,>=4.1 into {machine.env}",
+    ]
+    assert machine.installed() == {"filelock-4.1.7", "safetensors-0.8.0"}
+    again = machine.complete()
+    assert again.stdout == "using tensorflow 2.17.0+nv25.2 of the image\n"
+    horovod = machine.complete("horovod", "gpu")
+    assert horovod.stdout.splitlines()[1:] == ["using horovod 0.28.1+nv25.2 of the image"]
