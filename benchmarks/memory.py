@@ -25,11 +25,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
+from albert.devices.memory_use import peak_host_memory
 from albert.optimization import OptimizerOptions
 from albert.preflight.available_memory import host_memory
 from albert.preflight.step_memory import cpu_memory, estimate_memory, format_bytes
 from albert.tasks.squad.head import make_v1_head
-from albert.training.hooks import peak_memory_gb
 from albert.training.model_fn import ModelOptions, make_model_fn
 from benchmarks.parts.harness import ROOT, give, new_parser, run_again
 from benchmarks.parts.step import make_batch, training_step
@@ -109,7 +109,7 @@ def train(flags: argparse.Namespace) -> dict:
     with tf.Graph().as_default():
         step, feed = make_step(flags, bool(flags.checkpointing), flags.batch_size)
         parts = estimate_memory(step)
-        estimate = int(peak_memory_gb() * 1e9) + cpu_memory(parts)
+        estimate = peak_host_memory() + cpu_memory(parts)
         found = {"estimate": estimate, "peak": None}
         there = host_memory()
         if there and estimate > there.size:
@@ -119,7 +119,7 @@ def train(flags: argparse.Namespace) -> dict:
             for _ in range(2):
                 start = time.perf_counter()
                 session.run(step, feed)
-    return {**found, "peak": int(peak_memory_gb() * 1e9), "seconds": time.perf_counter() - start}
+    return {**found, "peak": peak_host_memory(), "seconds": time.perf_counter() - start}
 
 
 def make_step(

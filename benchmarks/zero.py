@@ -90,8 +90,8 @@ def work(flags: argparse.Namespace) -> None:
     Rank 0 prints the seconds of every step by way, the bytes of its optimizer state, and its peak
     memory.
     """
+    from albert.devices.memory_use import peak_host_memory
     from albert.distributed import collectives
-    from albert.training.hooks import peak_memory_gb
 
     collectives.start(use_horovod=True)
     collectives.connect()
@@ -106,7 +106,7 @@ def work(flags: argparse.Namespace) -> None:
             seconds[way].append(time.perf_counter() - start)
     if collectives.is_chief():
         state = sum(state for _, state in ways.values())
-        give({"seconds": seconds, "state": state, "peak": int(peak_memory_gb() * 1e9)})
+        give({"seconds": seconds, "state": state, "peak": peak_host_memory()})
 
 
 def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], int]:

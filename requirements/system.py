@@ -102,7 +102,7 @@ def complete(file: Path, installed: dict[str, str]) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         if subprocess.run([*pip, "-c", constraints.name, *map(str, needed)]).returncode:
             names = ", ".join(requirement.name for requirement in needed)
-            fail(f"pip cannot install {names} beside the image's packages, see above; {_INSTEAD}")
+            fail(f"pip cannot add {names} to the image's packages, see above; {_INSTEAD}")
 
 
 def fail(message: str) -> None:

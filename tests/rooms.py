@@ -24,9 +24,9 @@ NAMES_ONLY = (
 # package, the folder of a task, or a module outside the folders.
 FLOORS = (
     ("core",),
-    ("bf16", "distributed", "download", "settings", "tokenizers"),
+    ("distributed", "download", "settings", "tokenizers"),
     ("checkpoints", "devices", "report", "tokenization"),
-    ("data", "model", "optimizers"),
+    ("bf16", "data", "model", "optimizers"),
     ("modeling", "optimization"),
     ("training",),
     ("convert", "preflight", "tasks.classification"),

@@ -101,7 +101,7 @@ def test_an_images_packages_stay_unless_they_do_not_fit(machine):
     add_to_image(machine.image, "horovod", "0.28.1+nv25.2")
     unable = machine.complete()
     assert unable.returncode == 1 and "Traceback" not in unable.stderr
-    error = "system.py: error: pip cannot install filelock, safetensors beside the image's packages"
+    error = "system.py: error: pip cannot add filelock, safetensors to the image's packages"
     assert unable.stderr.splitlines()[-1].startswith(error)
     # pip would take the newer numpy if it could.
     for name, version in (("filelock", "4.1.7"), ("safetensors", "0.8.0"), ("numpy", "999.0")):

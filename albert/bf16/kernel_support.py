@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.bf16.graph_defs import BFLOAT16, float32_attributes
+from albert.devices.device import session_config
 
 _UNFED = "You must feed a value for placeholder"
 
@@ -70,10 +71,12 @@ def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
         placeholder = graph_def.node.add(name=f"input_{number}", op="Placeholder")
         placeholder.attr["dtype"].type = dtype
         node.input.append(placeholder.name)
+    config = session_config()
+    config.allow_soft_placement = False
     with tf.Graph().as_default() as graph:
         try:
             tf.import_graph_def(graph_def, name="")
-            with tf.Session(config=tf.ConfigProto(allow_soft_placement=False)) as session:
+            with tf.Session(config=config) as session:
                 session.run(graph.get_operation_by_name(node.name))
         except (ValueError, tf.errors.OpError) as e:
             return _UNFED in str(e)

@@ -30,6 +30,8 @@ class Device(NamedTuple):
 
 
 _device = Device("cpu", "nothing else was chosen")
+# The number of this process's GPU among those that TensorFlow sees.
+_own_gpu: int | None = None
 
 
 def find(wanted: str) -> Device:
@@ -127,11 +129,34 @@ def prepare() -> None:
         # The bridge takes the card of this rank from the variables that mpirun sets.
         habana.load()
         return
-    gpus = tf2.config.list_physical_devices("GPU")
-    own = gpus[collectives.local_rank() % len(gpus)] if gpus and _device.kind == "gpu" else None
-    tf2.config.set_visible_devices([own] if own else [], "GPU")
-    if own:
-        tf2.config.experimental.set_memory_growth(own, True)
+    global _own_gpu
+    gpus = tf2.config.list_physical_devices("GPU") if _device.kind == "gpu" else []
+    # The settings of `tf.config` are for sessions without options.
+    if not gpus:
+        _own_gpu = None
+        tf2.config.set_visible_devices([], "GPU")
+        return
+    _own_gpu = collectives.local_rank() % len(gpus)
+    tf2.config.set_visible_devices([gpus[_own_gpu]], "GPU")
+    tf2.config.experimental.set_memory_growth(gpus[_own_gpu], True)
+
+
+def session_config() -> tf.ConfigProto:
+    """Returns the options of a session that uses only this process's device.
+
+    A session with options, such as an estimator's, ignores the settings that `prepare` makes: it
+    would use all GPUs and take all of their memory, even with --device=cpu.
+    """
+    config = tf.ConfigProto(allow_soft_placement=True)
+    # As in an estimator's own options.
+    rewrites = config.graph_options.rewrite_options
+    rewrites.meta_optimizer_iterations = type(rewrites).ONE
+    if _own_gpu is None:
+        config.device_count["GPU"] = 0
+    else:
+        config.gpu_options.visible_device_list = str(_own_gpu)
+        config.gpu_options.allow_growth = True
+    return config
 
 
 @contextlib.contextmanager

@@ -82,6 +82,10 @@ def load() -> None:
         load_operations()
     except (ImportError, AttributeError, RuntimeError, tf.errors.OpError) as e:
         raise UserError(f"{PACKAGE} cannot be loaded: {e}") from e
+    from habana_frameworks.tensorflow import habana_device
+
+    # Without this, TensorFlow reports that no memory of the card is in use.
+    habana_device.enable_allocator_stats()
 
 
 def load_operations() -> None:

@@ -18,13 +18,13 @@ from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
 from albert.data.batches import batch_spec
 from albert.devices import device, host
+from albert.devices.memory_use import peak_host_memory
 from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.preflight.available_memory import Memory, card_memory, host_memory
 from albert.preflight.report import Report
 from albert.preflight.step_memory import checkpoint_bytes, cpu_memory, estimate_memory, format_bytes
 from albert.settings.run_settings import RunSettings
-from albert.training.hooks import peak_memory_gb
 from albert.training.output_folder import (
     check_output_dir,
     checkpoint_to_use,
@@ -240,7 +240,7 @@ def describe_memory(
         _compare(report, "device memory", needed, card_memory(device.kind()))
     # The other workers on this host would only repeat the row.
     if collectives.local_rank() == 0:
-        workers, program = collectives.local_size(), int(peak_memory_gb() * 1e9)
+        workers, program = collectives.local_size(), peak_host_memory()
         report.add("program and libraries", format_bytes(program))
         saved = checkpoint_bytes(step.op.graph, step.sharded)
         own = program + (cpu_memory(parts) if on_cpu else saved)

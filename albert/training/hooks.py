@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from albert.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_
 from albert.checkpoints.sharded_state import ShardedState
 from albert.core import estimators, signals
 from albert.core.errors import UserError
+from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.training.curves import Curves
@@ -304,7 +304,7 @@ class TrainingLog(tf.train.SessionRunHook):
             "examples/s, mean": f"{total.per_second(self._batch_size):.2f}",
             "examples/s, without the first step": f"{later.per_second(self._batch_size):.2f}",
             "tokens/s, mean": f"{total.tokens / total.seconds:.0f}",
-            "peak memory": f"{peak_memory_gb():.2f} GB",
+            **memory_use.table(),
         }
         if (waiting := self._waiting(later if later.steps else total)) is not None:
             rows["waiting for input"] = f"{waiting:.1%}"
@@ -321,7 +321,7 @@ class TrainingLog(tf.train.SessionRunHook):
             curves["waiting_for_input"] = waiting
         tf.logging.info(
             "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
-            "%.0f tokens/s  %speak memory %.2f GB  %s left",
+            "%.0f tokens/s  %s%s  %s left",
             step,
             self._total,
             100.0 * step / self._total,
@@ -331,10 +331,10 @@ class TrainingLog(tf.train.SessionRunHook):
             mean.per_second(self._batch_size),
             recent.tokens / max(recent.seconds, 1e-9),
             "" if waiting is None else f"waiting for input {waiting:.1%}  ",
-            peak_memory_gb(),
+            memory_use.summary(),
             format_seconds(left),
         )
-        self._add_to_curves(step, **curves)
+        self._add_to_curves(step, **curves, **memory_use.curves())
         self._logged = self._done
 
     def _waiting(self, done: Throughput) -> float | None:
@@ -353,11 +353,6 @@ def log_statistics(title: str, rows: Mapping[str, object]) -> None:
     tf.logging.info(title)
     for name, value in rows.items():
         tf.logging.info("  %-36s %s", name, value)
-
-
-def peak_memory_gb() -> float:
-    """Returns the peak resident memory of this process in GB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def format_seconds(seconds: float) -> str:

@@ -47,22 +47,24 @@ def make_estimator(
         save_checkpoints_secs=None,
         keep_checkpoint_max=0,
         log_step_count_steps=None,
-        session_config=_scoped_allocator_config() if scoped_allocator else None,
+        session_config=_session_config(scoped_allocator),
     )
     # The reference's model functions take `params`, and an estimator without any logs a warning.
     estimator = habana.estimator_class() if device.is_hpu() else estimators.Estimator
     return estimator(model_fn, config=config, params={"model_dir": model_dir})
 
 
-def _scoped_allocator_config() -> tf.ConfigProto | None:
-    """Returns the session options of Habana's fork; None without habana-horovod."""
+def _session_config(scoped_allocator: bool) -> tf.ConfigProto:
+    """Returns the options of the sessions, for `scoped_allocator` with those of Habana's fork."""
+    config = device.session_config()
+    if not scoped_allocator:
+        return config
     if not collectives.is_habana_horovod():
         tf.logging.info(
             "--enable_scoped_allocator has no effect with this Horovod, only with "
             "habana-horovod; gradients are sent as one vector anyway"
         )
-        return None
-    config = tf.ConfigProto(allow_soft_placement=True)
+        return config
     rewrites = config.graph_options.rewrite_options
     rewrites.scoped_allocator_optimization = type(rewrites).ON
     rewrites.scoped_allocator_opts.enable_op.append("HorovodAllreduce")

@@ -14,8 +14,9 @@ from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
 from albert.core.log import progress
 from albert.data.records import reading_records
+from albert.devices import memory_use
 from albert.distributed import collectives
-from albert.training.hooks import format_seconds, log_statistics, peak_memory_gb
+from albert.training.hooks import format_seconds, log_statistics
 
 Output = dict[str, np.ndarray]
 
@@ -152,7 +153,7 @@ class Predictor:
             "global batch": self._batch_size * collectives.size(),
             "time": format_seconds(total),
             "examples/s, mean": self._per_second(len(self._seconds), total),
-            "peak memory": f"{peak_memory_gb():.2f} GB",
+            **memory_use.table(),
         }
         log_statistics("Prediction statistics", rows)
 

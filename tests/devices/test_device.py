@@ -13,6 +13,7 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.preflight import report
 from albert.preflight.report import Report
+from albert.training.loop import make_estimator
 
 
 @pytest.fixture
@@ -175,15 +176,12 @@ def test_more_workers_than_cards_are_an_error(machine, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "local_rank", "taken"),
-    [
-        # Each worker takes the GPU of its local rank, modulo the number of GPUs.
-        *(("gpu", rank, [([own], "GPU"), (own, True)]) for rank, own in enumerate("abab")),
-        ("cpu", 0, [([], "GPU")]),
-    ],
+    ("kind", "local_rank", "own"),
+    # Each worker takes the GPU of its local rank, modulo the number of GPUs.
+    [("gpu", 0, 0), ("gpu", 1, 1), ("gpu", 2, 0), ("gpu", 3, 1), ("cpu", 0, None)],
 )
-def test_each_worker_sees_one_gpu_with_growing_memory(monkeypatch, kind, local_rank, taken):
-    """The machine has two GPUs."""
+def test_each_worker_uses_one_gpu_with_growing_memory(monkeypatch, kind, local_rank, own):
+    """The machine has two GPUs. Sessions with options of their own do not see TensorFlow's."""
     calls = []
     config = types.SimpleNamespace(
         list_physical_devices=lambda kind: ["a", "b"],
@@ -194,6 +192,16 @@ def test_each_worker_sees_one_gpu_with_growing_memory(monkeypatch, kind, local_r
     )
     monkeypatch.setattr(device.tf2, "config", config)
     monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
+    monkeypatch.setattr(device, "_own_gpu", None)
     monkeypatch.setattr(collectives, "_worker", Worker(8, 16, local_rank, 4, "mpirun"))
     device.prepare()
-    assert calls == taken
+    model_fn = lambda features, labels, mode, params: None  # noqa: E731
+    options = make_estimator(model_fn, "out", 1, scoped_allocator=False).config.session_config
+    assert options.allow_soft_placement
+    if own is None:
+        assert calls == [([], "GPU")]
+        assert options.device_count["GPU"] == 0
+    else:
+        assert calls == [(["ab"[own]], "GPU"), ("ab"[own], True)]
+        assert options.gpu_options.visible_device_list == str(own)
+        assert options.gpu_options.allow_growth and "GPU" not in options.device_count

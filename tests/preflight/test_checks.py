@@ -40,7 +40,7 @@ def rows(step, monkeypatch):
         monkeypatch.setattr(device, "kind", lambda: kind)
         monkeypatch.setattr(checks, "card_memory", lambda kind: card)
         monkeypatch.setattr(checks, "host_memory", lambda in_use: host)
-        monkeypatch.setattr(checks, "peak_memory_gb", lambda: 0.5)
+        monkeypatch.setattr(checks, "peak_host_memory", lambda: 5 * 10**8)
         monkeypatch.setattr(collectives, "local_size", lambda: workers)
         monkeypatch.setattr(collectives, "local_rank", lambda: rank)
         report = Report()

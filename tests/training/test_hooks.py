@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from albert.core.errors import UserError
+from albert.devices import device, memory_use
 from albert.optimization import TrainStep
 from albert.training import hooks
 from albert.training.curves import Curves
@@ -164,7 +165,7 @@ class TestSaveCheckpoints:
 
 LINE = re.compile(
     r"step (\d+)/(\d+) \(([\d.]+)%\)  loss ([\d.]+)  learning rate (\S+)  "
-    r"([\d.]+) examples/s \(mean ([\d.]+)\)  (\d+) tokens/s  peak memory [\d.]+ GB  (.+) left"
+    r"([\d.]+) examples/s \(mean ([\d.]+)\)  (\d+) tokens/s  peak host memory [\d.]+ GB  (.+) left"
 )
 
 
@@ -198,7 +199,7 @@ class TestTrainingLog:
             ("10", "10", "100.0", "0.1000", "0.009", "8.00", "10.29", "108", "0.0 s"),
         ]
         rows = statistics(lines)
-        assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak memory"))
+        assert re.fullmatch(r"\d+\.\d\d GB", rows.pop("peak host memory"))
         expected = {"steps": "10", "global batch": "8", "time": "9.0 s", "first step": "2.0 s"}
         expected |= {"examples/s, mean": "8.89", "examples/s, without the first step": "10.29"}
         # 100 to 109 in 9 s.
@@ -249,6 +250,31 @@ class TestTrainingLog:
         assert curves["learning_rate"] == pytest.approx(rates)
         assert "step 6/6 (100.0%)" in "".join(log())
 
+    @pytest.mark.parametrize("kind", ["gpu", "hpu"])
+    def test_memory_of_a_card_is_reported(self, tmp_path, clock, log, monitor, monkeypatch, kind):
+        """The stand-in counts up to 5 GB in the third step, and then has 3 GB."""
+        found = iter([(1, 1), (1, 1), (5, 5), (5, 5), (3, 5), (3, 5), (3, 5)])
+
+        def get_memory_info(name):
+            assert name == f"{kind.upper()}:0"
+            current, peak = next(found)
+            return {"current": current * 10**9, "peak": peak * 10**9}
+
+        experimental = types.SimpleNamespace(get_memory_info=get_memory_info)
+        monkeypatch.setattr(memory_use.tf2.config, "experimental", experimental)
+        monkeypatch.setattr(device, "_device", device.Device(kind, "for the test"))
+        train(tmp_path, hooks.TrainingLog(monitor, str(tmp_path), 5, 8, 3), clock, [1] * 5, monitor)
+        lines = log()
+        memory = r"  device memory ([\d.]+ GB), peak device memory ([\d.]+ GB), peak host memory"
+        found = [re.search(memory, line).groups() for line in lines if line.startswith("step ")]
+        assert found == [("1.00 GB", "1.00 GB"), ("5.00 GB", "5.00 GB"), ("3.00 GB", "5.00 GB")]
+        rows = statistics(lines)
+        assert (rows["device memory"], rows["peak device memory"]) == ("3.00 GB", "5.00 GB")
+        curves = points(tmp_path)
+        assert curves["device_memory_gb"] == {1: 1, 3: 5, 5: 3}
+        assert curves["peak_device_memory_gb"] == {1: 1, 3: 5, 5: 5}
+        assert curves["peak_host_memory_gb"].keys() == {1, 3, 5}
+
     def test_waiting_for_input_is_reported(self, tmp_path, clock, log, monitor):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in total."""
         hook = hooks.TrainingLog(
@@ -262,12 +288,6 @@ class TestTrainingLog:
         assert shares == ["37.5%", "12.5%", "2.5%"]
         # Of all steps except the first.
         assert statistics(lines)["waiting for input"] == "7.5%"
-
-
-def test_peak_memory_is_the_kernels_figure():
-    with open("/proc/self/status", encoding="ascii") as file:
-        kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-    assert hooks.peak_memory_gb() == pytest.approx(kilobytes * 1024 / 1e9, rel=0.01)
 
 
 def test_seconds_are_formatted_for_reading():

@@ -57,7 +57,7 @@ def test_throughput_is_logged_per_checkpoint_and_in_total(predictor, checkpoints
     ]
     predictor.log_statistics()
     title, *rows, memory = [re.sub("  +", " ", line) for line in log()]
-    assert title == "Prediction statistics" and memory.startswith(" peak memory ")
+    assert title == "Prediction statistics" and memory.startswith(" peak host memory ")
     expected = " checkpoints 2, examples of each 10, global batch 4, time 2.5 s, examples/s, mean "
     assert ",".join(rows) == f"{expected}8.00"
 

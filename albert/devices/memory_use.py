@@ -1,0 +1,66 @@
+"""The memory that this process uses, on its card and on the host."""
+
+from __future__ import annotations
+
+import resource
+from typing import NamedTuple
+
+import tensorflow as tf2
+
+from albert.devices import device
+
+
+class DeviceMemory(NamedTuple):
+    """The memory that tensors occupy on this process's card, in bytes.
+
+    Attributes:
+      now: the current amount.
+      peak: the largest amount since the process began.
+    """
+
+    now: int
+    peak: int
+
+
+def device_memory() -> DeviceMemory | None:
+    """Returns the memory in use on this process's card; None on the CPU or if it is unknown.
+
+    TensorFlow's allocator reports it, so memory that the card's libraries reserve is not included.
+    On a Gaudi card, `habana.load` enables the report.
+    """
+    if device.kind() == "cpu":
+        return None
+    try:
+        # A worker sees only its own card.
+        found = tf2.config.experimental.get_memory_info(f"{device.kind().upper()}:0")
+    except (ValueError, RuntimeError, tf2.errors.OpError):
+        return None
+    return DeviceMemory(found["current"], found["peak"])
+
+
+def peak_host_memory() -> int:
+    """Returns the peak resident memory of this process, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def curves() -> dict[str, float]:
+    """Returns the values in GB of 10^9 bytes, by the name of their curve."""
+    found = device_memory()
+    of_device = (
+        {"device_memory_gb": found.now, "peak_device_memory_gb": found.peak} if found else {}
+    )
+    values = {**of_device, "peak_host_memory_gb": peak_host_memory()}
+    return {name: size / 1e9 for name, size in values.items()}
+
+
+def table() -> dict[str, str]:
+    """Returns the rows for the statistics at the end of a part of a run."""
+    return {
+        name.removesuffix("_gb").replace("_", " "): f"{size:.2f} GB"
+        for name, size in curves().items()
+    }
+
+
+def summary() -> str:
+    """Returns a description for a log line."""
+    return ", ".join(f"{name} {size}" for name, size in table().items())
