@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -13,6 +15,7 @@ from albert.distributed import collectives
 
 # The instruction sets, by Linux's names of their flags.
 _NAMES = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512_BF16", "amx_bf16": "AMX"}
+_TOOL_SECONDS = 20
 _OF_BFLOAT16 = ("AVX512_BF16", "AMX")
 
 
@@ -98,10 +101,14 @@ def count_cores(workers: int, root: str = "/") -> int:
 def _sets(root: str) -> list[int]:
     """Returns the number of cores of each cgroup."""
     names = "cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective"
-    ranges = [
-        re.findall(r"(\d+)(?:-(\d+))?", content) for _, content in cgroup_settings(*names, root)
-    ]
-    return [sum(int(last or first) - int(first) + 1 for first, last in of) for of in ranges if of]
+    sets = [parse_cores(content) for _, content in cgroup_settings(*names, root)]
+    return [len(cores) for cores in sets if cores]
+
+
+def parse_cores(text: str) -> set[int]:
+    """Returns the numbers of a list of cores such as "0-3,8"."""
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return {n for first, last in ranges for n in range(int(first), int(last or first) + 1)}
 
 
 def _quotas(root: str) -> list[float]:
@@ -149,3 +156,16 @@ def read(path: str) -> str:
             return file.read()
     except OSError:
         return ""
+
+
+def run_tool(command: Sequence[str]) -> str:
+    """Returns the output of a vendor's tool such as nvidia-smi; "" if it is missing or fails."""
+    if shutil.which(command[0]) is None:
+        return ""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=True
+        )
+    except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
+        return ""
+    return done.stdout

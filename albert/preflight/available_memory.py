@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from typing import NamedTuple
 
 from albert.devices import host
@@ -18,7 +16,6 @@ _CARD_TOOLS = {
     "hpu": ("hl-smi", "-Q", "memory.total", "-f", "csv"),
 }
 _CARD_LINE = re.compile(r"^(\d+) MiB$", re.MULTILINE)
-_TOOL_SECONDS = 20
 
 
 class Memory(NamedTuple):
@@ -80,14 +77,7 @@ def card_memory(kind: str) -> Memory | None:
     Returns:
       None if the tool is missing, its output is not understood, or the cards differ.
     """
-    tool, *options = _CARD_TOOLS[kind]
-    if shutil.which(tool) is None:
-        return None
-    try:
-        done = subprocess.run(
-            [tool, *options], capture_output=True, text=True, timeout=_TOOL_SECONDS, check=True
-        )
-    except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
-        return None
-    sizes = set(_CARD_LINE.findall(done.stdout))
-    return Memory(int(sizes.pop()) * 2**20, f"on a card, from {tool}") if len(sizes) == 1 else None
+    command = _CARD_TOOLS[kind]
+    sizes = set(_CARD_LINE.findall(host.run_tool(command)))
+    source = f"on a card, from {command[0]}"
+    return Memory(int(sizes.pop()) * 2**20, source) if len(sizes) == 1 else None

@@ -54,12 +54,17 @@ class Cluster:
             **{"PROJECT": str(root / "albert"), "DATA": str(root / "data")},
             **{"SCRATCH": str(root / "scratch"), "SLURM_JOB_ID": "1", "SLURM_NTASKS": "4"},
             **{"SLURM_NTASKS_PER_NODE": "2", "SLURM_CPUS_PER_TASK": "16"},
+            "SYSROOT": str(root),
         }
 
     def install(self, name: str, content: str) -> None:
         program = self.root / "bin" / name
         program.write_text(content)
         program.chmod(0o755)
+
+    def add_card(self, name: str) -> None:
+        (self.root / "dev").mkdir()
+        (self.root / "dev" / name).touch()
 
     def submit(self, *flags: str, **variables: str):
         return run([str(SCRIPT), *flags], env=self.variables | variables)
@@ -75,7 +80,8 @@ def cluster(tmp_path) -> Cluster:
     return Cluster(tmp_path)
 
 
-SRUN = "srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores --label --cpus-per-task=16"
+SRUN = "srun --mpi=pmix --kill-on-bad-exit=1 --cpu-bind=cores --label --ntasks=4"
+SRUN += " --cpus-per-task=16"
 MPIRUN = "mpirun -np 4 --bind-to core --map-by ppr:2:node:PE=16 --tag-output "
 MPIRUN += "--merge-stderr-to-stdout"
 BINDS = "exec --bind {0}/albert:/albert --bind {0}/data:/data:ro --bind {0}/scratch:/scratch "
@@ -85,6 +91,8 @@ MOUNT = "--mount=type=bind,source="
 SARUS = f"sarus run {MOUNT}{{0}}/albert,destination=/albert {MOUNT}{{0}}/data,destination=/data,"
 SARUS += f"readonly {MOUNT}{{0}}/scratch,destination=/scratch {MOUNT}/tmp,destination=/tmp "
 SARUS += "--workdir=/albert python:3.11-bookworm deploy/preset.sh"
+PYXIS = "--container-image=python:3.11 --container-workdir=/albert --container-mounts="
+PYXIS += "{0}/albert:/albert,{0}/data:/data:ro,{0}/scratch:/scratch,/tmp:/tmp deploy/preset.sh"
 SQUAD = "squad_v1.1 albert_base_v2 /data .venv/bin/python --output_dir=/scratch/squad_v1.1 "
 SQUAD += "--use_horovod=true --device="
 MRPC = "glue_mrpc bert_base /data .venv/bin/python --output_dir=/scratch/glue_mrpc "
@@ -102,6 +110,29 @@ MRPC += "--use_horovod=true --device="
             f"{SRUN} --gres=gpu:2 singularity {BINDS} --nv {INSIDE} {SQUAD}gpu",
         ),
         ("ENGINE=sarus IMAGE=python:3.11-bookworm", f"{SRUN} {SARUS} {SQUAD}cpu"),
+        # GPUs by --gpus-per-task, and by --constraint.
+        (
+            "DEVICE=gpu SLURM_GPUS_ON_NODE=2 SLURM_GPUS_PER_TASK=1",
+            f"{SRUN} --gpus-per-task=1 apptainer {BINDS} --nv {INSIDE} {SQUAD}gpu",
+        ),
+        (
+            "ENGINE=sarus IMAGE=python:3.11-bookworm DEVICE=gpu SLURMD_NODENAME=n1 CARD=nvidia0",
+            f"{SRUN} {SARUS} {SQUAD}gpu",
+        ),
+        (
+            "DEVICE=gpu GPU=amd SLURMD_NODENAME=n1 CARD=kfd",
+            f"{SRUN} apptainer {BINDS} --rocm {INSIDE} {SQUAD}gpu",
+        ),
+        (
+            "ENGINE=pyxis IMAGE=python:3.11 DEVICE=gpu SLURM_GPUS_ON_NODE=2",
+            f"{SRUN} --gres=gpu:2 {PYXIS} {SQUAD}gpu",
+        ),
+        # An interactive allocation, in a shell of the login node.
+        (
+            "SLURM_NTASKS= SLURM_NTASKS_PER_NODE= SLURM_CPUS_PER_TASK= SLURM_NNODES=2 DEVICE=gpu "
+            "SLURM_TASKS_PER_NODE=2(x2) SLURM_JOB_CPUS_PER_NODE=32(x2)",
+            f"{SRUN} apptainer {BINDS} --nv {INSIDE} {SQUAD}gpu",
+        ),
     ],
 )
 def test_the_launcher_starts_one_container_per_worker(cluster, variables, expected):
@@ -109,6 +140,8 @@ def test_the_launcher_starts_one_container_per_worker(cluster, variables, expect
     cluster.install("sarus", RECORD)
     flags = "--learning_rate=1e-4", "--output_dir=/scratch/a b"
     given = dict(variable.split("=") for variable in variables.split())
+    if card := given.pop("CARD", None):
+        cluster.add_card(card)
     assert cluster.submit(*flags, CODE="9", **given).returncode == 9
     *command, first, second = cluster.call.read_text().splitlines()
     assert " ".join(command) == expected.format(cluster.root)
@@ -144,6 +177,13 @@ class TestStop:
         assert result.returncode == 143
         assert cluster.told() == []
 
+    def test_an_interrupted_allocation_stops_its_workers(self, cluster):
+        """Ctrl-C after salloc; the allocation stays, so there is nothing to requeue."""
+        result = cluster.submit(SIGNAL="INT", WAIT_FOR=f"{cluster.call}.told", CODE="143")
+        assert result.returncode == 143
+        assert cluster.told() == ["scancel --signal=TERM 1"]
+        assert "interrupted; the job writes a checkpoint" in result.stdout
+
     def test_a_job_that_cannot_be_requeued_says_so(self, cluster):
         variables = {"WAIT_FOR": f"{cluster.call}.told", "CODE": "143", "REQUEUE_CODE": "1"}
         result = cluster.submit(SIGNAL="USR1", **variables)
@@ -159,7 +199,7 @@ class TestStop:
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"ENGINE": "docker"}, "ENGINE=docker: choose apptainer, singularity or sarus"),
+        ({"ENGINE": "docker"}, "ENGINE=docker: choose apptainer, singularity, sarus or pyxis"),
         ({"ENGINE": "sarus"}, "sarus: not found; try `module load sarus`"),
         ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: choose srun or mpirun"),
         ({"MODEL": "albert"}, "data/albert: no such folder"),
@@ -167,7 +207,16 @@ class TestStop:
         ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),
         ({"SLURM_JOB_ID": ""}, "submit it with `sbatch"),
         ({"DEVICE": "tpu"}, "DEVICE=tpu: choose cpu or gpu"),
-        ({"DEVICE": "gpu"}, "DEVICE=gpu: the job has no GPU; submit it with `sbatch --gres=gpu:N`"),
+        (
+            {"DEVICE": "gpu", "SLURMD_NODENAME": "n1"},
+            "DEVICE=gpu: the job has no GPU; submit it with `sbatch --gres=gpu:N`, --gpus-per-task",
+        ),
+        ({"DEVICE": "gpu", "GPU": "intel"}, "GPU=intel: choose nvidia or amd"),
+        ({"ENGINE": "pyxis", "LAUNCHER": "mpirun"}, "ENGINE=pyxis needs LAUNCHER=srun"),
+        (
+            {"SLURM_CPUS_PER_TASK": "", "SLURM_JOB_CPUS_PER_NODE": "1(x2)"},
+            "the job has 2 tasks on a node and fewer cores; pass --cpus-per-task",
+        ),
     ],
 )
 def test_faults_are_reported_before_anything_starts(cluster, variables, message):

@@ -170,6 +170,7 @@ def test_the_hpus_first_missing_requirement_is_named(has, here, missing):
 def test_more_workers_than_cards_are_an_error(machine, monkeypatch):
     machine(None, gpus=0)
     monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+    monkeypatch.setattr(device.numa, "bind", lambda kind: None)
     monkeypatch.setattr(collectives, "local_size", lambda: 9)
     with pytest.raises(UserError, match="9 workers on this host, which has 8 Gaudi cards"):
         device.prepare()
@@ -193,6 +194,7 @@ def test_each_worker_uses_one_gpu_with_growing_memory(monkeypatch, kind, local_r
     monkeypatch.setattr(device.tf2, "config", config)
     monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
     monkeypatch.setattr(device, "_own_gpu", None)
+    monkeypatch.setattr(device.numa, "bind", lambda kind: calls.append(kind))
     monkeypatch.setattr(collectives, "_worker", Worker(8, 16, local_rank, 4, "mpirun"))
     device.prepare()
     model_fn = lambda features, labels, mode, params: None  # noqa: E731
@@ -202,6 +204,6 @@ def test_each_worker_uses_one_gpu_with_growing_memory(monkeypatch, kind, local_r
         assert calls == [([], "GPU")]
         assert options.device_count["GPU"] == 0
     else:
-        assert calls == [(["ab"[own]], "GPU"), ("ab"[own], True)]
+        assert calls == ["gpu", (["ab"[own]], "GPU"), ("ab"[own], True)]
         assert options.gpu_options.visible_device_list == str(own)
         assert options.gpu_options.allow_growth and "GPU" not in options.device_count
