@@ -190,6 +190,23 @@ def test_an_error_of_one_rank_names_it(squad_dir, tmp_path, flags, code, message
     assert not list(tmp_path.iterdir())
 
 
+def test_all_cards_after_one_get_a_command_that_works(trained, squad_dir):
+    """Both commands name one folder, as in the README of Habana's fork."""
+
+    def command(folder):
+        return under_mpirun(
+            2, squad_command(squad_dir, folder, "--use_horovod=true"), "--tag-output"
+        )
+
+    result = run(command(trained))
+    assert result.returncode == 2, result.stderr
+    lines = [line.partition(":")[2] for line in result.stderr.splitlines() if line.startswith("[")]
+    # Nothing but the log comes before.
+    said = [line for line in lines if not re.match(r"\d\d:\d\d:\d\d INFO ", line)]
+    assert shlex.split(said[0]) == command(f"{trained}-2")
+    assert "number of workers (was 1, is 2); the command above gives the run with 2" in said[1]
+
+
 def test_a_horovod_of_another_tensorflow_is_one_line(squad_dir, tmp_path):
     """Its library needs a symbol that no other library has."""
     real = pathlib.Path(importlib.util.find_spec("horovod").origin).parent

@@ -30,9 +30,18 @@ class UserError(ValueError):
 
 
 class FlagError(UserError):
-    """An error in the command line; ends a program with exit code 2."""
+    """An error in the command line; ends a program with exit code 2.
+
+    Attributes:
+      command: a command that works instead, to show on a line before the message; "" for none.
+    """
 
     exit_code = 2
+
+    def __init__(self, *faults: str, command: str = ""):
+        """Takes one message or several."""
+        super().__init__(*faults)
+        self.command = command
 
 
 class ErrorCollector:

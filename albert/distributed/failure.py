@@ -13,14 +13,17 @@ from albert.distributed import launcher
 REPEATED_AFTER = 2.0
 
 
-def fail(message: str, code: int) -> None:
-    """Prints a one-line error message and ends the program."""
+def fail(message: str, code: int, command: str = "") -> None:
+    """Prints a one-line error message, below a command that works if given; ends the program."""
     label = launcher.label()
     if label and not launcher.is_first():
         # If rank 0 has the same error, it prints it first, and the launcher ends the other ranks
         # before they repeat it.
         time.sleep(REPEATED_AFTER)
     where = f"{label}: " if label else ""
+    if command and launcher.is_first():
+        with contextlib.suppress(BrokenPipeError):
+            print(command, file=sys.stderr, flush=True)
     say(f"error: {where}{message}")
     if label:
         # Skip the usual clean-up, which would wait for workers that wait for this one. The launcher

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 # Seconds.
 _HEAD_START = 1.0
+# Programs that start workers.
+_PROGRAMS = ("mpirun", "mpiexec", "orterun", "horovodrun", "srun")
 # The variables of each launcher for the rank, the size, the rank on this host, and the size there.
 _LAUNCHERS = {
     "mpirun": ("OMPI_COMM_WORLD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
@@ -48,6 +50,28 @@ def _from_environment() -> Worker:
 
 
 started = _from_environment()
+
+
+def command() -> list[str]:
+    """Returns the command that started this job: that of its launcher, or of this process.
+
+    A launcher on another host is not visible from here; then it is this process's.
+    """
+    found = _arguments("self")
+    process = os.getppid() if started.launcher else 0
+    while process > 1:
+        arguments = _arguments(process)
+        if os.path.basename(arguments[0]) in _PROGRAMS:
+            return arguments
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            # After the program's name, which may contain spaces: the state and the parent.
+            process = int(file.read().rpartition(")")[2].split()[1])
+    return found
+
+
+def _arguments(process: object) -> list[str]:
+    with open(f"/proc/{process}/cmdline", "rb") as file:
+        return [os.fsdecode(argument) for argument in file.read().split(b"\0")[:-1]] or [""]
 
 
 def is_first() -> bool:

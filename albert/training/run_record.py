@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from albert.bf16.configuration import VARIABLE as BF16_VARIABLE
 from albert.checkpoints.checkpoint_files import SAVING
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json, temporary_names, write_json
 from albert.core.version import VERSION
+from albert.distributed import launcher
 from albert.training import assets
 
 RECORD = "run.json"
@@ -186,25 +189,49 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
             f"{'--' if name.isidentifier() else ''}{name} (was {was}, is {now})"
             for name, (was, now) in differ.items()
         )
-        workers = differ.get(WORKERS)
-        ways = _ways_out_of_workers(output_dir, *workers) if workers else _WAYS_OUT
-        raise FlagError(f"--output_dir {output_dir} holds a run with other flags: {listed}; {ways}")
+        message = f"--output_dir {output_dir} holds a run with other flags: {listed}"
+        if workers := differ.get(WORKERS):
+            _refuse_workers(message, output_dir, *workers)
+        raise FlagError(f"{message}; {_WAYS_OUT}")
 
 
 _WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
 
 
-def _ways_out_of_workers(output_dir: str, was: object, now: object) -> str:
-    """Returns the remedies if the number of workers differs.
+def _refuse_workers(message: str, output_dir: str, was: object, now: object) -> None:
+    """Raises an error with the remedies if the number of workers differs.
 
-    The usual case is a first run with one card and a second one with all cards.
+    The usual case is a first run with one card and a second one with all cards, as in the README
+    of Habana's fork.
     """
-    folder = os.path.normpath(output_dir)
-    return (
-        f"start {was} to resume it, or pass --elastic_resume to resume it with {now}, or give the "
-        f"run with {now} another folder, for example --output_dir={folder}-{now}, or pass "
-        "--overwrite_output_dir to remove that run and start over"
+    folder = f"{os.path.normpath(output_dir)}-{now}"
+    raise FlagError(
+        f"{message}; the command above gives the run with {now} another folder; or start {was} to "
+        f"resume the first run, or pass --elastic_resume to resume it with {now}, or "
+        "--overwrite_output_dir to remove it and start over",
+        command=_command_for(folder),
     )
+
+
+def _command_for(output_dir: str) -> str:
+    """Returns the command of this job with another --output_dir, to paste into a shell."""
+    arguments = launcher.command()
+    # The last of several flags counts, so a later one would replace this.
+    for number, argument in reversed([*enumerate(arguments)]):
+        name, equals, _ = argument.partition("=")
+        if name.replace("--", "-") != "-output_dir":
+            continue
+        if equals:
+            arguments[number] = f"{name}={output_dir}"
+        else:
+            arguments[number + 1 : number + 2] = [output_dir]
+        break
+    else:
+        arguments.append(f"--output_dir={output_dir}")
+    # A variable before the command is not part of it.
+    value = os.environ.get(BF16_VARIABLE, "")
+    is_known = not value or any(BF16_VARIABLE in argument for argument in arguments)
+    return ("" if is_known else f"{BF16_VARIABLE}={shlex.quote(value)} ") + shlex.join(arguments)
 
 
 def recorded_settings(folder: str) -> dict | None:

@@ -169,7 +169,7 @@ def test_a_name_outside_the_locale_is_one_line(tmp_path):
 
 def test_an_undecodable_name_from_a_folder_is_one_line():
     """No flag gave it; a glob, for example, found it."""
-    message, code = lifecycle._failure_of(
+    message, code, _ = lifecycle._failure_of(
         lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"]
     )
     assert code == 1 and message.startswith(r"'text/\udcff' is not UTF-8 text")

@@ -9,6 +9,8 @@ import pytest
 from albert.core.errors import FlagError, UserError
 from albert.core.files import open_atomically
 from albert.core.version import VERSION
+from albert.distributed import launcher
+from albert.training import run_record
 from albert.training.run_record import begin_run, clear_litter_of_runs
 from tests.helpers.running import exit_code_of_child
 
@@ -110,10 +112,31 @@ class TestAnotherRun:
             begin(f"{tmp_path}/", **{"number of workers": 8})
         assert str(caught.value) == (
             f"--output_dir {tmp_path}/ holds a run with other flags: number of workers (was 1, is "
-            "8); start 1 to resume it, or pass --elastic_resume to resume it with 8, or give the "
-            f"run with 8 another folder, for example --output_dir={tmp_path}-8, or pass "
-            "--overwrite_output_dir to remove that run and start over"
+            "8); the command above gives the run with 8 another folder; or start 1 to resume the "
+            "first run, or pass --elastic_resume to resume it with 8, or --overwrite_output_dir to "
+            "remove it and start over"
         )
+        assert caught.value.command.endswith(f" --output_dir={tmp_path}-8")
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            (["python3", "a b.py", "--output_dir=$HOME/x"], "python3 'a b.py' --output_dir=/new"),
+            (["a.py", "--output_dir", "x", "--n=1"], "a.py --output_dir /new --n=1"),
+            # The last one counts; -output_dir is the same flag.
+            (["a.py", "--output_dir=x", "-output_dir=y"], "a.py --output_dir=x -output_dir=/new"),
+            (["a.py", "--flagfile=f"], "a.py --flagfile=f --output_dir=/new"),
+        ],
+    )
+    def test_the_command_names_another_folder(self, monkeypatch, arguments, expected):
+        monkeypatch.delenv("TF_BF16_CONVERSION", raising=False)
+        monkeypatch.setattr(launcher, "command", lambda: list(arguments))
+        assert run_record._command_for("/new") == expected
+        monkeypatch.setenv("TF_BF16_CONVERSION", "/a b.json")
+        assert run_record._command_for("/new") == f"TF_BF16_CONVERSION='/a b.json' {expected}"
+        passed = ["mpirun", "-x", "TF_BF16_CONVERSION", *arguments]
+        monkeypatch.setattr(launcher, "command", lambda: passed)
+        assert run_record._command_for("/new") == f"mpirun -x TF_BF16_CONVERSION {expected}"
 
     @pytest.mark.parametrize(
         "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
